@@ -1,0 +1,1 @@
+"""The Beam Job API server and client, as a library for any runner."""

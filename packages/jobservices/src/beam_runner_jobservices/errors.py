@@ -1,0 +1,48 @@
+"""The errors of this package; every text is written for the person who submitted the job."""
+
+from __future__ import annotations
+
+
+class JobServicesError(Exception):
+    """Base of all errors this package raises on purpose."""
+
+
+class JobRejected(JobServicesError):
+    """Raised by a `JobExecutor` that will not run this job.
+
+    `reason` reaches the user word by word: name the feature and the full name of the transform that uses it. With
+    `unsupported` (the default) the Run RPC fails with UNIMPLEMENTED, otherwise with INVALID_ARGUMENT.
+    """
+
+    def __init__(self, reason: str, *, unsupported: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.unsupported = unsupported
+
+
+class IllegalTransition(JobServicesError):
+    """A job was told to enter a state that its present state does not lead to."""
+
+
+class AddressError(JobServicesError):
+    """The server cannot listen at the address it was given."""
+
+
+class NotFound(JobServicesError):
+    """No such job, preparation, staging token or artifact."""
+
+
+class InvalidRequest(JobServicesError):
+    """What the client sent is wrong in itself; sending it again will not help."""
+
+
+class NotReady(JobServicesError):
+    """The request is right, but not in the state that things are in."""
+
+
+class TooMany(JobServicesError):
+    """A limit of the server is reached."""
+
+
+class ExecutorFailed(JobServicesError):
+    """The executor raised something other than `JobRejected` while it started the job."""
