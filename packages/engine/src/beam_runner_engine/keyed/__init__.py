@@ -1,0 +1,1 @@
+"""The keyed half: what happens to the keys of one shard."""

@@ -1,0 +1,1 @@
+"""For those who implement the engine's ports: contract tests and in-memory stores."""

@@ -1,0 +1,35 @@
+"""What is known about data without looking at it: the facts that travel with a reference to it."""
+
+from __future__ import annotations
+
+import attrs
+
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
+from beam_runner_engine.values.windows import Window
+
+
+@attrs.frozen
+class DataFacts:
+    """Facts about some encoded elements that lie together.
+
+    `count` elements of `size` bytes in all, none earlier than `min_timestamp` (ms); no elements have no earliest one
+    and say `MAX_TIMESTAMP`. `shard` is the key shard they belong to, None if they are not keyed. `windows` are all
+    the windows the elements are in, None if there are too many to tell.
+    """
+
+    count: int = 0
+    size: int = 0
+    min_timestamp: Timestamp = MAX_TIMESTAMP
+    shard: int | None = None
+    windows: frozenset[Window] | None = frozenset()
+
+    def merged(self, other: DataFacts) -> DataFacts:
+        """Returns the facts about both data together; the shard stays only if it is the same."""
+        known = self.windows is not None and other.windows is not None
+        return DataFacts(
+            count=self.count + other.count,
+            size=self.size + other.size,
+            min_timestamp=min(self.min_timestamp, other.min_timestamp),
+            shard=self.shard if self.shard == other.shard else None,
+            windows=self.windows | other.windows if known else None,  # type: ignore[operator]
+        )

@@ -1,0 +1,41 @@
+"""The summary of a key shard: all the scheduler must know about what the shard's keys keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import attrs
+
+from beam_runner_engine.values.times import Timestamp
+
+_Holds: TypeAlias = tuple[tuple[Timestamp, int], ...]
+
+
+def _sorted_holds(holds: Mapping[Timestamp, int] | _Holds) -> _Holds:
+    return tuple(sorted(holds.items() if isinstance(holds, Mapping) else holds))
+
+
+@attrs.frozen
+class ShardSummary:
+    """What one key shard of a stage waits for. A new summary *replaces* the shard's earlier one.
+
+    `holds` are the times (ms) the output watermark must not pass and how many keys, windows or timers need each,
+    earliest first. `next_event_timer` and `next_processing_timer` are the earliest timers (ms) of each time domain,
+    `next_expiry` the earliest time (ms) a window's keys must be expired at once the watermark is beyond it; None
+    where there is none.
+    """
+
+    holds: _Holds = attrs.field(default=(), converter=_sorted_holds)
+    next_event_timer: Timestamp | None = None
+    next_processing_timer: Timestamp | None = None
+    next_expiry: Timestamp | None = None
+
+    @property
+    def min_hold(self) -> Timestamp | None:
+        """The earliest hold (ms), None without one."""
+        return self.holds[0][0] if self.holds else None
+
+
+EMPTY_SUMMARY = ShardSummary()
+"""The summary of a shard whose keys keep nothing."""

@@ -1,0 +1,95 @@
+"""How windows are written as bytes: the standard coders of Beam's model, as pure functions.
+
+| coder | URN | bytes |
+|---|---|---|
+| `GLOBAL` | `beam:coder:global_window:v1` | none |
+| `INTERVAL` | `beam:coder:interval_window:v1` | end (instant), span in milliseconds (varint) |
+| `CUSTOM` | `beam:coder:custom_window:v1` | last timestamp (instant), length (varint), the window's own bytes |
+
+An instant is eight bytes, big-endian, with the sign bit turned over so that bytes sort as times do.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.varints import decode_varint, encode_varint
+from beam_runner_engine.values.windows import (
+    GLOBAL_WINDOW,
+    GlobalWindow,
+    IntervalWindow,
+    OpaqueWindow,
+    Window,
+)
+
+_SHIFT = 1 << 63
+_INSTANT = struct.Struct(">Q")
+
+
+class WindowCoder(enum.Enum):
+    """Which of the model's window encodings a collection uses."""
+
+    GLOBAL = "global"
+    INTERVAL = "interval"
+    CUSTOM = "custom"
+
+
+def encode_instant(time: Timestamp) -> bytes:
+    """Encodes a time in ms as eight bytes that sort as times do."""
+    return _INSTANT.pack(time + _SHIFT)
+
+
+def decode_instant(data: bytes, start: int = 0) -> Timestamp:
+    """Decodes the time (ms) that begins at `data[start]`; ValueError if fewer than eight bytes are left."""
+    if len(data) - start < 8:
+        raise ValueError(f"no instant at byte {start} of {data!r}: it takes 8 bytes")
+    time: int = _INSTANT.unpack_from(data, start)[0]
+    return time - _SHIFT
+
+
+def encode_window(window: Window) -> bytes:
+    """Encodes a window with the coder of its kind: `GLOBAL`, `INTERVAL`, or `CUSTOM` for opaque windows."""
+    match window:
+        case IntervalWindow(start, end):
+            return _INSTANT.pack(end + _SHIFT) + encode_varint(end - start)
+        case GlobalWindow():
+            return b""
+        case OpaqueWindow(encoded, latest):
+            return encode_instant(latest) + encode_varint(len(encoded)) + encoded
+
+
+def decode_window_at(coder: WindowCoder, data: bytes, start: int = 0) -> tuple[Window, int]:
+    """Decodes the window that begins at `data[start]`; returns it and the position after it.
+
+    Raises ValueError when the bytes are not such a window.
+    """
+    if coder is WindowCoder.GLOBAL:
+        return GLOBAL_WINDOW, start
+    last = decode_instant(data, start)
+    number, position = decode_varint(data, start + 8)
+    if coder is WindowCoder.INTERVAL:
+        return IntervalWindow(last - number, last), position
+    end = position + number
+    if number < 0 or end > len(data):
+        raise ValueError(
+            f"the custom window at byte {start} says {number} bytes, {len(data) - position} are there"
+        )
+    return OpaqueWindow(data[position:end], last), end
+
+
+def decode_window(coder: WindowCoder, data: bytes) -> Window:
+    """Decodes a window from exactly `data`; ValueError when bytes are missing or left over."""
+    window, end = decode_window_at(coder, data)
+    if end != len(data):
+        raise ValueError(f"{len(data) - end} bytes follow the {coder.value} window in {data!r}")
+    return window
+
+
+def encoded_max_timestamp(coder: WindowCoder, data: bytes) -> Timestamp:
+    """Returns the last timestamp (ms) inside an encoded window without building the window."""
+    if coder is WindowCoder.GLOBAL:
+        return GLOBAL_WINDOW.max_timestamp()
+    last = decode_instant(data)
+    return last - 1 if coder is WindowCoder.INTERVAL else last
