@@ -19,7 +19,9 @@ from beam_runner_engine.values.panes import (
 
 @st.composite
 def panes(draw: st.DrawFn) -> PaneInfo:
-    """Panes as firings make them: early ones have no nonspeculative index, unfired ones no index at all."""
+    """Panes as firings make them: early ones have no nonspeculative index, unfired ones no index
+    at all.
+    """
     timing = draw(st.sampled_from(PaneTiming))
     index = 0 if timing is PaneTiming.UNKNOWN else draw(st.integers(0, 1000))
     nonspeculative = draw(st.integers(0, index))

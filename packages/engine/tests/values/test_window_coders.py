@@ -63,7 +63,7 @@ def test_opaque_windows_are_encoded_as_custom_windows(inner: bytes, latest: int)
         (WindowCoder.INTERVAL, b"123", "8 bytes"),
         (WindowCoder.INTERVAL, b"12345678", "variable-length"),
         (WindowCoder.GLOBAL, b"x", "1 bytes follow"),
-        (WindowCoder.CUSTOM, encode_instant(0) + b"\x05abc", "5 bytes, 3 are there"),
+        (WindowCoder.CUSTOM, encode_instant(0) + b"\x05abc", "has 3 of 5 bytes"),
     ],
 )
 def test_bytes_that_are_no_window_are_refused(

@@ -64,5 +64,5 @@ def test_opaque_windows_can_not_be_assigned() -> None:
 
 
 def test_sizes_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="FixedWindows.size must be above 0 ms, not 0"):
+    with pytest.raises(ValueError, match=r"FixedWindows\.size must be above 0 ms, not 0"):
         FixedWindows(0)

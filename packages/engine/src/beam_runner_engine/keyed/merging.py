@@ -1,14 +1,17 @@
 """Merging of session windows: which windows of one key become one.
 
-Two windows belong together when they overlap; windows that only touch do not. The answer depends on the set of
-windows alone, not on their order, and merging what is merged changes nothing.
+Two windows belong together when they overlap; windows that only touch do not. The answer depends
+on the set of windows alone, not on their order, and merging what is merged changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from beam_runner_engine.values.windows import IntervalWindow
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.window_fns import Sessions
+from beam_runner_engine.values.windows import IntervalWindow, Window
 
 
 def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, IntervalWindow]:
@@ -36,3 +39,31 @@ def _close(
     result = IntervalWindow(group[0].start, end)
     for window in group:
         merged[window] = result
+
+
+class SessionMerger:
+    """Merges session windows; the `WindowMerger` that needs no SDK."""
+
+    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+        """Returns, for each key's windows, the merged window of each of them."""
+        return [
+            {**merge_sessions(w for w in windows if isinstance(w, IntervalWindow))}
+            for windows in windows_of_keys
+        ]
+
+
+def merger_for(strategy: WindowingStrategy, custom: WindowMerger | None) -> WindowMerger | None:
+    """Returns what merges the windows of a strategy, None if they don't merge.
+
+    `custom` is the host's way to ask the SDK. Raises ValueError when it is needed and None.
+    """
+    if not strategy.merges:
+        return None
+    if isinstance(strategy.window_fn, Sessions):
+        return SessionMerger()
+    if custom is None:
+        raise ValueError(
+            f"the windows of {strategy.window_fn} merge in a way only the SDK knows, "
+            "and the host gave no WindowMerger to ask it"
+        )
+    return custom

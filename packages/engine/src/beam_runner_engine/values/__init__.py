@@ -1,1 +1,3 @@
-"""The value types that both halves of the engine share: times, windows, panes, triggers, strategies, facts."""
+"""The value types that both halves of the engine share: times, windows, panes, triggers,
+strategies, facts.
+"""

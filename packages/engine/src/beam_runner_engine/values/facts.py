@@ -12,9 +12,10 @@ from beam_runner_engine.values.windows import Window
 class DataFacts:
     """Facts about some encoded elements that lie together.
 
-    `count` elements of `size` bytes in all, none earlier than `min_timestamp` (ms); no elements have no earliest one
-    and say `MAX_TIMESTAMP`. `shard` is the key shard they belong to, None if they are not keyed. `windows` are all
-    the windows the elements are in, None if there are too many to tell.
+    `count` elements of `size` bytes in all, none earlier than `min_timestamp` (ms); no elements
+    have no earliest one and say `MAX_TIMESTAMP`. `shard` is the key shard they belong to, None if
+    they are not keyed. `windows` are all the windows the elements are in, None if there are too
+    many to tell.
     """
 
     count: int = 0

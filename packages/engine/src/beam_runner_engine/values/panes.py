@@ -1,7 +1,8 @@
 """Panes: which firing of its window an output is, and how that is written in an encoded element.
 
-The byte layout is that of the windowed value coder of Beam's model (`beam:coder:windowed_value:v1`): bit 0 first,
-bit 1 last, bits 2-3 timing, bits 4-7 how many indexes follow as varints.
+The byte layout is that of the windowed value coder of Beam's model
+(`beam:coder:windowed_value:v1`): bit 0 first, bit 1 last, bits 2-3 timing, bits 4-7 how many
+indexes follow as varints.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class PaneTiming(enum.IntEnum):
 class PaneInfo:
     """Which firing of its window an output comes from.
 
-    `index` counts all firings from 0; `nonspeculative_index` those that are not early, -1 on early ones.
+    `index` counts all firings from 0; `nonspeculative_index` those that are not early, -1 on early
+    ones.
     """
 
     is_first: bool = True
@@ -40,7 +42,7 @@ NO_FIRING = PaneInfo()
 """The pane of an element that no trigger has fired."""
 
 ONLY_FIRING = PaneInfo(timing=PaneTiming.ON_TIME)
-"""The first and last pane of a window that fires once, on time: what grouping bounded input gives."""
+"""The only pane of a window that fires once, on time: what grouping bounded input gives."""
 
 
 def encode_pane(pane: PaneInfo) -> bytes:

@@ -1,4 +1,6 @@
-"""The windowing strategy of a collection: its windows, when they fire, and what becomes of late data."""
+"""The windowing strategy of a collection: its windows, when they fire, and what becomes of late
+data.
+"""
 
 from __future__ import annotations
 
@@ -76,5 +78,7 @@ class WindowingStrategy:
         return self.merge_status is MergeStatus.NEEDS_MERGE
 
     def expiry(self, window: Window) -> Timestamp:
-        """Returns the last time (ms) the window is open: once the watermark is beyond it, the window is gone."""
+        """Returns the last time (ms) the window is open: once the watermark is beyond it, the
+        window is gone.
+        """
         return plus(window.max_timestamp(), self.allowed_lateness)

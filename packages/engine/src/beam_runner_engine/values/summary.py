@@ -20,10 +20,10 @@ def _sorted_holds(holds: Mapping[Timestamp, int] | _Holds) -> _Holds:
 class ShardSummary:
     """What one key shard of a stage waits for. A new summary *replaces* the shard's earlier one.
 
-    `holds` are the times (ms) the output watermark must not pass and how many keys, windows or timers need each,
-    earliest first. `next_event_timer` and `next_processing_timer` are the earliest timers (ms) of each time domain,
-    `next_expiry` the earliest time (ms) a window's keys must be expired at once the watermark is beyond it; None
-    where there is none.
+    `holds` are the times (ms) the output watermark must not pass and how many keys, windows or
+    timers need each, earliest first. `next_event_timer` and `next_processing_timer` are the
+    earliest timers (ms) of each time domain, `next_expiry` the earliest time (ms) a window's keys
+    must be expired at once the watermark is beyond it; None where there is none.
     """
 
     holds: _Holds = attrs.field(default=(), converter=_sorted_holds)

@@ -1,7 +1,7 @@
 """Event and processing time: integers that count milliseconds since the Unix epoch.
 
-The bounds are those of Beam's model (`BeamConstants` in `beam_runner_api.proto`): every time between
-`MIN_TIMESTAMP` and `MAX_TIMESTAMP` can also be told in microseconds in 64 bits.
+The bounds are those of Beam's model (`BeamConstants` in `beam_runner_api.proto`): every time
+between `MIN_TIMESTAMP` and `MAX_TIMESTAMP` can also be told in microseconds in 64 bits.
 """
 
 from __future__ import annotations

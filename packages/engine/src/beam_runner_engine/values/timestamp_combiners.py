@@ -22,7 +22,8 @@ def combine_timestamps(
 ) -> Timestamp:
     """Returns the output timestamp (ms) of elements with these timestamps (ms) in this window.
 
-    No timestamps at all give the end of the window. Combining combined timestamps is the same as combining all.
+    No timestamps at all give the end of the window. Combining combined timestamps is the same as
+    combining all.
     """
     end = window.max_timestamp()
     match combiner:

@@ -1,7 +1,7 @@
 """Triggers as data: every trigger of Beam's model (`Trigger` in `beam_runner_api.proto`).
 
-What they do is in `beam_runner_engine.keyed.triggers`; how they read is here, one record each. Triggers compare by
-value, so an equal trigger has equal state.
+What they do is in `beam_runner_engine.keyed.triggers`; how they read is here, one record each.
+Triggers compare by value, so an equal trigger has equal state.
 """
 
 from __future__ import annotations
@@ -62,19 +62,24 @@ class AlignTo:
 
 @attrs.frozen
 class AfterProcessingTime:
-    """Fires once processing time reaches that of the pane's first element, moved by `transforms` in turn."""
+    """Fires once processing time reaches that of the pane's first element, moved by `transforms`
+    in turn.
+    """
 
     transforms: tuple[Delay | AlignTo, ...] = ()
 
 
 @attrs.frozen
 class AfterSynchronizedProcessingTime:
-    """Fires at the runner's discretion downstream of `AfterProcessingTime`; here, after every element."""
+    """Fires at the runner's discretion downstream of `AfterProcessingTime`; here, after every
+    element.
+    """
 
 
 @attrs.frozen
 class AfterEndOfWindow:
-    """Fires when the watermark passes the end of the window; `early` before it and `late` after it, repeatedly.
+    """Fires when the watermark passes the end of the window; `early` before it and `late` after
+    it, repeatedly.
 
     Without `late` it is finished at the end of the window.
     """

@@ -1,6 +1,8 @@
-"""Beam's variable-length integers: seven bits a byte, lowest first, the high bit says "more follows".
+"""Beam's variable-length integers: seven bits a byte, lowest first, the high bit says "more
+follows".
 
-This is the `beam:coder:varint:v1` encoding. Negative numbers are encoded as their 64-bit two's complement.
+This is the `beam:coder:varint:v1` encoding. Negative numbers are encoded as their 64-bit two's
+complement.
 """
 
 from __future__ import annotations

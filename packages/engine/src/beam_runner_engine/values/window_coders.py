@@ -4,9 +4,10 @@
 |---|---|---|
 | `GLOBAL` | `beam:coder:global_window:v1` | none |
 | `INTERVAL` | `beam:coder:interval_window:v1` | end (instant), span in milliseconds (varint) |
-| `CUSTOM` | `beam:coder:custom_window:v1` | last timestamp (instant), length (varint), the window's own bytes |
+| `CUSTOM` | `beam:coder:custom_window:v1` | last time (instant), length (varint), window's bytes |
 
-An instant is eight bytes, big-endian, with the sign bit turned over so that bytes sort as times do.
+An instant is eight bytes, big-endian, with the sign bit turned over so that bytes sort as times
+do.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def encode_instant(time: Timestamp) -> bytes:
 
 
 def decode_instant(data: bytes, start: int = 0) -> Timestamp:
-    """Decodes the time (ms) that begins at `data[start]`; ValueError if fewer than eight bytes are left."""
+    """Decodes the time (ms) that begins at `data[start]`; ValueError if fewer than eight bytes are
+    left.
+    """
     if len(data) - start < 8:
         raise ValueError(f"no instant at byte {start} of {data!r}: it takes 8 bytes")
     time: int = _INSTANT.unpack_from(data, start)[0]
@@ -50,7 +53,9 @@ def decode_instant(data: bytes, start: int = 0) -> Timestamp:
 
 
 def encode_window(window: Window) -> bytes:
-    """Encodes a window with the coder of its kind: `GLOBAL`, `INTERVAL`, or `CUSTOM` for opaque windows."""
+    """Encodes a window with the coder of its kind: `GLOBAL`, `INTERVAL`, or `CUSTOM` for opaque
+    windows.
+    """
     match window:
         case IntervalWindow(start, end):
             return _INSTANT.pack(end + _SHIFT) + encode_varint(end - start)
@@ -74,7 +79,7 @@ def decode_window_at(coder: WindowCoder, data: bytes, start: int = 0) -> tuple[W
     end = position + number
     if number < 0 or end > len(data):
         raise ValueError(
-            f"the custom window at byte {start} says {number} bytes, {len(data) - position} are there"
+            f"the custom window at byte {start} has {len(data) - position} of {number} bytes"
         )
     return OpaqueWindow(data[position:end], last), end
 

@@ -1,4 +1,4 @@
-"""Window functions as data, and which windows the ones the engine can compute give to a timestamp."""
+"""Window functions as data, and the windows that those the engine can compute assign."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class FixedWindows:
 
 @attrs.frozen
 class SlidingWindows:
-    """Windows of `size` ms of which one starts every `period` ms; one of them starts at `offset` ms."""
+    """Windows of `size` ms of which one starts every `period` ms; one of them starts at `offset`
+    ms.
+    """
 
     size: Duration = attrs.field(validator=_positive)
     period: Duration = attrs.field(validator=_positive)
@@ -41,7 +43,9 @@ class SlidingWindows:
 
 @attrs.frozen
 class Sessions:
-    """Windows that begin with an element and end `gap` ms after the last one; windows of a key that overlap merge."""
+    """Windows that begin with an element and end `gap` ms after the last one; windows of a key
+    that overlap merge.
+    """
 
     gap: Duration = attrs.field(validator=_positive)
 

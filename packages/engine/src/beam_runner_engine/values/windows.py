@@ -30,7 +30,7 @@ GLOBAL_WINDOW = GlobalWindow()
 
 @attrs.frozen(order=True)
 class IntervalWindow:
-    """The window `[start, end)` in milliseconds, as fixed, sliding and session windows make them."""
+    """The window `[start, end)` in milliseconds: a fixed, sliding or session window."""
 
     start: Timestamp
     end: Timestamp
@@ -44,8 +44,9 @@ class IntervalWindow:
 class OpaqueWindow:
     """A window of a kind that the engine can't look into.
 
-    `encoded` is the window as its own coder writes it; `latest` the last timestamp (ms) inside it. Both come from
-    `beam:coder:custom_window:v1`, which exists so that runners can handle windows they know nothing else about.
+    `encoded` is the window as its own coder writes it; `latest` the last timestamp (ms) inside it.
+    Both come from `beam:coder:custom_window:v1`, which exists so that runners can handle windows
+    they know nothing else about.
     """
 
     encoded: bytes

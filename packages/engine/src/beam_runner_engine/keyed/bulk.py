@@ -1,0 +1,167 @@
+"""Bulk grouping: bounded data whose windows fire once, without an object or a state cell per
+element.
+
+When all input is there before any of it is grouped, the watermark goes from the beginning of time
+to its end in one step. Many triggers then fire each window exactly once, on time, and grouping
+needs no trigger, timer or state: see `fires_once`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.ports import BulkGrouper, WindowMerger
+from beam_runner_engine.values.panes import ONLY_FIRING
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner, combine_timestamps
+from beam_runner_engine.values.triggers import AfterEndOfWindow, DefaultTrigger, Never
+from beam_runner_engine.values.window_coders import (
+    decode_window,
+    encode_window,
+    encoded_max_timestamp,
+)
+from beam_runner_engine.values.windows import Window
+
+
+def fires_once(strategy: WindowingStrategy) -> bool:
+    """Whether bounded input fires each window of the strategy exactly once."""
+    match strategy.trigger:
+        case DefaultTrigger() | Never() | AfterEndOfWindow(early=None):
+            return True
+        case _:
+            return False
+
+
+def bulk_grouper(strategy: WindowingStrategy, merger: WindowMerger | None = None) -> BulkGrouper:
+    """Returns an empty grouper in dictionaries, for hosts that have no columns of their own.
+
+    `merger` asks the SDK to merge windows the engine can't. Raises ValueError if it is needed and
+    None, or if the strategy's windows may fire more than once.
+    """
+    if not fires_once(strategy):
+        raise ValueError(f"{strategy.trigger} may fire a window of bounded input more than once")
+    merging = merger_for(strategy, merger)
+    return _PlainGrouper(strategy) if merging is None else _MergingGrouper(strategy, merging)
+
+
+class _PlainGrouper:
+    """Groups by window, then key: elements that come together are mostly in the same window."""
+
+    def __init__(self, strategy: WindowingStrategy) -> None:
+        self._strategy = strategy
+        self._keeps_times = strategy.timestamp_combiner is not TimestampCombiner.END_OF_WINDOW
+        self._values: dict[bytes, dict[bytes, list[Any]]] = {}
+        self._times: dict[bytes, dict[bytes, list[Timestamp]]] = {}
+
+    def add(
+        self,
+        keys: Sequence[bytes],
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+    ) -> None:
+        _check_lengths(keys, windows, timestamps, values)
+        _append(self._values, keys, windows, values)
+        if self._keeps_times:
+            _append(self._times, keys, windows, timestamps)
+
+    def groups(self) -> Iterator[Group]:
+        coder = self._strategy.window_coder
+        combine = max if self._strategy.timestamp_combiner is TimestampCombiner.LATEST else min
+        for window, of_window in self._values.items():
+            if self._keeps_times:
+                times = self._times[window]
+                for key, values in of_window.items():
+                    yield Group(key, window, combine(times[key]), ONLY_FIRING, values)
+            else:
+                end = encoded_max_timestamp(coder, window)
+                for key, values in of_window.items():
+                    yield Group(key, window, end, ONLY_FIRING, values)
+
+
+class _MergingGrouper:
+    """Groups by key, and merges the windows of each key when all of them are known."""
+
+    def __init__(self, strategy: WindowingStrategy, merger: WindowMerger) -> None:
+        self._strategy = strategy
+        self._merger = merger
+        self._columns: dict[bytes, tuple[list[bytes], list[Timestamp], list[Any]]] = {}
+
+    def add(
+        self,
+        keys: Sequence[bytes],
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+    ) -> None:
+        _check_lengths(keys, windows, timestamps, values)
+        columns = self._columns
+        for key, window, timestamp, value in zip(keys, windows, timestamps, values, strict=True):
+            of_key = columns.get(key)
+            if of_key is None:
+                of_key = columns[key] = ([], [], [])
+            of_key[0].append(window)
+            of_key[1].append(timestamp)
+            of_key[2].append(value)
+
+    def groups(self) -> Iterator[Group]:
+        coder = self._strategy.window_coder
+        decoded: dict[bytes, Window] = {}
+        for windows, _, _ in self._columns.values():
+            for data in windows:
+                if data not in decoded:
+                    decoded[data] = decode_window(coder, data)
+        asked = [
+            [decoded[data] for data in dict.fromkeys(windows)]
+            for windows, _, _ in self._columns.values()
+        ]
+        answers = self._merger.merge(asked)
+        for (key, (windows, times, values)), merged in zip(
+            self._columns.items(), answers, strict=True
+        ):
+            parts: dict[Window, tuple[list[Timestamp], list[Any]]] = {}
+            for data, time, value in zip(windows, times, values, strict=True):
+                window = decoded[data]
+                part = parts.setdefault(merged.get(window, window), ([], []))
+                part[0].append(time)
+                part[1].append(value)
+            for window, (part_times, part_values) in parts.items():
+                combiner = self._strategy.timestamp_combiner
+                timestamp = combine_timestamps(combiner, window, part_times)
+                yield Group(key, encode_window(window), timestamp, ONLY_FIRING, part_values)
+
+
+def _append(
+    kept: dict[bytes, dict[bytes, list[Any]]],
+    keys: Sequence[bytes],
+    windows: Sequence[bytes],
+    column: Sequence[Any],
+) -> None:
+    """Appends each cell of the column to the list of its window and key."""
+    if not windows:
+        return
+    first = windows[0]
+    if windows.count(first) == len(windows):
+        of_window = kept.setdefault(first, defaultdict(list))
+        for key, cell in zip(keys, column, strict=True):
+            of_window[key].append(cell)
+        return
+    for window in dict.fromkeys(windows):
+        kept.setdefault(window, defaultdict(list))
+    for key, window, cell in zip(keys, windows, column, strict=True):
+        kept[window][key].append(cell)
+
+
+def _check_lengths(*columns: Sequence[Any]) -> None:
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) != 1:
+        raise ValueError(
+            "columns differ in length: {} keys, {} windows, {} timestamps, {} values".format(
+                *lengths
+            )
+        )

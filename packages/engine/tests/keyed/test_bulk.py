@@ -1,0 +1,123 @@
+"""The plain grouper keeps the contract, asks for merges once, and costs what a dict loop costs."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import pytest
+
+from beam_runner_engine.keyed.bulk import bulk_grouper, fires_once
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
+from beam_runner_engine.values.panes import ONLY_FIRING
+from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.triggers import (
+    AfterCount,
+    AfterEndOfWindow,
+    DefaultTrigger,
+    Never,
+    Repeatedly,
+)
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.window_fns import FixedWindows, OpaqueWindows
+from beam_runner_engine.values.windows import IntervalWindow, OpaqueWindow, Window
+
+
+@pytest.mark.parametrize("case", bulk_cases(), ids=lambda case: case.name)
+def test_plain_grouper_keeps_the_contract(case: BulkCase) -> None:
+    check_bulk_grouper(bulk_grouper, case)
+
+
+def test_the_contract_notices_what_is_wrong() -> None:
+    case = next(case for case in bulk_cases() if case.expected)
+    with pytest.raises(AssertionError, match="groups missing"):
+        check_bulk_grouper(bulk_grouper, BulkCase(case.name, case.strategy, (), case.expected))
+
+
+def test_triggers_that_fire_once_on_bounded_input() -> None:
+    late = AfterEndOfWindow(late=AfterCount(1))
+    for trigger in (DefaultTrigger(), Never(), AfterEndOfWindow(), late):
+        assert fires_once(WindowingStrategy(trigger=trigger))
+    for trigger in (Repeatedly(AfterCount(1)), AfterEndOfWindow(early=AfterCount(1))):
+        assert not fires_once(WindowingStrategy(trigger=trigger))
+    with pytest.raises(ValueError, match="more than once"):
+        bulk_grouper(WindowingStrategy(trigger=AfterCount(2)))
+
+
+CUSTOM = WindowingStrategy(OpaqueWindows("some:fn"), merge_status=MergeStatus.NEEDS_MERGE)
+
+
+class _EvenMerger:
+    """Merges all windows of a key that end at an even time into one at 100."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def merge(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> Sequence[Mapping[Window, Window]]:
+        self.calls += 1
+        return [
+            {w: OpaqueWindow(b"even", 100) for w in windows if w.max_timestamp() % 2 == 0}
+            for windows in windows_of_keys
+        ]
+
+
+def test_custom_windows_are_merged_by_the_host_in_one_question() -> None:
+    merger = _EvenMerger()
+    grouper = bulk_grouper(CUSTOM, merger)
+    windows = [encode_window(OpaqueWindow(b"w", latest)) for latest in (2, 3, 4)]
+    grouper.add([b"a"] * 3 + [b"b"], [*windows, windows[1]], [0, 0, 0, 0], [b"1", b"2", b"3", b"4"])
+    even = encode_window(OpaqueWindow(b"even", 100))
+    assert list(grouper.groups()) == [
+        Group(b"a", even, 100, ONLY_FIRING, [b"1", b"3"]),
+        Group(b"a", windows[1], 3, ONLY_FIRING, [b"2"]),
+        Group(b"b", windows[1], 3, ONLY_FIRING, [b"4"]),
+    ]
+    assert merger.calls == 1
+
+
+def test_custom_windows_need_a_host_that_merges() -> None:
+    with pytest.raises(ValueError, match="no WindowMerger"):
+        bulk_grouper(CUSTOM)
+
+
+def test_columns_must_have_one_length() -> None:
+    with pytest.raises(ValueError, match="1 keys, 0 windows, 1 timestamps, 1 values"):
+        bulk_grouper(WindowingStrategy()).add([b"a"], [], [1], [b""])
+
+
+def _best(run: Callable[[], object]) -> float:
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("windows", ["one window", "many windows"])
+def test_grouping_costs_at_most_half_more_than_a_dict_loop(windows: str) -> None:
+    count = 100_000
+    keys = [b"key%d" % (i * 7919 % 1000) for i in range(count)]
+    spread = 1 if windows == "one window" else 20
+    some = [encode_window(IntervalWindow(i * 10, i * 10 + 10)) for i in range(spread)]
+    column = [some[i * 31 % spread] for i in range(count)]
+    times = list(range(count))
+    values = [b"v%d" % i for i in range(count)]
+
+    def plain() -> list[object]:
+        groups: defaultdict[tuple[bytes, bytes], list[bytes]] = defaultdict(list)
+        for key, window, value in zip(keys, column, values, strict=True):
+            groups[key, window].append(value)
+        return list(groups.items())
+
+    def ours() -> list[Group]:
+        strategy = WindowingStrategy(FixedWindows(10))
+        grouper = bulk_grouper(strategy)
+        grouper.add(keys, column, times, values)
+        return list(grouper.groups())
+
+    assert _best(ours) <= 1.5 * _best(plain)
