@@ -1,0 +1,189 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["nox[uv]>=2025.5.1"]
+# ///
+"""What CI runs, and how a developer runs the same: ``python3 -m nox`` for all, ``-s <session>`` for one.
+
+Nox reads the block above and gets itself uv, which fills a virtual environment in seconds; without it (``NOX_SCRIPT_MODE=none``)
+everything works with pip, slower. Sessions install the packages as wheels, never the source tree, so an undeclared dependency
+fails here before it fails at a user's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.stop_on_first_error = False
+
+ROOT = Path(__file__).parent
+WHEELS = ROOT / ".nox" / "wheels"
+CONSTRAINTS = WHEELS / "constraints.txt"
+
+# From the bottom layer upwards: folder -> import name.
+PACKAGES = {
+    "urns": "beam_runner_urns",
+    "engine": "beam_runner_engine",
+    "worker": "beam_runner_worker",
+    "jobservices": "beam_runner_jobservices",
+    "executor": "beam_spark_executor",
+}
+# These install and import alone: they are made to be used without this runner.
+REUSABLE = ("urns", "engine", "worker", "jobservices")
+SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
+SUITES = (*PACKAGES, "contracts", "architecture")
+OLDEST_JAVA = 17
+
+# What a bare `nox` and CI run.
+nox.options.sessions = [
+    "lint",
+    "types",
+    "layers",
+    "purity",
+    "tests",
+    "pipelines",
+    "validates_runner",
+    "wordcount",
+]
+
+
+def group(name: str, folder: str = ".") -> tuple[str, ...]:
+    """Requirements of a dependency group in a folder's ``pyproject.toml``; none if it has no such group."""
+    pyproject = nox.project.load_toml(ROOT / folder / "pyproject.toml")
+    if name not in pyproject.get("dependency-groups", {}):
+        return ()
+    return nox.project.dependency_groups(pyproject, name)
+
+
+def distribution(package: str) -> str:
+    return nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")["project"]["name"]
+
+
+def install(session: nox.Session, *requirements: str) -> None:
+    """Installs requirements, taking our packages and pyspark from the wheels that were built here."""
+    session.install(*requirements, "--constraint", str(CONSTRAINTS))
+
+
+@nox.session(default=False)
+def wheels(session: nox.Session) -> None:
+    """Build the wheels that the other sessions install: our packages, and pyspark, which PyPI has as source only."""
+    session.install("hatchling", "pip", "setuptools", "wheel")
+    WHEELS.mkdir(parents=True, exist_ok=True)
+    for stale in WHEELS.glob("beam_*.whl"):
+        stale.unlink()
+    for package in PACKAGES:
+        with session.chdir(ROOT / "packages" / package):
+            session.run("hatchling", "build", "-t", "wheel", "-d", str(WHEELS), silent=True)
+    executor = nox.project.load_toml(ROOT / "packages/executor/pyproject.toml")["project"]
+    if not list(WHEELS.glob("pyspark-*.whl")):
+        pyspark = next(text for text in executor["dependencies"] if text.startswith("pyspark"))
+        session.run(
+            *("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(WHEELS), pyspark),
+            silent=True,
+        )
+    lines = [
+        f"{wheel.name.split('-')[0].replace('_', '-')} @ {wheel.as_uri()}"
+        for wheel in sorted(WHEELS.glob("*.whl"))
+    ]
+    CONSTRAINTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@nox.session(venv_backend="none", default=False)
+def java(session: nox.Session) -> None:
+    """Look for the Java that Spark needs, and say what to install if it is missing."""
+    home = os.environ.get("JAVA_HOME")
+    command = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    found = "no Java was found"
+    if command:
+        answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+        version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+        if version and int(version[1]) >= OLDEST_JAVA:
+            session.log(f"Java {version[1]} at {command}")
+            return
+        found = f"{command} is Java {version[1]}" if version else f"{command} does not run"
+    session.error(
+        f"Spark needs Java {OLDEST_JAVA} or newer and {found}: install it, for example with "
+        f"`apt-get install openjdk-{OLDEST_JAVA}-jre-headless`, or set JAVA_HOME to where it is."
+    )
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, likely bugs, banned names of each layer, and limits of size."""
+    session.install(*group("lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("python", "tools/check_sizes.py")
+
+
+@nox.session(requires=["wheels"])
+def types(session: nox.Session) -> None:
+    """Types of every package, of the tools and of this file."""
+    install(session, distribution("executor"), "nox", *group("types"), *group("layers"))
+    packages = [option for name in PACKAGES.values() for option in ("--package", name)]
+    session.run("mypy", *packages)
+    session.run("mypy", "noxfile.py", "tools")
+
+
+@nox.session
+def layers(session: nox.Session) -> None:
+    """The contracts of .importlinter: who may import whom."""
+    session.install(*group("layers"))
+    session.run("lint-imports", "--no-logo", "--no-cache", env={"PYTHONPATH": SOURCES})
+
+
+@nox.session(requires=["wheels"])
+@nox.parametrize("package", REUSABLE, ids=REUSABLE)
+def purity(session: nox.Session, package: str) -> None:
+    """Each reusable wheel, alone in an empty environment: every module imports, and loads nothing it must not."""
+    install(session, distribution(package))
+    session.run("python", "-I", "tools/check_purity.py", PACKAGES[package])
+
+
+def run_pytest(session: nox.Session, *arguments: str) -> None:
+    """Runs pytest so that only what is installed can be imported: no source tree, no current folder."""
+    session.run("python", "-P", "-m", "pytest", *arguments, env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"])
+@nox.parametrize("suite", SUITES, ids=SUITES)
+def tests(session: nox.Session, suite: str) -> None:
+    """Unit tests of one package on its own wheel, with what it declares and no more; or the tests between packages."""
+    if suite in PACKAGES:
+        folder = f"packages/{suite}"
+        install(session, distribution(suite), *group("test"), *group("test", folder))
+        run_pytest(session, f"{folder}/tests", *session.posargs)
+    elif suite == "contracts":
+        install(session, distribution("executor"), *group("test"))
+        run_pytest(session, "tests/contracts", *session.posargs)
+    else:
+        session.install("nox", *group("test"), *group("lint"), *group("layers"))
+        run_pytest(session, "tests/architecture", *session.posargs)
+
+
+@nox.session(requires=["java", "wheels"])
+def pipelines(session: nox.Session) -> None:
+    """Whole pipelines against a real server on Spark."""
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, "tests/pipelines", *session.posargs)
+
+
+@nox.session(requires=["java", "wheels"])
+def validates_runner(session: nox.Session) -> None:
+    """A fixed part of Beam's own suites, against a real server on Spark."""
+    install(session, distribution("executor"), *group("test"), *group("validates-runner"))
+    run_pytest(session, "tests/validates_runner", *session.posargs)
+
+
+@nox.session(requires=["java", "wheels"])
+def wordcount(session: nox.Session) -> None:
+    """The main job: count the words of real text on Spark. ``-- --input GLOB`` takes text of your own."""
+    install(session, distribution("executor"))
+    session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})

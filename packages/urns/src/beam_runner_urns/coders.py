@@ -1,0 +1,23 @@
+"""URNs of the model's coders, whose bytes are the same in every SDK."""
+
+from __future__ import annotations
+
+BYTES = "beam:coder:bytes:v1"
+STRING_UTF8 = "beam:coder:string_utf8:v1"
+KV = "beam:coder:kv:v1"
+BOOL = "beam:coder:bool:v1"
+VARINT = "beam:coder:varint:v1"
+DOUBLE = "beam:coder:double:v1"
+ITERABLE = "beam:coder:iterable:v1"
+TIMER = "beam:coder:timer:v1"
+INTERVAL_WINDOW = "beam:coder:interval_window:v1"
+LENGTH_PREFIX = "beam:coder:length_prefix:v1"
+GLOBAL_WINDOW = "beam:coder:global_window:v1"
+WINDOWED_VALUE = "beam:coder:windowed_value:v1"
+PARAM_WINDOWED_VALUE = "beam:coder:param_windowed_value:v1"
+STATE_BACKED_ITERABLE = "beam:coder:state_backed_iterable:v1"
+CUSTOM_WINDOW = "beam:coder:custom_window:v1"
+ROW = "beam:coder:row:v1"
+SCHEMA = "beam:coder:schema:v1"
+SHARDED_KEY = "beam:coder:sharded_key:v1"
+NULLABLE = "beam:coder:nullable:v1"

@@ -1,0 +1,9 @@
+"""URNs of pipeline options, as keys of the options that a client sends with a job."""
+
+from __future__ import annotations
+
+PREFIX = "beam:option:"
+SUFFIX = ":v1"
+
+# The name the user gave the job; the name in the Prepare request is always "job".
+JOB_NAME = "beam:option:job_name:v1"

@@ -1,0 +1,6 @@
+"""URNs of access patterns of side inputs on the state channel."""
+
+from __future__ import annotations
+
+ITERABLE = "beam:side_input:iterable:v1"
+MULTIMAP = "beam:side_input:multimap:v1"

@@ -1,0 +1,1 @@
+"""What the nox sessions of this repository run beside well-known tools."""

@@ -1,0 +1,45 @@
+"""Refuses files above 400 lines and functions above 60: ``python tools/check_sizes.py [folder]``."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MOST_LINES_IN_FILE = 400
+MOST_LINES_IN_FUNCTION = 60
+SKIPPED_FOLDERS = {"build", "dist", "__pycache__"}
+
+
+def python_files(root: Path) -> Iterator[Path]:
+    for path in sorted(root.rglob("*.py")):
+        folders = path.relative_to(root).parts[:-1]
+        if not any(name.startswith(".") or name in SKIPPED_FOLDERS for name in folders):
+            yield path
+
+
+def excesses(path: Path) -> Iterator[str]:
+    """One line of text for each limit that the file breaks."""
+    source = path.read_text(encoding="utf-8")
+    lines = len(source.splitlines())
+    if lines > MOST_LINES_IN_FILE:
+        yield f"{path}: {lines} lines, at most {MOST_LINES_IN_FILE}: it holds more than one idea"
+    for node in ast.walk(ast.parse(source, filename=str(path))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > MOST_LINES_IN_FUNCTION:
+                yield (
+                    f"{path}:{node.lineno}: {node.name} has {length} lines, "
+                    f"at most {MOST_LINES_IN_FUNCTION}: name its steps"
+                )
+
+
+def main(root: Path) -> int:
+    found = [text for path in python_files(root) for text in excesses(path)]
+    print("\n".join(found) or "Every file and function is within its limits.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))

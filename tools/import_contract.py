@@ -1,0 +1,99 @@
+"""A contract for import-linter: a package imports only what it may and what it declares.
+
+import-linter's own contracts forbid modules by name. Here whatever is not on the list is refused, so that nothing new slips
+in, and a third-party import has to be declared in the package's ``pyproject.toml`` as well.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from grimp import ImportGraph
+from importlinter import Contract, ContractCheck, fields, output
+
+# Import name -> distribution, where the two differ.
+DISTRIBUTIONS = {
+    "apache_beam": "apache-beam",
+    "beam_runner_engine": "beam-runner-engine",
+    "beam_runner_jobservices": "beam-runner-jobservices",
+    "beam_runner_urns": "beam-runner-urns",
+    "beam_runner_worker": "beam-runner-worker",
+    "google": "protobuf",
+    "grpc": "grpcio",
+}
+
+ANYTHING = "*"
+
+
+def declared_distributions(pyproject: Path) -> set[str]:
+    """Names of the distributions that a package needs at run time, extras included."""
+    project = tomllib.loads(pyproject.read_text())["project"]
+    requirements = list(project.get("dependencies", []))
+    for extra in project.get("optional-dependencies", {}).values():
+        requirements += extra
+    return {re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0].lower() for text in requirements}
+
+
+class OnlyContract(Contract):
+    """Every import of ``package`` is on its lists and declared.
+
+    Options: ``package``, its import name; ``pyproject``, path of its ``pyproject.toml``; ``standard_library``, modules of
+    the standard library that it may import, ``*`` for all; ``third_party``, import names of other packages that it may
+    import. ``__future__`` and the package itself are always allowed.
+    """
+
+    type_name = "only"
+
+    package = fields.StringField()
+    pyproject = fields.StringField()
+    standard_library = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+    third_party = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
+        problems = self._undue_declarations()
+        for importer in sorted(self._own_modules(graph)):
+            for imported in sorted(graph.find_modules_directly_imported_by(importer)):
+                reason = self._objection(imported)
+                if reason:
+                    for detail in graph.get_import_details(importer=importer, imported=imported):
+                        line, text = detail["line_number"], detail["line_contents"]
+                        problems.append(f"{importer}:{line}: `{text}`: {reason}")
+        return ContractCheck(kept=not problems, metadata={"problems": problems})
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        for problem in check.metadata["problems"]:
+            output.print_error(problem)
+        output.new_line()
+
+    def _own_modules(self, graph: ImportGraph) -> set[str]:
+        if self.package not in graph.modules:
+            raise ValueError(f"Package {self.package!r} does not exist.")
+        return {self.package, *graph.find_descendants(self.package)}
+
+    def _distributions(self) -> set[str]:
+        return {DISTRIBUTIONS.get(name, name) for name in self.third_party}
+
+    def _undue_declarations(self) -> list[str]:
+        undue = declared_distributions(Path(self.pyproject)) - self._distributions()
+        return [
+            f"{self.pyproject}: declares `{name}`, on which {self.package} may not depend"
+            for name in sorted(undue)
+        ]
+
+    def _objection(self, imported: str) -> str:
+        """Why ``imported`` is not allowed; empty if it is."""
+        root = imported.partition(".")[0]
+        if root in (self.package, "__future__"):
+            return ""
+        if root in sys.stdlib_module_names:
+            allowed = {root, ANYTHING} & self.standard_library
+            return "" if allowed else f"{self.package} may not import `{root}`"
+        if root not in self.third_party:
+            return f"{self.package} may not import `{root}`"
+        distribution = DISTRIBUTIONS.get(root, root)
+        if distribution not in declared_distributions(Path(self.pyproject)):
+            return f"`{distribution}` is not declared in {self.pyproject}"
+        return ""
