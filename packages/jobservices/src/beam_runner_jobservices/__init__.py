@@ -1,1 +1,69 @@
-"""The Beam Job API server and client, as a library for any runner."""
+"""The Beam Job API server and client, as a library for any runner.
+
+`JobServer` serves jobs to a runner's `JobExecutor`; `JobClient` talks to any job server.
+"""
+
+from __future__ import annotations
+
+from .client import JobApiError, JobClient
+from .errors import (
+    AddressError,
+    ExecutorFailed,
+    IllegalTransition,
+    InvalidRequest,
+    JobRejected,
+    JobServicesError,
+    NotFound,
+    NotReady,
+    TooMany,
+    Unavailable,
+)
+from .limits import Limits
+from .ports import JobExecutor, JobHandle, JobReporter
+from .records import (
+    Artifact,
+    Importance,
+    JobInfo,
+    JobMessage,
+    JobMetrics,
+    JobSpec,
+    JobState,
+    MonitoringInfo,
+    OptionType,
+    PipelineOption,
+    StateEvent,
+)
+from .server import JobServer
+from .wire.jobs import Prepared
+
+__all__ = [
+    "AddressError",
+    "Artifact",
+    "ExecutorFailed",
+    "IllegalTransition",
+    "Importance",
+    "InvalidRequest",
+    "JobApiError",
+    "JobClient",
+    "JobExecutor",
+    "JobHandle",
+    "JobInfo",
+    "JobMessage",
+    "JobMetrics",
+    "JobRejected",
+    "JobReporter",
+    "JobServer",
+    "JobServicesError",
+    "JobSpec",
+    "JobState",
+    "Limits",
+    "MonitoringInfo",
+    "NotFound",
+    "NotReady",
+    "OptionType",
+    "PipelineOption",
+    "Prepared",
+    "StateEvent",
+    "TooMany",
+    "Unavailable",
+]

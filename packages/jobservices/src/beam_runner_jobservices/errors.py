@@ -44,5 +44,9 @@ class TooMany(JobServicesError):
     """A limit of the server is reached."""
 
 
+class Unavailable(JobServicesError):
+    """The server is shutting down."""
+
+
 class ExecutorFailed(JobServicesError):
     """The executor raised something other than `JobRejected` while it started the job."""

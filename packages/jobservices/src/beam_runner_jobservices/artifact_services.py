@@ -1,0 +1,134 @@
+"""The gRPC faces of artifact staging (clients bring them) and artifact retrieval (SDK harnesses get them)."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import attrs
+import grpc
+
+from ._protos import RetrievalServicer, StagingServicer
+from .answering import answering, streaming
+from .errors import InvalidRequest, NotFound
+from .preparations import Preparation, Preparations
+from .staging import Embedded, Fetchable, Steps, stage
+from .store import ArtifactStore
+from .wire import artifacts as wire
+
+_CHUNK = 2 << 20
+"""Below the 4 MiB that gRPC clients accept unless told otherwise."""
+
+
+@attrs.define(eq=False)
+class _Session:
+    """An open staging stream and the moment (monotonic seconds) when its client last said something."""
+
+    context: grpc.ServicerContext
+    last_use: float
+
+
+class StagingService(StagingServicer):
+    """Asks clients for the artifacts of the jobs they have prepared (`ArtifactStagingService`)."""
+
+    def __init__(self, preparations: Preparations, store: ArtifactStore, idle_limit: float) -> None:
+        self._preparations = preparations
+        self._store = store
+        self._idle_limit = idle_limit
+        self._lock = threading.Lock()
+        self._sessions: set[_Session] = set()
+
+    @streaming
+    def ReverseArtifactRetrievalService(
+        self, answers: Iterator[Any], context: grpc.ServicerContext
+    ) -> Iterator[Any]:
+        with self._session(context) as session:
+            first = _next(answers)
+            preparation = self._preparations.with_token(first.staging_token)
+            owner = f"{preparation.preparation_id}/{secrets.token_hex(4)}"
+            try:
+                yield from self._converse(session, preparation, owner, answers)
+            except BaseException:
+                self._store.release(owner)
+                raise
+
+    def _converse(
+        self, session: _Session, preparation: Preparation, owner: str, answers: Iterator[Any]
+    ) -> Iterator[Any]:
+        steps: Steps = stage(
+            preparation.needed(),
+            self._store,
+            owner,
+            wire.FILE_TYPE,
+            lambda: self._preparations.touch(preparation),
+        )
+        with closing(steps):
+            answer = None
+            while True:
+                try:
+                    request = steps.send(answer)
+                except StopIteration as end:
+                    self._preparations.set_staged(preparation, owner, end.value)
+                    return
+                if request is not None:
+                    yield wire.staging_request(request)
+                answer = wire.staging_answer(_next(answers))
+                session.last_use = time.monotonic()
+
+    @contextmanager
+    def _session(self, context: grpc.ServicerContext) -> Iterator[_Session]:
+        session = _Session(context, time.monotonic())
+        with self._lock:
+            self._sessions.add(session)
+        try:
+            yield session
+        finally:
+            with self._lock:
+                self._sessions.discard(session)
+
+    def cancel_idle(self) -> None:
+        """End the streams whose clients have been silent for too long."""
+        latest = time.monotonic() - self._idle_limit
+        with self._lock:
+            idle = [session for session in self._sessions if session.last_use < latest]
+        for session in idle:
+            session.context.cancel()
+
+
+def _next(answers: Iterator[Any]) -> Any:
+    try:
+        return next(answers)
+    except StopIteration:
+        raise InvalidRequest(
+            "the client ended the staging of artifacts before it was over"
+        ) from None
+
+
+class RetrievalService(RetrievalServicer):
+    """Gives SDK harnesses the artifacts of the store (`ArtifactRetrievalService`)."""
+
+    def __init__(self, store: ArtifactStore) -> None:
+        self._store = store
+
+    @answering
+    def ResolveArtifacts(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.resolve_response(wire.dependency(item) for item in request.artifacts)
+
+    @streaming
+    def GetArtifact(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        item = wire.dependency(request.artifact)
+        if isinstance(item.source, Embedded):
+            data = item.source.data
+            for start in range(0, len(data), _CHUNK):
+                yield wire.get_artifact_response(data[start : start + _CHUNK])
+            return
+        sha256 = item.source.sha256 if isinstance(item.source, Fetchable) else ""
+        if not sha256:
+            raise NotFound(f"the artifact {item} is not in the store: it names no sha256")
+        with self._store.open(sha256) as file:
+            while chunk := file.read(_CHUNK):
+                yield wire.get_artifact_response(chunk)

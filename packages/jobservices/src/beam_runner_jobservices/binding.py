@@ -1,0 +1,92 @@
+"""Listening at an address: all of it or, with a clear error, nothing."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import grpc
+
+from .errors import AddressError
+
+_ATTEMPTS = 16
+_NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
+
+
+def bind(server: grpc.Server, host: str, port: int) -> int:
+    """Make `server` listen at every address of `host` this machine has, and return the port.
+
+    `localhost` is 127.0.0.1 and, where the machine has IPv6, ::1. Port 0 picks a free one, the same for all addresses.
+
+    Raises:
+        AddressError: `host` is no address of this machine, or the port is taken or not allowed.
+    """
+    addresses = _addresses(host)
+    for _ in range(_ATTEMPTS if port == 0 else 1):
+        chosen = _free_port(host, addresses, port)
+        if chosen is None:
+            continue
+        try:
+            for address in addresses:
+                server.add_insecure_port(f"{_bracketed(address)}:{chosen}")
+        except RuntimeError as error:
+            raise AddressError(f"cannot listen at {host}:{chosen}: {error}") from error
+        return chosen
+    raise AddressError(f"found no port that is free on all addresses of {host}")
+
+
+def _addresses(host: str) -> tuple[str, ...]:
+    """The numeric addresses of `host` that this machine can listen at, IPv4 first."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise AddressError(f"cannot listen at {host}: {error.strerror or error}") from error
+    addresses = {str(address[4][0]) for address in found}
+    if host == "localhost":
+        addresses |= {"127.0.0.1", "::1"}
+    usable = {address for address in addresses if _usable(address)}
+    if not usable:
+        raise AddressError(f"cannot listen at {host}: it is no address of this machine")
+    return tuple(sorted(usable, key=lambda address: (":" in address, address)))
+
+
+def _usable(address: str) -> bool:
+    try:
+        _try(address, 0)
+    except OSError as error:
+        if error.errno in _NO_SUCH_ADDRESS:
+            return False
+        raise AddressError(f"cannot listen at {address}: {error.strerror}") from error
+    return True
+
+
+def _free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
+    """The port if it is free on all addresses; of port 0 a free one, or None if the next try may find it."""
+    chosen = port
+    for address in addresses:
+        try:
+            chosen = _try(address, chosen)
+        except OSError as error:
+            if port == 0 and error.errno == errno.EADDRINUSE:
+                return None
+            reason = error.strerror
+            if error.errno == errno.EADDRINUSE:
+                reason = f"the port is in use on {address}; stop what uses it, or choose another"
+            raise AddressError(f"cannot listen at {host}:{port}: {reason}") from error
+    return chosen
+
+
+def _try(address: str, port: int) -> int:
+    """Listen at the address for a moment, and return the port."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        probe.bind((address, port))
+        probe.listen(1)
+        return int(probe.getsockname()[1])
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

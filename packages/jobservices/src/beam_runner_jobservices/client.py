@@ -1,0 +1,197 @@
+"""A Job API client for any job server: submit, follow, cancel, measure. Answers are frozen records."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import grpc
+
+from ._protos import JobStub, RetrievalStub, StagingStub
+from .errors import JobServicesError
+from .history import Entry
+from .records import Artifact, JobInfo, JobMetrics, JobState, PipelineOption, StateEvent
+from .server import CHANNEL_OPTIONS
+from .staging import Chunk, Dependency, Embedded, GetRequest, Resolved
+from .wire import artifacts as artifact_wire
+from .wire import jobs as wire
+from .wire.jobs import Prepared
+from .wire.pipelines import dependencies_of
+
+_CHUNK = 2 << 20
+_Record = TypeVar("_Record")
+
+
+class JobApiError(JobServicesError):
+    """The server refused, or could not be reached. `code` is the gRPC status' name, such as NOT_FOUND."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{text} ({code})")
+        self.code = code
+        self.text = text
+
+
+class JobClient:
+    """A client of the job server at `address` (`host:port`). Thread-safe; a context manager.
+
+    Every call takes up to `timeout` seconds, except `run`, streams and staging, whose length is the job's. All methods
+    raise `JobApiError`.
+    """
+
+    def __init__(self, address: str, timeout: float = 60.0) -> None:
+        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._jobs = JobStub(self._channel)
+        self._retrieval = RetrievalStub(self._channel)
+        self._timeout = timeout
+
+    def prepare(
+        self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
+    ) -> Prepared:
+        """Announce a serialized `beam_runner_api.Pipeline`; option keys are `beam:option:<name>:v1`."""
+        return wire.prepared(
+            self._call(self._jobs.Prepare, wire.prepare_message(job_name, pipeline, options or {}))
+        )
+
+    def stage(self, prepared: Prepared, pipeline: bytes) -> None:
+        """Send the artifacts the prepared pipeline depends on: files of this machine.
+
+        The server gets only what the pipeline names, whatever it asks for.
+        """
+        offered = dependencies_of(pipeline)
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        answers.put(artifact_wire.staging_token_message(prepared.staging_token))
+        channel = grpc.insecure_channel(prepared.staging_endpoint, options=CHANNEL_OPTIONS)
+        with channel:
+            call = StagingStub(channel).ReverseArtifactRetrievalService(iter(answers.get, None))
+            try:
+                for message in call:
+                    for answer in _staging_answers(message, offered):
+                        answers.put(artifact_wire.staging_reply(answer))
+            except grpc.RpcError as error:
+                raise _refused(error) from None
+            finally:
+                answers.put(None)
+                call.cancel()
+
+    def run(self, prepared: Prepared) -> str:
+        """Run the prepared job, and return the job's id."""
+        request = wire.run_message(prepared.preparation_id)
+        return str(self._call(self._jobs.Run, request, timeout=None).job_id)
+
+    def submit(
+        self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
+    ) -> str:
+        """Prepare, stage and run; returns the job's id."""
+        prepared = self.prepare(pipeline, options, job_name)
+        self.stage(prepared, pipeline)
+        return self.run(prepared)
+
+    def jobs(self) -> tuple[JobInfo, ...]:
+        """The jobs the server knows."""
+        return wire.job_infos(self._call(self._jobs.GetJobs, wire.jobs_message()))
+
+    def state(self, job_id: str) -> StateEvent:
+        """The job's present state."""
+        return wire.state_event(self._call(self._jobs.GetState, wire.state_request(job_id)))
+
+    def pipeline(self, job_id: str) -> bytes:
+        """The job's serialized `beam_runner_api.Pipeline`."""
+        response = self._call(self._jobs.GetPipeline, wire.pipeline_request(job_id))
+        return bytes(response.pipeline.SerializeToString())
+
+    def cancel(self, job_id: str) -> JobState:
+        """Ask for the job's end; returns its state, which is usually CANCELLING."""
+        return JobState(self._call(self._jobs.Cancel, wire.cancel_request(job_id)).state)
+
+    def metrics(self, job_id: str) -> JobMetrics:
+        """The job's metrics so far."""
+        return wire.job_metrics(self._call(self._jobs.GetJobMetrics, wire.metrics_request(job_id)))
+
+    def describe_options(self) -> tuple[PipelineOption, ...]:
+        """The pipeline options of the runner's own."""
+        request = wire.describe_request()
+        return wire.pipeline_options(self._call(self._jobs.DescribePipelineOptions, request))
+
+    def states(self, job_id: str, timeout: float | None = None) -> Iterator[StateEvent]:
+        """The present state and every later one, to the terminal one.
+
+        `timeout` in seconds is for the whole. Closing the iterator ends the stream.
+        """
+        call = self._jobs.GetStateStream(wire.state_request(job_id), timeout=timeout)
+        for message in _following(call):
+            yield wire.state_event(message)
+
+    def messages(self, job_id: str, timeout: float | None = None) -> Iterator[Entry]:
+        """States and messages from the job's start to its terminal state. As `states` otherwise."""
+        call = self._jobs.GetMessageStream(wire.messages_request(job_id), timeout=timeout)
+        for message in _following(call):
+            yield wire.entry(message)
+
+    def wait(self, job_id: str, timeout: float | None = None) -> JobState:
+        """Wait for the job's terminal state; DEADLINE_EXCEEDED after `timeout` seconds."""
+        last = JobState.UNSPECIFIED
+        for event in self.states(job_id, timeout):
+            last = event.state
+        return last
+
+    def artifact(self, artifact: Artifact) -> Iterator[bytes]:
+        """The content of an artifact of a job that has not ended, in chunks."""
+        request = artifact_wire.get_artifact_request(artifact)
+        for message in _following(self._retrieval.GetArtifact(request)):
+            yield message.data
+
+    def close(self) -> None:
+        """End all calls and streams."""
+        self._channel.close()
+
+    def __enter__(self) -> JobClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _call(self, method: Any, request: Any, **overrides: Any) -> Any:
+        try:
+            return method(request, **{"timeout": self._timeout, **overrides})
+        except grpc.RpcError as error:
+            raise _refused(error) from None
+
+
+def _following(call: Any) -> Iterator[Any]:
+    try:
+        yield from call
+    except grpc.RpcError as error:
+        raise _refused(error) from None
+    finally:
+        call.cancel()
+
+
+def _refused(error: Any) -> JobApiError:
+    return JobApiError(error.code().name, error.details() or "no details")
+
+
+def _staging_answers(message: Any, offered: frozenset[Dependency]) -> Iterator[Chunk | Resolved]:
+    """What to answer to one request of a server that collects artifacts."""
+    request = artifact_wire.staging_question(message)
+    if request is None or request.dependency not in offered:
+        raise JobServicesError("the server asks for an artifact that the pipeline does not name")
+    item = request.dependency
+    if not isinstance(request, GetRequest):
+        yield Resolved((item,))
+    elif isinstance(item.source, Embedded):
+        yield Chunk(item.source.data, True)
+    elif path := artifact_wire.file_path(item):
+        with Path(path).open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                yield Chunk(chunk, False)
+        yield Chunk(b"", True)
+    else:
+        raise JobServicesError(f"this client cannot send the artifact {item}")

@@ -1,0 +1,155 @@
+"""The shape of a submitted pipeline, and the check that nothing in it points into the void."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import attrs
+
+from .errors import InvalidRequest
+
+_SHOWN = 5
+
+
+@attrs.frozen
+class TransformNode:
+    """A transform: ids it refers to; `payload_coder_ids` and `side_input_tags` are those its payload names."""
+
+    name: str
+    subtransforms: tuple[str, ...] = ()
+    inputs: Mapping[str, str] = attrs.field(factory=dict)
+    outputs: Mapping[str, str] = attrs.field(factory=dict)
+    environment_id: str = ""
+    payload_coder_ids: tuple[str, ...] = ()
+    side_input_tags: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class PCollectionNode:
+    """A PCollection: its coder and windowing strategy."""
+
+    coder_id: str
+    windowing_strategy_id: str
+
+
+@attrs.frozen
+class WindowingNode:
+    """A windowing strategy: its window coder, and its environment or ''."""
+
+    window_coder_id: str
+    environment_id: str
+
+
+@attrs.frozen
+class PipelineGraph:
+    """The components of a pipeline by id; `coders` maps to component coders' ids."""
+
+    roots: tuple[str, ...]
+    transforms: Mapping[str, TransformNode]
+    pcollections: Mapping[str, PCollectionNode]
+    windowings: Mapping[str, WindowingNode]
+    coders: Mapping[str, tuple[str, ...]]
+    environments: frozenset[str]
+
+
+def check(graph: PipelineGraph) -> None:
+    """Check that every id in the pipeline is among its components and that no transform or coder contains itself.
+
+    Linear in the size of the pipeline.
+
+    Raises:
+        InvalidRequest: it names the first few problems, with the full names of the transforms.
+    """
+    problems = list(_problems(graph))
+    if not problems:
+        return
+    text = "; ".join(problems[:_SHOWN])
+    if len(problems) > _SHOWN:
+        text += f"; and {len(problems) - _SHOWN} more problems"
+    raise InvalidRequest(f"the pipeline is malformed: {text}")
+
+
+def _problems(graph: PipelineGraph) -> Iterator[str]:
+    if not graph.roots and graph.transforms:
+        yield "it has transforms, but names no root transform"
+    for transform_id in graph.roots:
+        if transform_id not in graph.transforms:
+            yield f"root transform {transform_id!r} is not among its transforms"
+    for transform_id, transform in graph.transforms.items():
+        where = f"transform {transform.name!r} (id {transform_id!r})"
+        for problem in _transform_problems(graph, transform):
+            yield f"{where} {problem}"
+    yield from _pcollection_problems(graph)
+    yield from _windowing_problems(graph)
+    for coder_id, parts in graph.coders.items():
+        for part in parts:
+            if part not in graph.coders:
+                yield f"coder {coder_id!r} has the component coder {part!r}, which is not there"
+    names = {key: node.name for key, node in graph.transforms.items()}
+    subtransforms = {key: node.subtransforms for key, node in graph.transforms.items()}
+    for transform_id in _in_cycles(subtransforms):
+        yield f"transform {names[transform_id]!r} (id {transform_id!r}) contains itself"
+    for coder_id in _in_cycles(graph.coders):
+        yield f"coder {coder_id!r} contains itself"
+
+
+def _transform_problems(graph: PipelineGraph, transform: TransformNode) -> Iterator[str]:
+    for subtransform in transform.subtransforms:
+        if subtransform not in graph.transforms:
+            yield f"has the subtransform {subtransform!r}, which is not there"
+    for verb, ends in (("reads", transform.inputs), ("writes", transform.outputs)):
+        for tag, pcollection in ends.items():
+            if pcollection not in graph.pcollections:
+                yield f"{verb} the PCollection {pcollection!r} as {tag!r}, which is not there"
+    if transform.environment_id and transform.environment_id not in graph.environments:
+        yield f"runs in the environment {transform.environment_id!r}, which is not there"
+    for coder_id in transform.payload_coder_ids:
+        if coder_id not in graph.coders:
+            yield f"uses the coder {coder_id!r}, which is not there"
+    for tag in transform.side_input_tags:
+        if tag not in transform.inputs:
+            yield f"has the side input {tag!r}, which is not among its inputs"
+
+
+def _pcollection_problems(graph: PipelineGraph) -> Iterator[str]:
+    for pcollection_id, pcollection in graph.pcollections.items():
+        if pcollection.coder_id not in graph.coders:
+            yield f"PCollection {pcollection_id!r} has the coder {pcollection.coder_id!r}, which is not there"
+        if pcollection.windowing_strategy_id not in graph.windowings:
+            yield (
+                f"PCollection {pcollection_id!r} has the windowing strategy"
+                f" {pcollection.windowing_strategy_id!r}, which is not there"
+            )
+
+
+def _windowing_problems(graph: PipelineGraph) -> Iterator[str]:
+    for windowing_id, windowing in graph.windowings.items():
+        where = f"windowing strategy {windowing_id!r}"
+        if windowing.window_coder_id and windowing.window_coder_id not in graph.coders:
+            yield f"{where} has the window coder {windowing.window_coder_id!r}, which is not there"
+        if windowing.environment_id and windowing.environment_id not in graph.environments:
+            yield f"{where} has the environment {windowing.environment_id!r}, which is not there"
+
+
+def _in_cycles(edges: Mapping[str, Iterable[str]]) -> list[str]:
+    """The nodes from which a way leads back to themselves, one for each cycle found."""
+    finished: set[str] = set()
+    found = []
+    for start in edges:
+        if start in finished:
+            continue
+        path = {start}
+        stack = [(start, iter(edges[start]))]
+        while stack:
+            node, children = stack[-1]
+            child = next(children, None)
+            if child is None:
+                stack.pop()
+                path.discard(node)
+                finished.add(node)
+            elif child in path:
+                found.append(child)
+            elif child in edges and child not in finished:
+                path.add(child)
+                stack.append((child, iter(edges[child])))
+    return found

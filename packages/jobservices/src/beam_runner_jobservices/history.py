@@ -1,0 +1,150 @@
+"""What happened to a job, in order, kept for any number of readers at any speed.
+
+Writers never wait for readers. States are all kept; of the messages the oldest are dropped beyond the limits, and a
+reader who has missed some is told how many.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from .limits import Limits
+from .records import Importance, JobMessage, JobState, StateEvent
+from .texts import cut, iso_time
+
+Entry = StateEvent | JobMessage
+_BATCH = 256
+
+
+class JobHistory:
+    """States and messages of one job. Thread-safe.
+
+    Entries are numbered from 0 in the order in which they were added, and never renumbered.
+    """
+
+    def __init__(self, limits: Limits, first: StateEvent) -> None:
+        self._limits = limits
+        self._changed = threading.Condition()
+        self._states = [first]
+        self._kept: list[Entry] = [first]
+        self._dropped = 0
+        self._dropped_states: list[tuple[int, StateEvent]] = []
+        self._messages = 0
+        self._chars = 0
+        self._next_message_id = 1
+
+    @property
+    def current(self) -> StateEvent:
+        """The latest state."""
+        return self._states[-1]
+
+    def states(self) -> tuple[StateEvent, ...]:
+        """All states so far, oldest first."""
+        with self._changed:
+            return tuple(self._states)
+
+    def add_state(self, state: JobState, time: float) -> None:
+        """Append a state; the caller has checked that it may follow the current one."""
+        event = StateEvent(state, time)
+        with self._changed:
+            self._states.append(event)
+            self._kept.append(event)
+            self._changed.notify_all()
+
+    def add_message(self, importance: Importance, text: str, time: float) -> None:
+        """Append a message, cut to the limit, and drop the oldest ones beyond the limits."""
+        text = cut(text, self._limits.text_chars)
+        with self._changed:
+            message = JobMessage(str(self._next_message_id), iso_time(time), importance, text)
+            self._next_message_id += 1
+            self._kept.append(message)
+            self._messages += 1
+            self._chars += len(text)
+            if self._messages > self._limits.messages or self._chars > self._limits.message_chars:
+                self._drop()
+            self._changed.notify_all()
+
+    def _drop(self) -> None:
+        """Drop from the old end to a tenth below the limits, so that the cost per message stays constant."""
+        most = self._limits.messages - self._limits.messages // 10
+        most_chars = self._limits.message_chars - self._limits.message_chars // 10
+        count = 0
+        while self._messages > max(most, 1) or (self._chars > most_chars and self._messages > 1):
+            entry = self._kept[count]
+            if isinstance(entry, StateEvent):
+                self._dropped_states.append((self._dropped + count, entry))
+            else:
+                self._messages -= 1
+                self._chars -= len(entry.text)
+            count += 1
+        del self._kept[:count]
+        self._dropped += count
+
+    def read(self, position: int) -> tuple[list[Entry], int]:
+        """A batch of entries from number `position` on, and the number to continue with.
+
+        Where entries have been dropped, their states are still given, and one message in place of the others.
+        """
+        with self._changed:
+            batch: list[Entry] = []
+            if position < self._dropped:
+                states = [event for number, event in self._dropped_states if number >= position]
+                missed = self._dropped - position - len(states)
+                batch.extend(states)
+                if missed:
+                    batch.append(self._gap(missed))
+                position = self._dropped
+            start = position - self._dropped
+            batch.extend(self._kept[start : start + _BATCH])
+            return batch, min(position + _BATCH, self._dropped + len(self._kept))
+
+    def _gap(self, missed: int) -> JobMessage:
+        following = self._kept[0]
+        time = following.time if isinstance(following, JobMessage) else iso_time(following.time)
+        return JobMessage(
+            "0", time, Importance.WARNING, f"({missed} earlier messages are no longer kept)"
+        )
+
+    def follow(self, gone: Callable[[], bool]) -> Iterator[Entry]:
+        """Everything from the start, then what comes, up to and with the terminal state.
+
+        Ends early once `gone()` is true and `wake` was called.
+        """
+        position = 0
+        while not gone():
+            batch, position = self.read(position)
+            for entry in batch:
+                yield entry
+                if isinstance(entry, StateEvent) and entry.state.is_terminal:
+                    return
+            with self._changed:
+                self._changed.wait_for(lambda: self._end > position or gone())
+
+    def follow_states(self, gone: Callable[[], bool]) -> Iterator[StateEvent]:
+        """The current state, then every later one, up to and with the terminal state. Ends early as `follow` does."""
+        with self._changed:
+            position = len(self._states) - 1
+        while not gone():
+            with self._changed:
+                self._changed.wait_for(lambda: len(self._states) > position or gone())
+                events = self._states[position:]
+            for event in events:
+                yield event
+                if event.state.is_terminal:
+                    return
+            position += len(events)
+
+    def wait_until_ended(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds for the terminal state; whether it is there."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.current.state.is_terminal, timeout)
+
+    def wake(self) -> None:
+        """Make the readers ask again whether they are gone."""
+        with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def _end(self) -> int:
+        return self._dropped + len(self._kept)

@@ -1,0 +1,107 @@
+"""The gRPC face of the Job API (`JobService`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+
+from ._protos import JobServicer
+from .answering import answering, streaming
+from .errors import TooMany
+from .history import JobHistory
+from .preparations import Preparations
+from .records import PipelineOption
+from .registry import Registry
+from .wire import jobs as wire
+from .wire.pipelines import prepare_request
+
+
+class JobService(JobServicer):
+    """Translates calls to `preparations` and `registry`, and follows jobs' histories for streams.
+
+    `endpoint` is the `host:port` that clients are told for artifacts.
+    """
+
+    def __init__(
+        self,
+        preparations: Preparations,
+        registry: Registry,
+        options: tuple[PipelineOption, ...],
+        endpoint: str,
+        most_streams: int,
+    ) -> None:
+        self._preparations = preparations
+        self._registry = registry
+        self._options = options
+        self._endpoint = endpoint
+        self._most_streams = most_streams
+        self._streams = threading.BoundedSemaphore(most_streams)
+
+    @answering
+    def Prepare(self, request: Any, context: grpc.ServicerContext) -> Any:
+        preparation = self._preparations.add(prepare_request(request))
+        return wire.prepared_message(
+            wire.Prepared(preparation.preparation_id, self._endpoint, preparation.staging_token)
+        )
+
+    @answering
+    def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.ran_message(self._registry.run(request.preparation_id, self._endpoint))
+
+    @answering
+    def GetJobs(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.job_infos_message(job.info for job in self._registry.jobs())
+
+    @answering
+    def GetState(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.state_message(self._registry.job(request.job_id).history.current)
+
+    @answering
+    def GetPipeline(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.pipeline_message(self._registry.job(request.job_id).spec.pipeline)
+
+    @answering
+    def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.metrics_message(self._registry.job(request.job_id).metrics())
+
+    @answering
+    def DescribePipelineOptions(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.options_message(self._options)
+
+    @answering
+    def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.cancelled_message(self._registry.job(request.job_id).cancel())
+
+    @streaming
+    def GetStateStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        history = self._registry.job(request.job_id).history
+        with self._stream(history, context) as gone:
+            for event in history.follow_states(gone):
+                yield wire.state_message(event)
+
+    @streaming
+    def GetMessageStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        history = self._registry.job(request.job_id).history
+        with self._stream(history, context) as gone:
+            for entry in history.follow(gone):
+                yield wire.entry_message(entry)
+
+    @contextmanager
+    def _stream(
+        self, history: JobHistory, context: grpc.ServicerContext
+    ) -> Iterator[Callable[[], bool]]:
+        """Count a stream, and tell it when its client has gone."""
+        if not self._streams.acquire(blocking=False):
+            raise TooMany(
+                f"{self._most_streams} state and message streams are open, and more are not"
+                " allowed; close some"
+            )
+        try:
+            context.add_callback(history.wake)
+            yield lambda: not context.is_active()
+        finally:
+            self._streams.release()

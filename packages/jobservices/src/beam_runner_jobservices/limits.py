@@ -1,0 +1,27 @@
+"""The limits that keep one client, one job or one long-lived server from using up everything."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Limits:
+    """Limits of a job server. Durations are in seconds, texts in characters.
+
+    - `messages`, `message_chars`: what is kept of one job's messages for readers; the oldest go first.
+    - `text_chars`: length at which one message is cut. Clients refuse answers above 4 MiB unless told otherwise.
+    - `streams`: state and message streams open at once; `calls`: everything open at once.
+    - `preparation_ttl`: how long a prepared job waits to be run.
+    - `staging_idle`: how long a client that stages artifacts may be silent.
+    - `ended_jobs`: how many ended jobs are remembered.
+    """
+
+    messages: int = 10_000
+    message_chars: int = 16 << 20
+    text_chars: int = 512 << 10
+    streams: int = 1_000
+    calls: int = 2_000
+    preparation_ttl: float = 3600.0
+    staging_idle: float = 300.0
+    ended_jobs: int = 500

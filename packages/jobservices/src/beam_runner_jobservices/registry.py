@@ -1,0 +1,184 @@
+"""The jobs of a server, from Run until they are forgotten."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import attrs
+
+from .errors import ExecutorFailed, JobRejected, NotFound, Unavailable
+from .job import Job
+from .limits import Limits
+from .ports import JobExecutor
+from .preparations import Preparation, Preparations
+from .records import JobSpec, JobState
+from .store import ArtifactStore
+from .texts import one_line
+from .wire.pipelines import PrepareRequest, with_staged
+
+_LOGGER = logging.getLogger(__name__)
+_JOB_NAME_OPTION = "beam:option:job_name:v1"
+
+
+@attrs.frozen
+class _Start:
+    """A Run that was asked for; `answer` becomes the job's id or the error, the same for all who ask."""
+
+    preparation_id: str
+    job_id: str
+    answer: Future[str]
+
+
+class Registry:
+    """Runs, finds and forgets jobs. Thread-safe.
+
+    A job's lock may be held when this one's is taken, never the other way round.
+    """
+
+    def __init__(
+        self,
+        executor: JobExecutor,
+        store: ArtifactStore,
+        preparations: Preparations,
+        limits: Limits,
+        clock: Callable[[], float],
+    ) -> None:
+        self._executor = executor
+        self._store = store
+        self._preparations = preparations
+        self._limits = limits
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._refusing = False
+        self._starts: dict[str, _Start] = {}
+        self._jobs: dict[str, Job] = {}
+        self._ended: deque[_Start] = deque()
+
+    def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
+        """Start the prepared job and return its id, which differs from the preparation's.
+
+        A repeated Run starts nothing: it gets the answer to the first, so that a client whose
+        connection broke can ask again.
+
+        Raises:
+            NotFound, NotReady: see `Preparations.take`.
+            Unavailable: the server is shutting down.
+            JobRejected: the executor will not run it; there is a job, and it is FAILED.
+            ExecutorFailed: the executor failed to start it; there is a job, and it is FAILED.
+        """
+        preparation = None
+        with self._lock:
+            start = self._starts.get(preparation_id)
+            if start is None:
+                if self._refusing:
+                    raise Unavailable("the job server is shutting down and takes no more jobs")
+                preparation = self._preparations.take(preparation_id)
+                start = _Start(preparation_id, self._new_job_id(preparation), Future())
+                self._starts[preparation_id] = start
+        if preparation is not None:
+            try:
+                self._start(start, preparation, retrieval_endpoint)
+            except Exception as error:
+                start.answer.set_exception(error)
+            else:
+                start.answer.set_result(start.job_id)
+        return start.answer.result()
+
+    def _new_job_id(self, preparation: Preparation) -> str:
+        readable = re.sub(r"[^a-z0-9]+", "-", _job_name(preparation.request).lower()).strip("-")
+        return f"{readable[:40] or 'job'}-{secrets.token_hex(4)}"
+
+    def _start(self, start: _Start, preparation: Preparation, retrieval_endpoint: str) -> None:
+        request = preparation.request
+        spec = JobSpec(
+            job_id=start.job_id,
+            job_name=_job_name(request),
+            pipeline=with_staged(request.pipeline, preparation.staged),
+            options=request.options,
+            options_json=request.options_json,
+            artifacts=preparation.artifacts(),
+            retrieval_endpoint=retrieval_endpoint,
+        )
+        job = Job(
+            spec,
+            limits=self._limits,
+            clock=self._clock,
+            on_end=lambda: self._end(start, preparation.owner),
+        )
+        with self._lock:
+            self._jobs[start.job_id] = job
+        job.state(JobState.STARTING)
+        try:
+            job.attach(self._executor(spec, job))
+        except JobRejected as rejection:
+            _LOGGER.info("job %s was rejected: %s", start.job_id, rejection.reason)
+            job.state(JobState.FAILED, rejection.reason)
+            raise JobRejected(
+                f"job {start.job_id} was rejected: {rejection.reason}",
+                unsupported=rejection.unsupported,
+            ) from None
+        except Exception as error:
+            _LOGGER.exception("the executor failed to start job %s", start.job_id)
+            reason = f"the job could not be started: {one_line(error)}"
+            job.state(JobState.FAILED, reason)
+            raise ExecutorFailed(f"job {start.job_id}: {reason}") from error
+
+    def _end(self, start: _Start, owner: str) -> None:
+        """Let go of an ended job's artifacts, and of the job that ended longest ago."""
+        self._store.release(owner)
+        with self._lock:
+            self._ended.append(start)
+            if len(self._ended) > self._limits.ended_jobs:
+                forgotten = self._ended.popleft()
+                del self._jobs[forgotten.job_id]
+                del self._starts[forgotten.preparation_id]
+
+    def job(self, job_id: str) -> Job:
+        """The job with this id.
+
+        Raises:
+            NotFound: no such job. An id of a preparation is not one of a job.
+        """
+        with self._lock:
+            job = self._jobs.get(job_id)
+        if job is None:
+            raise NotFound(f"no job {job_id!r} on this server")
+        return job
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs that are remembered, in the order in which they were run."""
+        with self._lock:
+            return tuple(self._jobs.values())
+
+    def cancel_all(self, timeout: float) -> tuple[str, ...]:
+        """Cancel every job that has not ended, and wait up to `timeout` seconds for all ends.
+
+        Returns the ids of those that have not ended by then.
+        """
+        running = [job for job in self.jobs() if not job.history.current.state.is_terminal]
+        for job in running:
+            job.cancel()
+        deadline = time.monotonic() + timeout
+        return tuple(
+            job.spec.job_id
+            for job in running
+            if not job.history.wait_until_ended(max(0.0, deadline - time.monotonic()))
+        )
+
+    def refuse(self) -> None:
+        """Take no more jobs."""
+        with self._lock:
+            self._refusing = True
+
+
+def _job_name(request: PrepareRequest) -> str:
+    """The user's name for the job: the Python SDK always prepares with "job" and puts the name in an option."""
+    named = request.options.get(_JOB_NAME_OPTION)
+    return named if isinstance(named, str) and named else request.job_name or "job"

@@ -1,0 +1,175 @@
+"""The job server: all services on one port, around a runner's executor."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+
+import grpc
+
+from ._protos import add_job_service, add_retrieval_service, add_staging_service
+from .artifact_services import RetrievalService, StagingService
+from .binding import bind
+from .job_service import JobService
+from .limits import Limits
+from .ports import JobExecutor
+from .preparations import Preparations
+from .records import JobInfo, PipelineOption
+from .registry import Registry
+from .store import ArtifactStore
+from .threads import ThreadPerCall
+
+_LOGGER = logging.getLogger(__name__)
+
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+)
+_SERVER_OPTIONS = (
+    *CHANNEL_OPTIONS,
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+_WILDCARDS = frozenset({"0.0.0.0", "::"})
+_LAST_WORDS = 1.0
+
+
+class JobServer:
+    """Serves the Job API and the artifact services for a runner.
+
+        with JobServer(executor, artifacts_dir="/var/lib/my-runner/artifacts", port=8099) as server:
+            print("serving at", server.address)
+            ...
+
+    Making one takes the port, so that a port in use is known before anything else starts; `start`
+    begins to serve.
+
+    - `executor`: starts the jobs.
+    - `artifacts_dir`: a folder of this server's own; artifacts in it are removed at start and stop.
+    - `host`, `port`: where to listen. `localhost` is IPv4 and IPv6; port 0 picks one.
+    - `options`: the pipeline options that the runner understands beyond Beam's own.
+    - `advertised_host`: the host that clients and SDK harnesses are told; by default `host`, or the
+      machine's name where `host` is a wildcard.
+    - `clock`: gives wall-clock seconds since the epoch.
+
+    Raises:
+        AddressError: it cannot listen there.
+        JobServicesError: the folder is in use by another server.
+        OSError: the folder cannot be made or written.
+    """
+
+    def __init__(
+        self,
+        executor: JobExecutor,
+        *,
+        artifacts_dir: str | os.PathLike[str],
+        host: str = "localhost",
+        port: int = 8099,
+        options: Iterable[PipelineOption] = (),
+        advertised_host: str | None = None,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        limits = limits or Limits()
+        self._server = grpc.server(
+            ThreadPerCall("beam-job-api"),
+            options=_SERVER_OPTIONS,
+            maximum_concurrent_rpcs=limits.calls,
+        )
+        self.port = bind(self._server, host, port)
+        """The port it listens at."""
+        self.address = f"{advertised_host or _advertised(host)}:{self.port}"
+        """`host:port` for clients."""
+        try:
+            self._store = ArtifactStore(artifacts_dir)
+        except BaseException:
+            self._server.stop(None)
+            raise
+        self._preparations = Preparations(self._store, limits, clock)
+        self._registry = Registry(executor, self._store, self._preparations, limits, clock)
+        self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
+        self._add_services(tuple(options), limits)
+        self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
+        self._stopping = threading.Event()
+        self._keeper = threading.Thread(
+            target=self._keep_house, name="beam-job-api-housekeeping", daemon=True
+        )
+
+    def _add_services(self, options: tuple[PipelineOption, ...], limits: Limits) -> None:
+        jobs = JobService(self._preparations, self._registry, options, self.address, limits.streams)
+        retrieval = RetrievalService(self._store)
+        add_job_service(jobs, self._server)
+        add_staging_service(self._staging, self._server)
+        add_retrieval_service(retrieval, self._server)
+
+    def start(self) -> str:
+        """Begin to serve, and return the address for clients. To be called once."""
+        self._keeper.start()
+        self._server.start()
+        _LOGGER.info("serving the Beam Job API at %s", self.address)
+        return self.address
+
+    def jobs(self) -> tuple[JobInfo, ...]:
+        """The jobs that were run, oldest first; of those that have ended the last few hundred."""
+        return tuple(job.info for job in self._registry.jobs())
+
+    def cancel_all(self, timeout: float) -> tuple[str, ...]:
+        """Cancel all jobs, and wait up to `timeout` seconds until they have ended.
+
+        Returns the ids of the jobs that have not.
+        """
+        return self._registry.cancel_all(timeout)
+
+    def stop(self, grace: float = 5.0) -> tuple[str, ...]:
+        """Take no more jobs, cancel those that run, and stop serving; may be called more than once.
+
+        Waits up to `grace` seconds for the jobs to end, and then up to a second for clients to read
+        the last of their streams. Returns the ids of the jobs that have not ended.
+        """
+        self._registry.refuse()
+        left = self.cancel_all(grace)
+        if left:
+            _LOGGER.warning("jobs that did not end within %.0f s: %s", grace, ", ".join(left))
+        self._stopping.set()
+        self._server.stop(_LAST_WORDS).wait(_LAST_WORDS + 5)
+        self._store.close()
+        return left
+
+    def _keep_house(self) -> None:
+        while not self._stopping.wait(self._period):
+            try:
+                self._preparations.expire()
+                self._staging.cancel_idle()
+            except Exception:
+                _LOGGER.exception("housekeeping failed; it is tried again")
+
+    def __enter__(self) -> JobServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _advertised(host: str) -> str:
+    """A name under which clients reach a server that listens at `host`."""
+    if host not in _WILDCARDS:
+        return f"[{host}]" if ":" in host else host
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return "localhost"
+    return name

@@ -1,0 +1,160 @@
+"""The server's side of artifact staging, as a conversation without a transport.
+
+The Job API turns retrieval around: the client opens a stream, names its staging token, and then answers the server's
+requests to resolve and to get artifacts (`ArtifactStagingService.ReverseArtifactRetrievalService`). `stage` is that
+conversation as a generator: it yields requests and is sent the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+
+import attrs
+
+from .errors import InvalidRequest
+from .records import Artifact
+from .store import ArtifactStore, StoredFile
+
+
+@attrs.frozen
+class Embedded:
+    """Content that came within the pipeline."""
+
+    data: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Fetchable:
+    """Content the client can send; `sha256` is what the client says of it, or empty."""
+
+    sha256: str
+
+
+@attrs.frozen
+class Unresolved:
+    """A kind that the client should first turn into others (deferred artifacts, packages of a repository)."""
+
+
+@attrs.frozen
+class Dependency:
+    """An artifact as the client names it. Two that are equal are fetched once.
+
+    `source` follows from `type_urn` and `type_payload` and is not compared.
+    """
+
+    type_urn: str
+    type_payload: bytes = attrs.field(repr=False)
+    role_urn: str
+    role_payload: bytes = attrs.field(repr=False)
+    staged_name: str
+    source: Embedded | Fetchable | Unresolved = attrs.field(eq=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.staged_name!r} ({self.type_urn})" if self.staged_name else self.type_urn
+
+
+@attrs.frozen
+class ResolveRequest:
+    """Asks the client for what `dependency` stands for."""
+
+    dependency: Dependency
+
+
+@attrs.frozen
+class GetRequest:
+    """Asks the client for the content of `dependency`, in chunks."""
+
+    dependency: Dependency
+
+
+@attrs.frozen
+class Resolved:
+    """The client's answer to a `ResolveRequest`."""
+
+    replacements: tuple[Dependency, ...]
+
+
+@attrs.frozen
+class Chunk:
+    """A part of the client's answer to a `GetRequest`."""
+
+    data: bytes
+    is_last: bool
+
+
+Request = ResolveRequest | GetRequest
+Answer = Resolved | Chunk
+Staged = Mapping[Dependency, tuple[Artifact, ...]]
+Steps = Generator[Request | None, Answer | None, Staged]
+_Part = Generator[Request | None, Answer | None, Artifact]
+
+
+def stage(
+    dependencies: Iterable[Dependency],
+    store: ArtifactStore,
+    owner: str,
+    file_type: str,
+    progress: Callable[[], None],
+) -> Steps:
+    """Bring `dependencies` into `store`, held by `owner`.
+
+    Yields the next request, or None where more of the answer to the last one is needed; to be sent the client's next
+    answer each time. Returns what became of each dependency: artifacts of type `file_type`. Calls `progress` after each.
+
+    Raises:
+        InvalidRequest: the client answers something else than was asked, or content that differs from its hash.
+    """
+    staged: dict[Dependency, tuple[Artifact, ...]] = {}
+    for dependency in dependencies:
+        if dependency in staged:
+            continue
+        parts = (dependency,)
+        if isinstance(dependency.source, Unresolved):
+            answer = yield ResolveRequest(dependency)
+            if not isinstance(answer, Resolved):
+                raise InvalidRequest(
+                    f"asked to resolve the artifact {dependency}, the client sent something else"
+                )
+            parts = answer.replacements
+        artifacts = []
+        for part in parts:
+            artifacts.append((yield from _stage_one(part, store, owner, file_type)))
+            progress()
+        staged[dependency] = tuple(artifacts)
+    return staged
+
+
+def _stage_one(dependency: Dependency, store: ArtifactStore, owner: str, file_type: str) -> _Part:
+    if isinstance(dependency.source, Embedded):
+        return _artifact(dependency, store.add(owner, dependency.source.data), file_type)
+    with store.incoming(owner) as file:
+        request: Request | None = GetRequest(dependency)
+        while True:
+            answer = yield request
+            request = None
+            if not isinstance(answer, Chunk):
+                raise InvalidRequest(
+                    f"asked for the artifact {dependency}, the client sent something else"
+                )
+            file.write(answer.data)
+            if answer.is_last:
+                break
+        source = dependency.source
+        if isinstance(source, Fetchable) and source.sha256 and source.sha256 != file.sha256:
+            raise InvalidRequest(
+                f"the artifact {dependency} should have sha256 {source.sha256}, but what the client sent has"
+                f" {file.sha256}; the file may have changed meanwhile: submit the job again"
+            )
+        return _artifact(dependency, file.commit(), file_type)
+
+
+def _artifact(dependency: Dependency, stored: StoredFile, file_type: str) -> Artifact:
+    return Artifact(
+        type_urn=file_type,
+        role_urn=dependency.role_urn,
+        role_payload=dependency.role_payload,
+        staged_name=dependency.staged_name,
+        sha256=stored.sha256,
+        size=stored.size,
+        path=str(stored.path),
+    )

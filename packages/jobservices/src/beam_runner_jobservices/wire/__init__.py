@@ -1,0 +1,1 @@
+"""The border to Beam's protos: messages become records here, and records messages."""

@@ -1,0 +1,162 @@
+"""Messages of the artifact services and artifacts in pipelines, to records and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .._protos import (
+    DecodeError,
+    artifact_roles,
+    artifact_types,
+    beam_artifact_api_pb2,
+    beam_runner_api_pb2,
+)
+from ..errors import InvalidRequest
+from ..records import Artifact
+from ..staging import (
+    Answer,
+    Chunk,
+    Dependency,
+    Embedded,
+    Fetchable,
+    GetRequest,
+    Request,
+    Resolved,
+    ResolveRequest,
+    Unresolved,
+)
+
+FILE_TYPE: str = artifact_types.FILE.urn
+_URL_TYPE: str = artifact_types.URL.urn
+_EMBEDDED_TYPE: str = artifact_types.EMBEDDED.urn
+_STAGING_TO: str = artifact_roles.STAGING_TO.urn
+
+
+def dependency(information: Any) -> Dependency:
+    """Decode an `ArtifactInformation`.
+
+    Raises:
+        InvalidRequest: its payload is not the one of its type or role.
+    """
+    staged_name = ""
+    where = f"an artifact of type {information.type_urn!r}"
+    if information.role_urn == _STAGING_TO:
+        role = parse(
+            beam_runner_api_pb2.ArtifactStagingToRolePayload, information.role_payload, where
+        )
+        staged_name = role.staged_name
+    return Dependency(
+        information.type_urn,
+        information.type_payload,
+        information.role_urn,
+        information.role_payload,
+        staged_name,
+        _source(information, where),
+    )
+
+
+def _source(information: Any, where: str) -> Embedded | Fetchable | Unresolved:
+    payload = information.type_payload
+    if information.type_urn == _EMBEDDED_TYPE:
+        return Embedded(parse(beam_runner_api_pb2.EmbeddedFilePayload, payload, where).data)
+    if information.type_urn == FILE_TYPE:
+        return Fetchable(parse(beam_runner_api_pb2.ArtifactFilePayload, payload, where).sha256)
+    if information.type_urn == _URL_TYPE:
+        return Fetchable(parse(beam_runner_api_pb2.ArtifactUrlPayload, payload, where).sha256)
+    return Unresolved()
+
+
+def parse(kind: Any, payload: bytes, where: str) -> Any:
+    try:
+        return kind.FromString(payload)
+    except DecodeError as error:
+        raise InvalidRequest(
+            f"{where} has a payload that is not a {kind.DESCRIPTOR.name}"
+        ) from error
+
+
+def artifact_information(artifact: Artifact) -> Any:
+    payload = beam_runner_api_pb2.ArtifactFilePayload(path=artifact.path, sha256=artifact.sha256)
+    return beam_runner_api_pb2.ArtifactInformation(
+        type_urn=artifact.type_urn,
+        type_payload=payload.SerializeToString(),
+        role_urn=artifact.role_urn,
+        role_payload=artifact.role_payload,
+    )
+
+
+def _dependency_information(item: Dependency) -> Any:
+    return beam_runner_api_pb2.ArtifactInformation(
+        type_urn=item.type_urn,
+        type_payload=item.type_payload,
+        role_urn=item.role_urn,
+        role_payload=item.role_payload,
+    )
+
+
+def staging_request(request: Request) -> Any:
+    """Encode the server's next request to the staging client."""
+    information = _dependency_information(request.dependency)
+    if isinstance(request, GetRequest):
+        return beam_artifact_api_pb2.ArtifactRequestWrapper(
+            get_artifact=beam_artifact_api_pb2.GetArtifactRequest(artifact=information)
+        )
+    return beam_artifact_api_pb2.ArtifactRequestWrapper(
+        resolve_artifact=beam_artifact_api_pb2.ResolveArtifactsRequest(artifacts=[information])
+    )
+
+
+def staging_answer(message: Any) -> Answer:
+    """Decode the client's answer. A bare end-of-content mark is an empty last chunk."""
+    if message.WhichOneof("response") == "resolve_artifact_response":
+        replacements = message.resolve_artifact_response.replacements
+        return Resolved(tuple(dependency(information) for information in replacements))
+    return Chunk(message.get_artifact_response.data, message.is_last)
+
+
+def staging_token_message(token: str) -> Any:
+    return beam_artifact_api_pb2.ArtifactResponseWrapper(staging_token=token)
+
+
+def staging_question(message: Any) -> Request | None:
+    """Decode the server's request, on the client's side; None for a kind that is not known."""
+    kind = message.WhichOneof("request")
+    if kind == "get_artifact":
+        return GetRequest(dependency(message.get_artifact.artifact))
+    if kind == "resolve_artifact" and message.resolve_artifact.artifacts:
+        return ResolveRequest(dependency(message.resolve_artifact.artifacts[0]))
+    return None
+
+
+def staging_reply(answer: Answer) -> Any:
+    """Encode the client's answer."""
+    if isinstance(answer, Chunk):
+        return beam_artifact_api_pb2.ArtifactResponseWrapper(
+            get_artifact_response=beam_artifact_api_pb2.GetArtifactResponse(data=answer.data),
+            is_last=answer.is_last,
+        )
+    return beam_artifact_api_pb2.ArtifactResponseWrapper(
+        resolve_artifact_response=resolve_response(answer.replacements)
+    )
+
+
+def resolve_response(replacements: Iterable[Dependency]) -> Any:
+    return beam_artifact_api_pb2.ResolveArtifactsResponse(
+        replacements=[_dependency_information(item) for item in replacements]
+    )
+
+
+def get_artifact_request(artifact: Artifact) -> Any:
+    return beam_artifact_api_pb2.GetArtifactRequest(artifact=artifact_information(artifact))
+
+
+def get_artifact_response(data: bytes) -> Any:
+    return beam_artifact_api_pb2.GetArtifactResponse(data=data)
+
+
+def file_path(item: Dependency) -> str:
+    """The path in a file artifact, '' for any other type."""
+    if item.type_urn != FILE_TYPE:
+        return ""
+    return str(parse(beam_runner_api_pb2.ArtifactFilePayload, item.type_payload, str(item)).path)

@@ -1,0 +1,230 @@
+"""Messages of the Job API, to records and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from .._protos import (
+    Struct,
+    Timestamp,
+    beam_job_api_pb2,
+    beam_runner_api_pb2,
+    endpoints_pb2,
+    json_format,
+    metrics_pb2,
+)
+from ..history import Entry
+from ..records import (
+    Importance,
+    JobInfo,
+    JobMessage,
+    JobMetrics,
+    JobState,
+    MonitoringInfo,
+    OptionType,
+    PipelineOption,
+    StateEvent,
+)
+
+
+@attrs.frozen
+class Prepared:
+    """The answer to Prepare: where and with which token to stage artifacts, and the id to run."""
+
+    preparation_id: str
+    staging_endpoint: str
+    staging_token: str = attrs.field(repr=False)
+
+
+def prepare_message(job_name: str, pipeline: bytes, options: Mapping[str, Any]) -> Any:
+    return beam_job_api_pb2.PrepareJobRequest(
+        job_name=job_name,
+        pipeline=beam_runner_api_pb2.Pipeline.FromString(pipeline),
+        pipeline_options=struct(options),
+    )
+
+
+def prepared_message(prepared: Prepared) -> Any:
+    return beam_job_api_pb2.PrepareJobResponse(
+        preparation_id=prepared.preparation_id,
+        artifact_staging_endpoint=endpoints_pb2.ApiServiceDescriptor(url=prepared.staging_endpoint),
+        staging_session_token=prepared.staging_token,
+    )
+
+
+def prepared(message: Any) -> Prepared:
+    return Prepared(
+        message.preparation_id,
+        message.artifact_staging_endpoint.url,
+        message.staging_session_token,
+    )
+
+
+def run_message(preparation_id: str) -> Any:
+    return beam_job_api_pb2.RunJobRequest(preparation_id=preparation_id)
+
+
+def ran_message(job_id: str) -> Any:
+    return beam_job_api_pb2.RunJobResponse(job_id=job_id)
+
+
+def jobs_message() -> Any:
+    return beam_job_api_pb2.GetJobsRequest()
+
+
+def job_infos_message(infos: Iterable[JobInfo]) -> Any:
+    return beam_job_api_pb2.GetJobsResponse(
+        job_info=[
+            beam_job_api_pb2.JobInfo(
+                job_id=info.job_id,
+                job_name=info.job_name,
+                pipeline_options=struct(info.options),
+                state=info.state.value,
+            )
+            for info in infos
+        ]
+    )
+
+
+def job_infos(message: Any) -> tuple[JobInfo, ...]:
+    return tuple(
+        JobInfo(info.job_id, info.job_name, JobState(info.state), options(info.pipeline_options))
+        for info in message.job_info
+    )
+
+
+def state_request(job_id: str) -> Any:
+    return beam_job_api_pb2.GetJobStateRequest(job_id=job_id)
+
+
+def state_message(event: StateEvent) -> Any:
+    timestamp = Timestamp()
+    timestamp.FromNanoseconds(round(event.time * 1e6) * 1000)
+    return beam_job_api_pb2.JobStateEvent(state=event.state.value, timestamp=timestamp)
+
+
+def state_event(message: Any) -> StateEvent:
+    return StateEvent(JobState(message.state), message.timestamp.ToNanoseconds() / 1e9)
+
+
+def messages_request(job_id: str) -> Any:
+    return beam_job_api_pb2.JobMessagesRequest(job_id=job_id)
+
+
+def entry_message(entry: Entry) -> Any:
+    if isinstance(entry, StateEvent):
+        return beam_job_api_pb2.JobMessagesResponse(state_response=state_message(entry))
+    return beam_job_api_pb2.JobMessagesResponse(
+        message_response=beam_job_api_pb2.JobMessage(
+            message_id=entry.message_id,
+            time=entry.time,
+            importance=entry.importance.value,
+            message_text=entry.text,
+        )
+    )
+
+
+def entry(message: Any) -> Entry:
+    if message.HasField("state_response"):
+        return state_event(message.state_response)
+    response = message.message_response
+    return JobMessage(
+        response.message_id,
+        response.time,
+        Importance(response.importance),
+        response.message_text,
+    )
+
+
+def pipeline_request(job_id: str) -> Any:
+    return beam_job_api_pb2.GetJobPipelineRequest(job_id=job_id)
+
+
+def pipeline_message(pipeline: bytes) -> Any:
+    return beam_job_api_pb2.GetJobPipelineResponse(
+        pipeline=beam_runner_api_pb2.Pipeline.FromString(pipeline)
+    )
+
+
+def cancel_request(job_id: str) -> Any:
+    return beam_job_api_pb2.CancelJobRequest(job_id=job_id)
+
+
+def cancelled_message(state: JobState) -> Any:
+    return beam_job_api_pb2.CancelJobResponse(state=state.value)
+
+
+def metrics_request(job_id: str) -> Any:
+    return beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id)
+
+
+def metrics_message(metrics: JobMetrics) -> Any:
+    return beam_job_api_pb2.GetJobMetricsResponse(
+        metrics=beam_job_api_pb2.MetricResults(
+            attempted=[_monitoring_info_message(info) for info in metrics.attempted],
+            committed=[_monitoring_info_message(info) for info in metrics.committed],
+        )
+    )
+
+
+def job_metrics(message: Any) -> JobMetrics:
+    return JobMetrics(
+        tuple(_monitoring_info(info) for info in message.metrics.attempted),
+        tuple(_monitoring_info(info) for info in message.metrics.committed),
+    )
+
+
+def _monitoring_info_message(info: MonitoringInfo) -> Any:
+    return metrics_pb2.MonitoringInfo(
+        urn=info.urn, type=info.type, payload=info.payload, labels=dict(info.labels)
+    )
+
+
+def _monitoring_info(message: Any) -> MonitoringInfo:
+    return MonitoringInfo(message.urn, message.type, message.payload, dict(message.labels))
+
+
+def describe_request() -> Any:
+    return beam_job_api_pb2.DescribePipelineOptionsRequest()
+
+
+def options_message(described: Iterable[PipelineOption]) -> Any:
+    return beam_job_api_pb2.DescribePipelineOptionsResponse(
+        options=[
+            beam_job_api_pb2.PipelineOptionDescriptor(
+                name=option.name,
+                type=option.type.value,
+                description=option.description,
+                default_value=option.default,
+                group=option.group,
+            )
+            for option in described
+        ]
+    )
+
+
+def pipeline_options(message: Any) -> tuple[PipelineOption, ...]:
+    return tuple(
+        PipelineOption(
+            option.name,
+            OptionType(option.type),
+            option.description,
+            option.default_value,
+            option.group,
+        )
+        for option in message.options
+    )
+
+
+def struct(values: Mapping[str, Any]) -> Any:
+    return json_format.ParseDict(dict(values), Struct())
+
+
+def options(message: Any) -> dict[str, Any]:
+    """A `Struct` as a mapping; whole numbers are ints."""
+    decoded: dict[str, Any] = json.loads(json_format.MessageToJson(message))
+    return decoded

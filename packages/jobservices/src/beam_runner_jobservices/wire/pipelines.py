@@ -1,0 +1,192 @@
+"""Submitted pipelines: their references, their artifacts, and the rewriting of these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from .._protos import (
+    DecodeError,
+    Message,
+    beam_runner_api_pb2,
+    composites,
+    environments,
+    json_format,
+    primitives,
+)
+from ..errors import InvalidRequest
+from ..graph import PCollectionNode, PipelineGraph, TransformNode, WindowingNode
+from ..staging import Dependency, Staged
+from .artifacts import artifact_information, dependency, parse
+
+_ANYOF: str = environments.ANYOF.urn
+_ANYOF_DEPTH = 8
+_PAR_DO: str = primitives.PAR_DO.urn
+_PAYLOADS = {
+    _PAR_DO: beam_runner_api_pb2.ParDoPayload,
+    composites.COMBINE_PER_KEY.urn: beam_runner_api_pb2.CombinePayload,
+    composites.COMBINE_GLOBALLY.urn: beam_runner_api_pb2.CombinePayload,
+}
+
+
+@attrs.frozen
+class PrepareRequest:
+    """A Prepare request: `dependencies` per environment id, `options_json` the Struct as JSON text."""
+
+    job_name: str
+    pipeline: bytes = attrs.field(repr=False)
+    graph: PipelineGraph = attrs.field(repr=False)
+    dependencies: Mapping[str, tuple[Dependency, ...]]
+    options: Mapping[str, Any] = attrs.field(repr=False)
+    options_json: str = attrs.field(repr=False)
+
+
+def prepare_request(message: Any) -> PrepareRequest:
+    """Decode a `PrepareJobRequest`.
+
+    Raises:
+        InvalidRequest: it has no pipeline, or a payload in it cannot be read.
+    """
+    pipeline = message.pipeline
+    if not pipeline.HasField("components"):
+        raise InvalidRequest("the request has no pipeline, or the pipeline has no components")
+    try:
+        options_json = json_format.MessageToJson(message.pipeline_options, ensure_ascii=False)
+    except (json_format.Error, ValueError) as error:
+        raise InvalidRequest(f"the pipeline options cannot be written as JSON: {error}") from error
+    return PrepareRequest(
+        job_name=message.job_name,
+        pipeline=pipeline.SerializeToString(),
+        graph=pipeline_graph(pipeline),
+        dependencies={
+            environment_id: tuple(dict.fromkeys(_dependencies(environment_id, environment, 0)))
+            for environment_id, environment in pipeline.components.environments.items()
+        },
+        options=json.loads(options_json),
+        options_json=options_json,
+    )
+
+
+def pipeline_graph(pipeline: Any) -> PipelineGraph:
+    """The references within a `beam_runner_api.Pipeline`.
+
+    Raises:
+        InvalidRequest: the payload of a transform cannot be read; names the transform.
+    """
+    components = pipeline.components
+    return PipelineGraph(
+        roots=tuple(pipeline.root_transform_ids),
+        transforms={key: _transform(node) for key, node in components.transforms.items()},
+        pcollections={
+            key: PCollectionNode(node.coder_id, node.windowing_strategy_id)
+            for key, node in components.pcollections.items()
+        },
+        windowings={
+            key: WindowingNode(node.window_coder_id, node.environment_id)
+            for key, node in components.windowing_strategies.items()
+        },
+        coders={key: tuple(node.component_coder_ids) for key, node in components.coders.items()},
+        environments=frozenset(components.environments),
+    )
+
+
+def _transform(transform: Any) -> TransformNode:
+    coder_ids: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    if transform.spec.urn in _PAYLOADS:
+        try:
+            payload = _PAYLOADS[transform.spec.urn].FromString(transform.spec.payload)
+        except DecodeError as error:
+            raise InvalidRequest(
+                f"transform {transform.unique_name!r} has a payload that is not the one of {transform.spec.urn}"
+            ) from error
+        coder_ids = tuple(dict.fromkeys(_coder_ids(payload)))
+        if transform.spec.urn == _PAR_DO:
+            tags = tuple(payload.side_inputs)
+    return TransformNode(
+        name=transform.unique_name,
+        subtransforms=tuple(transform.subtransforms),
+        inputs=dict(transform.inputs),
+        outputs=dict(transform.outputs),
+        environment_id=transform.environment_id,
+        payload_coder_ids=coder_ids,
+        side_input_tags=tags,
+    )
+
+
+def _coder_ids(message: Message) -> Iterator[str]:
+    """The values of all fields, at any depth, that hold the id of a coder."""
+    for field, value in message.ListFields():
+        if field.name.endswith("coder_id"):
+            yield value
+        elif field.message_type is None:
+            continue
+        elif field.message_type.GetOptions().map_entry:
+            for entry in value.values():
+                if isinstance(entry, Message):
+                    yield from _coder_ids(entry)
+        else:
+            for child in [value] if isinstance(value, Message) else value:
+                yield from _coder_ids(child)
+
+
+def _dependencies(environment_id: str, environment: Any, depth: int) -> Iterator[Dependency]:
+    for information in environment.dependencies:
+        yield dependency(information)
+    for alternative in _alternatives(environment_id, environment, depth):
+        yield from _dependencies(environment_id, alternative, depth + 1)
+
+
+def _alternatives(environment_id: str, environment: Any, depth: int) -> list[Any]:
+    if environment.urn != _ANYOF:
+        return []
+    if depth == _ANYOF_DEPTH:
+        raise InvalidRequest(f"environment {environment_id!r} is nested too deeply")
+    payload = parse(
+        beam_runner_api_pb2.AnyOfEnvironmentPayload,
+        environment.payload,
+        f"environment {environment_id!r}",
+    )
+    return list(payload.environments)
+
+
+def dependencies_of(pipeline: bytes) -> frozenset[Dependency]:
+    """The dependencies of all environments of a serialized pipeline."""
+    message = beam_runner_api_pb2.Pipeline.FromString(pipeline)
+    return frozenset(
+        item
+        for environment_id, environment in message.components.environments.items()
+        for item in _dependencies(environment_id, environment, 0)
+    )
+
+
+def with_staged(pipeline: bytes, staged: Staged) -> bytes:
+    """The serialized pipeline with each environment's dependencies replaced by what became of them."""
+    if not staged:
+        return pipeline
+    message = beam_runner_api_pb2.Pipeline.FromString(pipeline)
+    for environment_id, environment in message.components.environments.items():
+        _replace_dependencies(environment_id, environment, staged, 0)
+    return bytes(message.SerializeToString())
+
+
+def _replace_dependencies(
+    environment_id: str, environment: Any, staged: Staged, depth: int
+) -> None:
+    replaced = [
+        artifact_information(artifact)
+        for information in environment.dependencies
+        for artifact in staged[dependency(information)]
+    ]
+    del environment.dependencies[:]
+    environment.dependencies.extend(replaced)
+    alternatives = _alternatives(environment_id, environment, depth)
+    if alternatives:
+        for alternative in alternatives:
+            _replace_dependencies(environment_id, alternative, staged, depth + 1)
+        environment.payload = beam_runner_api_pb2.AnyOfEnvironmentPayload(
+            environments=alternatives
+        ).SerializeToString()
