@@ -24,7 +24,7 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.stop_on_first_error = False
 
 ROOT = Path(__file__).parent
-WHEELS = ROOT / ".nox" / "wheels"
+WHEELS = ROOT / ".nox" / "dist"
 CONSTRAINTS = WHEELS / "constraints.txt"
 
 # From the bottom layer upwards: folder -> import name.
@@ -118,9 +118,9 @@ def java(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Style, likely bugs, banned names of each layer, and limits of size."""
     session.install(*group("lint"))
+    session.run("python", "tools/check_sizes.py")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("python", "tools/check_sizes.py")
 
 
 @nox.session(requires=["wheels"])

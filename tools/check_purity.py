@@ -9,17 +9,22 @@ from __future__ import annotations
 import configparser
 import importlib
 import importlib.metadata
-import pkgutil
+import importlib.util
 import sys
 from pathlib import Path
 
 CONTRACTS = Path(__file__).resolve().parent.parent / ".importlinter"
 # What a virtual environment may hold before anything is installed.
 INSTALLERS = {"pip", "setuptools", "wheel"}
-# Only packages whose lists are closed (no "*") can be held to them to the last module.
 ANYTHING = "*"
-# Nothing that a reusable package needs may bring one of these.
-NEVER_INSTALLED = {"pyspark", "py4j"}
+LAYERS = {
+    "beam_runner_engine",
+    "beam_runner_jobservices",
+    "beam_runner_urns",
+    "beam_runner_worker",
+    "beam_spark_executor",
+}
+SPARK = {"py4j", "pyspark"}
 
 
 def allowed_imports(package: str) -> tuple[set[str], set[str]]:
@@ -33,40 +38,45 @@ def allowed_imports(package: str) -> tuple[set[str], set[str]]:
     raise SystemExit(f"{CONTRACTS.name} has no contract of type `only` for {package}")
 
 
-def import_every_module(package: str) -> None:
-    root = importlib.import_module(package)
-    for module in pkgutil.walk_packages(root.__path__, prefix=f"{package}."):
-        importlib.import_module(module.name)
+def module_names(package: str) -> list[str]:
+    """Every module of the package, found as files: nothing is imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit(f"{package} is not installed as a package")
+    root = Path(spec.submodule_search_locations[0])
+    paths = [path.relative_to(root.parent).with_suffix("") for path in sorted(root.rglob("*.py"))]
+    return [".".join(path.parts).removesuffix(".__init__") for path in paths]
 
 
 def modules_brought_along(package: str) -> set[str]:
-    """Modules that importing the whole package loads beside its own and what its contract allows."""
+    """Modules that importing the whole package loads beside its own and what its contract allows.
+
+    A package with the whole standard library on its list may load what it likes, except other layers.
+    """
     standard_library, third_party = allowed_imports(package)
-    for name in (standard_library | third_party) - {ANYTHING}:
+    closed = ANYTHING not in standard_library
+    for name in standard_library | third_party if closed else ():
         importlib.import_module(name)
+    names = module_names(package)
     before = set(sys.modules)
-    import_every_module(package)
-    loaded = {name for name in set(sys.modules) - before if name.partition(".")[0] != package}
-    if ANYTHING in standard_library:
-        allowed = sys.stdlib_module_names | third_party
-        siblings = {name for name in loaded if name.startswith(("beam_runner_", "beam_spark_"))}
-        return {name for name in siblings if name.partition(".")[0] not in allowed}
-    return loaded
+    for name in names:
+        importlib.import_module(name)
+    roots = {name: name.partition(".")[0] for name in set(sys.modules) - before}
+    if closed:
+        return {name for name, root in roots.items() if root != package}
+    return {root for root in roots.values() if root in LAYERS - third_party - {package}}
 
 
 def undue_distributions(package: str) -> set[str]:
     """Installed distributions that the package must do without."""
     _, third_party = allowed_imports(package)
     installed = {
-        found.name.lower().replace("_", "-") for found in importlib.metadata.distributions()
+        found.name.lower().replace("-", "_") for found in importlib.metadata.distributions()
     }
-    own = {name for name in installed if name.replace("-", "_") in third_party | {package}}
-    strangers = {
-        name for name in installed - own if name.startswith(("beam-runner-", "beam-spark-"))
-    }
+    undue = installed & (LAYERS | SPARK) - third_party - {package}
     if "apache_beam" not in third_party:
-        strangers |= installed - own - INSTALLERS
-    return strangers | (installed & NEVER_INSTALLED)
+        undue |= installed - third_party - {package} - INSTALLERS
+    return undue
 
 
 def main(package: str) -> int:

@@ -10,6 +10,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
@@ -47,10 +48,11 @@ class OnlyContract(Contract):
 
     type_name = "only"
 
-    package = fields.StringField()
-    pyproject = fields.StringField()
-    standard_library = fields.SetField(subfield=fields.StringField(), required=False, default=set())
-    third_party = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+    # import-linter puts the parsed values in the place of these fields, hence Any.
+    package: Any = fields.StringField()
+    pyproject: Any = fields.StringField()
+    standard_library: Any = fields.SetField(fields.StringField(), required=False, default=set())
+    third_party: Any = fields.SetField(fields.StringField(), required=False, default=set())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         problems = self._undue_declarations()

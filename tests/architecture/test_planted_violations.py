@@ -1,0 +1,211 @@
+"""Every rule between the layers is broken once, on purpose: the session that guards it must fail and name the culprit."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from .conftest import Repository
+
+HEAD = '"""Planted."""\n\nfrom __future__ import annotations\n\n'
+ENGINE = "packages/engine/src/beam_runner_engine/planted.py"
+ENGINE_VALUES = "packages/engine/src/beam_runner_engine/values/planted.py"
+EXECUTOR = "packages/executor/src/beam_spark_executor/planted.py"
+JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted.py"
+URNS = "packages/urns/src/beam_runner_urns/planted.py"
+WORKER = "packages/worker/src/beam_runner_worker/planted.py"
+
+
+@attrs.frozen
+class Plant:
+    """A violation: what is written where, and what the guard has to say."""
+
+    file: str
+    code: str
+    named: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.file.split('/')[1]}: {self.code.strip().splitlines()[0]}"
+
+
+def planted_import(file: str, code: str) -> Plant:
+    """An import that the package's list of allowed imports lacks."""
+    package = file.split("/")[3]
+    root = code.split()[1].partition(".")[0]
+    return Plant(file, code, f"planted:5: `{code}`: {package} may not import `{root}`")
+
+
+LAYERS = [
+    *(
+        planted_import(ENGINE, code)
+        for code in (
+            "import grpc",
+            "from google.protobuf import message",
+            "import apache_beam",
+            "import pyspark",
+            "import pyarrow",
+            "import time",
+            "from time import monotonic",
+            "import threading",
+            "import asyncio",
+            "import random",
+            "import socket",
+            "import logging",
+            "import os",
+            "import subprocess",
+            "import importlib",
+            "from beam_runner_urns import coders",
+        )
+    ),
+    Plant(
+        ENGINE,
+        "def late() -> None:\n    import threading\n\n    threading.Lock()\n",
+        "planted:6: `import threading`: beam_runner_engine may not import `threading`",
+    ),
+    planted_import(URNS, "import re"),
+    planted_import(URNS, "from typing import Final"),
+    planted_import(URNS, "import attrs"),
+    Plant(
+        URNS,
+        "import beam_runner_engine",
+        "beam_runner_urns is not allowed to import beam_runner_engine",
+    ),
+    Plant(
+        WORKER,
+        "import beam_runner_engine",
+        "beam_runner_worker is not allowed to import beam_runner_engine",
+    ),
+    Plant(
+        ENGINE,
+        "import beam_runner_worker",
+        "beam_runner_engine is not allowed to import beam_runner_worker",
+    ),
+    Plant(
+        JOBSERVICES,
+        "import beam_runner_worker",
+        "beam_runner_jobservices is not allowed to import beam_runner_worker",
+    ),
+    Plant(
+        WORKER,
+        "import beam_spark_executor",
+        "beam_runner_worker is not allowed to import beam_spark_executor",
+    ),
+    Plant(
+        ENGINE_VALUES,
+        "import beam_runner_engine.keyed",
+        "beam_runner_engine.values is not allowed to import beam_runner_engine.keyed",
+    ),
+    planted_import(JOBSERVICES, "import pyspark"),
+    planted_import(JOBSERVICES, "from pyspark.sql import SparkSession"),
+    planted_import(WORKER, "import pyspark"),
+    planted_import(WORKER, "import pyarrow"),
+    planted_import(EXECUTOR, "import beam_runner_web"),
+    planted_import(EXECUTOR, "import requests"),
+]
+
+LINT = [
+    Plant(ENGINE, "import time\n\nNOW = time.time()\n", "`time` is banned"),
+    Plant(ENGINE, "import threading\n\nLOCK = threading.Lock()\n", "`threading` is banned"),
+    Plant(
+        ENGINE,
+        "import datetime\n\nNOW = datetime.datetime.now()\n",
+        "`datetime.datetime.now` is banned",
+    ),
+    Plant(
+        ENGINE,
+        "from google.protobuf import struct_pb2\n\nSTRUCT = struct_pb2.Struct\n",
+        "`google.protobuf` is banned",
+    ),
+    Plant(ENGINE, "import grpc\n\nCALL = grpc.Call\n", "`grpc` is banned"),
+    Plant(
+        ENGINE,
+        'def read() -> str:\n    with open("x") as lines:\n        return lines.read()\n',
+        "PTH123",
+    ),
+    Plant(ENGINE, "def tell() -> None:\n    print(1)\n", "T201"),
+    Plant(
+        WORKER,
+        "from apache_beam.portability.api import beam_fn_api_pb2\n\nPROTO = beam_fn_api_pb2\n",
+        "`apache_beam.portability.api` is banned: Protos enter in _protos.py",
+    ),
+    Plant(
+        EXECUTOR,
+        "from google.protobuf import json_format\n\nPROTO = json_format\n",
+        "`google.protobuf` is banned: Protos enter in _protos.py",
+    ),
+    Plant(JOBSERVICES, "import pyspark\n\nSPARK = pyspark\n", "`pyspark` is banned"),
+    Plant(WORKER, "import pyspark\n\nSPARK = pyspark\n", "`pyspark` is banned"),
+    Plant(EXECUTOR, "from pyspark import RDD\n\nROWS = RDD\n", "`pyspark.RDD` is banned"),
+    Plant(URNS, "import typing\n\nANY = typing.Any\n", "`typing` is banned"),
+    Plant(
+        WORKER,
+        "def hide() -> None:\n    try:\n        hide()\n    except Exception:\n        pass\n",
+        "S110",
+    ),
+    Plant(WORKER, "X = 1\n" * 397, "401 lines, at most 400"),
+    Plant(
+        WORKER,
+        "def long() -> list[int]:\n    return [\n" + "        1,\n" * 58 + "    ]\n",
+        "planted.py:6: long has 61 lines, at most 60",
+    ),
+]
+
+
+def test_the_repository_itself_keeps_the_layers(repository: Repository) -> None:
+    outcome = repository.nox("layers")
+    assert outcome.passed, outcome.text
+
+
+def test_the_repository_itself_is_clean(repository: Repository) -> None:
+    outcome = repository.nox("lint")
+    assert outcome.passed, outcome.text
+
+
+@pytest.mark.parametrize("plant", LAYERS, ids=lambda plant: plant.label)
+def test_layers_name_a_planted_import(repository: Repository, plant: Plant) -> None:
+    repository.write(plant.file, HEAD + plant.code)
+    outcome = repository.nox("layers")
+    assert not outcome.passed
+    assert plant.named in outcome.text
+
+
+@pytest.mark.parametrize("plant", LINT, ids=lambda plant: plant.label)
+def test_lint_names_a_planted_violation(repository: Repository, plant: Plant) -> None:
+    spaced = "\n" if plant.code.startswith("def ") else ""
+    repository.write(plant.file, HEAD + spaced + plant.code)
+    outcome = repository.nox("lint")
+    assert not outcome.passed
+    assert plant.named in outcome.text
+
+
+def test_layers_name_an_undeclared_dependency(repository: Repository) -> None:
+    repository.edit("packages/worker/pyproject.toml", '    "grpcio>=1.66",\n', "")
+    repository.write(WORKER, HEAD + "import grpc\n")
+    outcome = repository.nox("layers")
+    assert not outcome.passed
+    assert "`grpcio` is not declared in packages/worker/pyproject.toml" in outcome.text
+
+
+def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repository) -> None:
+    pyproject = "packages/engine/pyproject.toml"
+    repository.edit(pyproject, '"attrs>=23.2"', '"attrs>=23.2", "grpcio>=1.66"')
+    outcome = repository.nox("layers")
+    assert not outcome.passed
+    assert "declares `grpcio`, on which beam_runner_engine may not depend" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("file", "package"), [(ENGINE, "beam_runner_engine"), (URNS, "beam_runner_urns")]
+)
+def test_purity_sees_a_dynamic_import(repository: Repository, file: str, package: str) -> None:
+    source = repository.root / file.partition(f"/{package}")[0]
+    search = (
+        "import sys; sys.path[:0] = sys.argv[1:2]; from tools.check_purity import *; "
+        "print('brought', *sorted(modules_brought_along(sys.argv[2])))"
+    )
+    assert repository.run("-c", search, str(source), package).text == "brought"
+    repository.write(file, HEAD + '__import__("sqlite3")\n')
+    outcome = repository.run("-c", search, str(source), package)
+    assert outcome.passed, outcome.text
+    assert "sqlite3" in outcome.text
