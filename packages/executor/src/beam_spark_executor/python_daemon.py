@@ -1,0 +1,162 @@
+"""The process that Spark forks Python workers from: it has imported all that tasks need.
+
+Spark starts ``python -m beam_spark_executor.python_daemon pyspark.worker`` because of the setting
+``spark.python.daemon.module``. Forked workers share the imported modules' memory, and find the
+garbage collector frozen, so that the full collection after every task walks nothing of them.
+
+Workers end by ``os._exit``, which runs no ``atexit`` functions; `register_exit_hook` is the
+replacement. It also works where Spark runs its stock daemon: then only the warmth is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import BinaryIO, NoReturn
+
+EXIT_LIMIT_SECONDS = 5
+
+_WARM_MODULES = (
+    "pyarrow",
+    "numpy",
+    "pandas",
+    "grpc",
+    "pyspark.worker",
+    "pyspark.sql.pandas.serializers",
+    "apache_beam",
+    "apache_beam.runners.worker.bundle_processor",
+    "apache_beam.runners.worker.sdk_worker_main",
+    "beam_runner_worker.embedded",
+    "beam_spark_executor.task.entry",
+)
+
+log = logging.getLogger(__name__)
+
+_hooks: dict[int, list[Callable[[], None]]] = {}
+
+
+def register_exit_hook(hook: Callable[[], None]) -> None:
+    """Has ``hook`` called once before this Python worker process ends in good order.
+
+    That is when Spark closes a worker that has been idle for a minute, when a task in it fails, when
+    the driver stops, and in `exit_worker`. Hooks run in the main thread, the last one first, and
+    have `EXIT_LIMIT_SECONDS` for all of them; then the process is gone. They do not run when the
+    process crashes or is killed, as Spark does with the worker of a cancelled task.
+
+    To be called in the main thread of a task.
+    """
+    hooks = _hooks.setdefault(os.getpid(), [])
+    if not hooks:
+        _watch_tasks()
+        _listen_to_hangup()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a hook that hangs ends with the process
+    hooks.append(hook)
+
+
+def exit_worker() -> NoReturn:
+    """Ends this Python worker process after its exit hooks; may be called from any thread.
+
+    Meant for workers that are idle. In one that is inside a task the hooks run as soon as the main
+    thread lets them, and after `EXIT_LIMIT_SECONDS` the process is gone in any case.
+    """
+    if os.getpid() not in _hooks:
+        os._exit(0)
+    signal.alarm(EXIT_LIMIT_SECONDS)
+    if threading.current_thread() is threading.main_thread():
+        _run_exit_hooks()
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGHUP)
+    time.sleep(EXIT_LIMIT_SECONDS + 1)
+    os._exit(1)
+
+
+def _run_exit_hooks() -> None:
+    hooks = _hooks.pop(os.getpid(), [])
+    if hooks:
+        signal.alarm(EXIT_LIMIT_SECONDS)
+    for hook in reversed(hooks):
+        try:
+            hook()
+        except Exception:
+            log.exception("an exit hook of a Python worker failed")
+    signal.alarm(0)
+
+
+def _listen_to_hangup() -> None:
+    """Has the hooks run on SIGHUP: the daemon sends it to its workers when it is told to stop."""
+
+    def on_hangup(signal_number: int, frame: FrameType | None) -> None:
+        exit_worker()
+
+    if os.getpid() in _hooks:
+        signal.signal(signal.SIGHUP, on_hangup)
+
+
+def _watch_tasks() -> None:
+    """Has the hooks run where a call of ``pyspark.worker.main``, one task, is the process's last.
+
+    The daemon resets the worker's signals before every task, looks ``main`` up, and ends the process
+    if it raises `SystemExit`; so it does when Spark has closed the worker's socket.
+    """
+    import pyspark.worker
+
+    stock = pyspark.worker.main
+    if getattr(stock, "runs_exit_hooks", False):
+        return
+
+    @functools.wraps(stock)
+    def main(infile: BinaryIO, outfile: BinaryIO) -> None:
+        _listen_to_hangup()
+        is_last = True
+        try:
+            stock(infile, outfile)
+            is_last = not os.environ.get("SPARK_REUSE_WORKER")
+        finally:
+            if is_last:
+                with contextlib.suppress(OSError):
+                    outfile.flush()  # an error report should not wait for the hooks
+                _run_exit_hooks()
+
+    main.runs_exit_hooks = True  # type: ignore[attr-defined]
+    pyspark.worker.main = main
+
+
+def _import_what_tasks_need() -> None:
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # no channel is ever made before the fork
+    logging.disable(logging.WARNING)  # Beam remarks on optional packages that it does not find
+    for name in _WARM_MODULES:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # a task that needs it will say so; here only warmth is lost
+            sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
+    logging.disable(logging.NOTSET)
+    gc.collect()
+    gc.freeze()
+
+
+def main() -> None:
+    """Runs the daemon until Spark closes its standard input or ends it."""
+    import pyspark.daemon
+
+    answer = os.dup(1)
+    os.dup2(2, 1)  # Spark reads the socket's name from here: what imports print must not get in
+    _import_what_tasks_need()
+    os.dup2(answer, 1)
+    os.close(answer)
+    _watch_tasks()
+    pyspark.daemon.manager()
+
+
+if __name__ == "__main__":
+    # Under its own name, so that tasks which import this module find the same one.
+    importlib.import_module("beam_spark_executor.python_daemon").main()

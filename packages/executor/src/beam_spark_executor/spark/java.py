@@ -1,0 +1,197 @@
+"""The Java process that Spark's driver lives in: found, started and, at the end, surely gone."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from beam_spark_executor.spark.settings import SparkUnavailable
+
+OLDEST_JAVA = 17
+START_LIMIT_SECONDS = 120.0
+
+_INSTALL = f"install Java {OLDEST_JAVA} or newer (a JRE will do) or set JAVA_HOME to it"
+_LEVELS = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG,
+}
+_NOISE = re.compile(r"^WARNING: (Using incubator modules|A restricted method|A terminally)")
+
+log = logging.getLogger("spark")
+
+
+def check_java(environment: Mapping[str, str] | None = None) -> int:
+    """The major version of the Java that Spark will use: ``JAVA_HOME``'s, else the path's.
+
+    Raises:
+        SparkUnavailable: there is none, it does not run, or it is too old; says what to install.
+    """
+    environment = os.environ if environment is None else environment
+    home = environment.get("JAVA_HOME")
+    if home:
+        java = str(Path(home) / "bin" / "java")
+        if not os.access(java, os.X_OK):
+            raise SparkUnavailable(f"JAVA_HOME is {home}, which has no bin/java: {_INSTALL}.")
+    else:
+        found = shutil.which("java", path=environment.get("PATH"))
+        if found is None:
+            raise SparkUnavailable(
+                f"Spark needs Java and there is none on this machine: {_INSTALL}."
+            )
+        java = found
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SparkUnavailable(f"{java} does not run ({error}): {_INSTALL}.") from error
+    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if told.returncode or version is None:
+        raise SparkUnavailable(f"{java} does not work (`java -version` failed): {_INSTALL}.")
+    if int(version[1]) < OLDEST_JAVA:
+        raise SparkUnavailable(f"{java} is Java {version[1]}, too old for Spark: {_INSTALL}.")
+    return int(version[1])
+
+
+class JavaProcess:
+    """The driver's Java process together with the gateway that PySpark talks to it through.
+
+    It runs in an operating-system session of its own: a Ctrl-C in the terminal does not reach it,
+    and everything started beneath it (Python daemons, their workers, SDK harnesses) can be found
+    again by that session's id.
+    """
+
+    def __init__(self, java_options: str, conf: Mapping[str, str]) -> None:
+        """Starts it, with Spark properties ``conf`` given on the command line.
+
+        Raises:
+            SparkUnavailable: it ended, or gave no sign of life within `START_LIMIT_SECONDS`.
+        """
+        self._last_lines: collections.deque[str] = collections.deque(maxlen=30)
+        self.gateway = self._launch(java_options, conf)
+        self.process: subprocess.Popen[bytes] = self.gateway.proc
+        self._session_id = self.process.pid
+
+    def _launch(self, java_options: str, conf: Mapping[str, str]) -> Any:
+        from pyspark import SparkConf
+        from pyspark.java_gateway import launch_gateway
+
+        outcome: list[Any] = []
+        read_end, write_end = os.pipe()
+        threading.Thread(
+            target=self._forward_log, args=(read_end,), name="spark-log", daemon=True
+        ).start()
+
+        def launch() -> None:
+            command_line = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+            popen = {"stdout": write_end, "stderr": write_end, "start_new_session": True}
+            try:
+                outcome.append(launch_gateway(command_line, popen))
+            except Exception as error:  # handed to the thread that waits
+                outcome.append(error)
+            finally:
+                os.close(write_end)
+
+        thread = threading.Thread(target=launch, name="spark-launch", daemon=True)
+        with set_in_environment(SPARK_SUBMIT_OPTS=_joined("SPARK_SUBMIT_OPTS", java_options)):
+            thread.start()
+            thread.join(START_LIMIT_SECONDS)
+        if not outcome:
+            raise SparkUnavailable(
+                f"Spark's Java process did not start within {START_LIMIT_SECONDS:.0f} seconds."
+            )
+        if isinstance(outcome[0], Exception):
+            raise SparkUnavailable(
+                f"Spark's Java process did not start: {self._why() or outcome[0]}"
+            ) from outcome[0]
+        return outcome[0]
+
+    def _why(self) -> str:
+        time.sleep(0.2)  # the last lines are still on their way through the pipe
+        telling = [line for line in self._last_lines if re.search(r"(?i)error|exception", line)]
+        return (telling or list(self._last_lines) or [""])[0]
+
+    def _forward_log(self, descriptor: int) -> None:
+        level = logging.INFO
+        with open(descriptor, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                text = line.rstrip("\n")
+                if not text or _NOISE.match(text):
+                    continue
+                self._last_lines.append(text)
+                word, _, rest = text.partition(" ")
+                if word in _LEVELS:
+                    level, text = _LEVELS[word], rest
+                elif not text.startswith(("\tat ", "Caused by:", "\t...", "java.", "org.apache.")):
+                    level = logging.INFO
+                log.log(level, "%s", text)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.process.poll() is None
+
+    def stop(self, limit: float) -> None:
+        """Ends the process and everything beneath it; kills what is left after ``limit`` seconds."""
+        deadline = time.monotonic() + limit
+        if self.process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            log.warning("Spark's Java process did not end in time and is killed.")
+            self.process.kill()
+            self.process.wait()
+        while (left := processes_of_session(self._session_id)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for pid in left:
+            log.warning("Process %d, left behind by Spark, is killed.", pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def processes_of_session(session_id: int) -> list[int]:
+    """Ids of the running processes of an operating-system session; empty where there is no /proc."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        state, session = fields[0], int(fields[3])
+        if session == session_id and state not in "ZX":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _joined(variable: str, more: str) -> str:
+    return f"{os.environ.get(variable, '')} {more}".strip()
+
+
+@contextlib.contextmanager
+def set_in_environment(**variables: str) -> Iterator[None]:
+    """Sets environment variables for the duration: PySpark takes some things from nowhere else."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

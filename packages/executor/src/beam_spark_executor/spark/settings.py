@@ -1,0 +1,135 @@
+"""The Spark settings of a server: what was measured to be good, beneath what the user asks for.
+
+The measurements are in ``docs/adr/0002-spark-settings.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+DEFAULT_MASTER = "local[*,4]"
+"""All cores, and four attempts of a task: plain ``local[*]`` never repeats one."""
+
+ROWS_PER_ARROW_BATCH = 8
+"""Rows are blobs of 1-2 MiB, so a task streams only if a batch holds few of them."""
+
+_SET_BY_SPARK_SUBMIT = {
+    "spark.master": "local[*]",
+    "spark.app.name": "pyspark-shell",
+    "spark.ui.showConsoleProgress": "true",
+}
+"""What ``spark-submit`` fills in by itself for a PySpark shell, which our process is to it."""
+
+_LONGEST_SOCKET_PATH = 100
+_SOCKET_NAME = len(".00000000-0000-0000-0000-000000000000.sock") + 1
+
+_MASTERS = (
+    r"local",
+    r"local\[(\d+|\*)(,\s*\d+)?\]",
+    r"local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]",
+    r"spark://[^/\s:,]+:\d+(,[^/\s:,]+:\d+)*",
+    r"yarn",
+    r"k8s://\S+",
+)
+
+
+class SparkUnavailable(Exception):
+    """Spark could not be started; the text is one sentence for the person at the terminal."""
+
+
+@attrs.frozen
+class SparkSettings:
+    """What a server wants of Spark.
+
+    - ``master``: a Spark master URL; ``None`` takes the one of the ambient configuration
+      (``spark-submit``, ``spark-defaults.conf``), else `DEFAULT_MASTER`.
+    - ``conf``: Spark properties of the user, which win over everything else.
+    - ``log_level``: level of Spark's own log lines: ``error``, ``warn``, ``info`` or ``debug``.
+    """
+
+    master: str | None = None
+    conf: Mapping[str, str] = attrs.field(factory=dict)
+    log_level: str = "warn"
+
+
+def check_master(master: str) -> None:
+    """Refuses a master URL that Spark would not understand.
+
+    Raises:
+        SparkUnavailable: names the forms that work.
+    """
+    if master.startswith("sc://"):
+        raise SparkUnavailable(
+            f"Spark Connect ({master}) is not supported: give the master URL of the cluster itself."
+        )
+    if not any(re.fullmatch(pattern, master) for pattern in _MASTERS):
+        raise SparkUnavailable(
+            f"{master!r} is not a Spark master URL; expected local, local[N], local[N,attempts], "
+            "local[*,4], local-cluster[workers,cores,MiB], spark://host:port, yarn or k8s://url."
+        )
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Whether all of Spark runs here, so that nothing needs to be reachable from elsewhere."""
+    return master.startswith("local")
+
+
+def default_conf(master: str, folder: Path) -> dict[str, str]:
+    """Our settings for a session with ``master``, which keeps its files under ``folder``.
+
+    Spark's own scratch files (``spark.local.dir``) follow Java's folder for temporary files, which
+    `java_options` sets, unless the user has named another.
+    """
+    conf = {
+        "spark.app.name": "beam-spark-jobserver",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_ARROW_BATCH),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.scheduler.mode": "FAIR",
+        "spark.python.daemon.module": "beam_spark_executor.python_daemon",
+        "spark.python.worker.reuse": "true",
+        "spark.python.task.killTimeout": "500ms",
+    }
+    if len(str(folder)) + _SOCKET_NAME <= _LONGEST_SOCKET_PATH:
+        conf["spark.python.unix.domain.socket.enabled"] = "true"
+        conf["spark.python.unix.domain.socket.dir"] = str(folder)
+    if is_on_this_machine(master):
+        conf["spark.driver.bindAddress"] = "127.0.0.1"
+        conf["spark.driver.host"] = "127.0.0.1"
+    return conf
+
+
+def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path) -> dict[str, str]:
+    """All properties of the session: the user's, over those ``found`` in Java, over our defaults.
+
+    ``found`` is what ``spark-submit`` gathered: ``spark-defaults.conf`` and its command line.
+
+    Raises:
+        SparkUnavailable: the master URL is not one.
+    """
+    stated = {key: value for key, value in found.items() if _SET_BY_SPARK_SUBMIT.get(key) != value}
+    stated.update(settings.conf)
+    if settings.master is not None:
+        stated["spark.master"] = settings.master
+    master = stated.setdefault("spark.master", DEFAULT_MASTER)
+    check_master(master)
+    return default_conf(master, folder) | stated
+
+
+def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: str) -> str:
+    """Options of the Java process, without those that ``user_options`` would contradict."""
+    options = [
+        f"-Djava.io.tmpdir={folder}",
+        f"-Dlog4j2.configurationFile={log4j_file}",
+        f"-Dbeam.spark.log.level={log_level}",
+        "-XX:-UsePerfData",
+    ]
+    if not re.search(r"-XX:\+Use\w+GC", user_options):
+        options.append("-XX:+UseSerialGC")
+    return " ".join(options)
