@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 import time
+import zipimport
 from collections.abc import Callable
 from types import FrameType
 from typing import BinaryIO, NoReturn
@@ -140,8 +141,21 @@ def _import_what_tasks_need() -> None:
         except Exception as error:  # a task that needs it will say so; here only warmth is lost
             sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
     logging.disable(logging.NOTSET)
+    _forget_zip_importers()
     gc.collect()
     gc.freeze()
+
+
+def _forget_zip_importers() -> None:
+    """Spares every fresh worker the reading of Spark's archives again, 0.13 s of its first task.
+
+    PySpark invalidates the import caches in a worker's first task, upon which each cached importer
+    of a zip file reads that file's directory anew; and Spark puts ``pyspark.zip`` and a large jar on
+    the path. What is forgotten is made again, from the directories already read, when needed.
+    """
+    for path, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimport.zipimporter):
+            del sys.path_importer_cache[path]
 
 
 def main() -> None:

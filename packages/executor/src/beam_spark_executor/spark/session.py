@@ -10,7 +10,6 @@ There are three ways to a session:
 
 from __future__ import annotations
 
-import contextlib
 import importlib.resources
 import logging
 import os
@@ -18,8 +17,6 @@ import shutil
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
