@@ -1,6 +1,6 @@
-"""The one place where Beam's protos and protobuf are imported; `wire` turns their messages into records.
+"""The one place where Beam's protos and protobuf are imported.
 
-Importing this loads the Beam SDK, which takes a second or two.
+`wire` turns their messages into records and back. Importing this loads the Beam SDK, which takes a second or two.
 """
 
 from __future__ import annotations

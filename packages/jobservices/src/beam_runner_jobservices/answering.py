@@ -1,4 +1,4 @@
-"""From exceptions to gRPC statuses: no error of ours, nor any other, leaves the server as a traceback."""
+"""From exceptions to gRPC statuses: no error leaves the server as a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from .errors import (
     ExecutorFailed,
     InvalidRequest,
     JobRejected,
-    JobServicesError,
     NotFound,
     NotReady,
     TooMany,
@@ -23,9 +22,12 @@ from .texts import one_line, status_text
 
 _LOGGER = logging.getLogger(__name__)
 
-STATUS_OF: dict[type[JobServicesError], grpc.StatusCode] = {
+_INVALID = grpc.StatusCode.INVALID_ARGUMENT
+_UNSUPPORTED = grpc.StatusCode.UNIMPLEMENTED
+
+STATUS_OF: dict[type[BaseException], grpc.StatusCode] = {
     NotFound: grpc.StatusCode.NOT_FOUND,
-    InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    InvalidRequest: _INVALID,
     NotReady: grpc.StatusCode.FAILED_PRECONDITION,
     TooMany: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Unavailable: grpc.StatusCode.UNAVAILABLE,
@@ -33,15 +35,17 @@ STATUS_OF: dict[type[JobServicesError], grpc.StatusCode] = {
 }
 
 
-def _abort(context: grpc.ServicerContext, error: Exception, method: str) -> NoReturn:
+def _abort(context: Any, error: BaseException, method: str) -> NoReturn:
+    """End the call with the status of `error`; gRPC's `abort` always raises."""
     if isinstance(error, JobRejected):
-        unsupported, invalid = grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT
-        context.abort(unsupported if error.unsupported else invalid, status_text(error.reason))
-    code = STATUS_OF.get(type(error)) if isinstance(error, JobServicesError) else None
-    if code is None:
+        code = _UNSUPPORTED if error.unsupported else _INVALID
+    elif type(error) in STATUS_OF:
+        code = STATUS_OF[type(error)]
+    else:
         _LOGGER.error("%s failed", method, exc_info=error)
         context.abort(grpc.StatusCode.INTERNAL, status_text(one_line(error)))
     context.abort(code, status_text(str(error)))
+    raise AssertionError("unreachable")
 
 
 def answering(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,22 +55,24 @@ def answering(method: Callable[..., Any]) -> Callable[..., Any]:
     def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
             return method(service, request, context)
-        except Exception as error:
+        except BaseException as error:
             _abort(context, error, method.__name__)
 
     return answer
 
 
 def streaming(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Make a streaming handler answer errors with a status, except those of the transport itself."""
+    """Make a streaming handler answer errors with a status, except those of the transport
+    itself.
+    """
 
     @functools.wraps(method)
     def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         try:
             yield from method(service, request, context)
-        except grpc.RpcError:
+        except (grpc.RpcError, GeneratorExit):
             raise
-        except Exception as error:
+        except BaseException as error:
             _abort(context, error, method.__name__)
 
     return answer

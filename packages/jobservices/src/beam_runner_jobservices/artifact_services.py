@@ -1,4 +1,4 @@
-"""The gRPC faces of artifact staging (clients bring them) and artifact retrieval (SDK harnesses get them)."""
+"""The gRPC faces of artifact staging (by clients) and artifact retrieval (by SDK harnesses)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _CHUNK = 2 << 20
 
 @attrs.define(eq=False)
 class _Session:
-    """An open staging stream and the moment (monotonic seconds) when its client last said something."""
+    """An open staging stream and the moment (monotonic seconds) when its client last said
+    something.
+    """
 
     context: grpc.ServicerContext
     last_use: float

@@ -16,7 +16,8 @@ _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPR
 def bind(server: grpc.Server, host: str, port: int) -> int:
     """Make `server` listen at every address of `host` this machine has, and return the port.
 
-    `localhost` is 127.0.0.1 and, where the machine has IPv6, ::1. Port 0 picks a free one, the same for all addresses.
+    `localhost` is 127.0.0.1 and, where the machine has IPv6, ::1. Port 0 picks a free one, the same
+    for all addresses.
 
     Raises:
         AddressError: `host` is no address of this machine, or the port is taken or not allowed.
@@ -61,7 +62,9 @@ def _usable(address: str) -> bool:
 
 
 def _free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
-    """The port if it is free on all addresses; of port 0 a free one, or None if the next try may find it."""
+    """The port if it is free on all addresses; of port 0 a free one, or None if the next try may
+    find it.
+    """
     chosen = port
     for address in addresses:
         try:

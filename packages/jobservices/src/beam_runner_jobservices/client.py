@@ -1,4 +1,4 @@
-"""A Job API client for any job server: submit, follow, cancel, measure. Answers are frozen records."""
+"""A Job API client for any job server: submit, follow, cancel, measure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import grpc
 
 from ._protos import JobStub, RetrievalStub, StagingStub
+from .channels import CHANNEL_OPTIONS
 from .errors import JobServicesError
 from .history import Entry
 from .records import Artifact, JobInfo, JobMetrics, JobState, PipelineOption, StateEvent
-from .server import CHANNEL_OPTIONS
 from .staging import Chunk, Dependency, Embedded, GetRequest, Resolved
 from .wire import artifacts as artifact_wire
 from .wire import jobs as wire
@@ -26,7 +26,9 @@ _Record = TypeVar("_Record")
 
 
 class JobApiError(JobServicesError):
-    """The server refused, or could not be reached. `code` is the gRPC status' name, such as NOT_FOUND."""
+    """The server refused, or could not be reached. `code` is the gRPC status' name, such as
+    NOT_FOUND.
+    """
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{text} ({code})")
@@ -37,8 +39,8 @@ class JobApiError(JobServicesError):
 class JobClient:
     """A client of the job server at `address` (`host:port`). Thread-safe; a context manager.
 
-    Every call takes up to `timeout` seconds, except `run`, streams and staging, whose length is the job's. All methods
-    raise `JobApiError`.
+    Every call takes up to `timeout` seconds, except `run`, streams and staging, whose length is the
+    job's. All methods raise `JobApiError`.
     """
 
     def __init__(self, address: str, timeout: float = 60.0) -> None:
@@ -50,31 +52,42 @@ class JobClient:
     def prepare(
         self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
     ) -> Prepared:
-        """Announce a serialized `beam_runner_api.Pipeline`; option keys are `beam:option:<name>:v1`."""
+        """Announce a serialized `beam_runner_api.Pipeline`; option keys are
+        `beam:option:<name>:v1`.
+        """
         return wire.prepared(
             self._call(self._jobs.Prepare, wire.prepare_message(job_name, pipeline, options or {}))
         )
 
     def stage(self, prepared: Prepared, pipeline: bytes) -> None:
-        """Send the artifacts the prepared pipeline depends on: files of this machine.
+        """Send the artifacts that the prepared pipeline depends on: files of this machine.
 
-        The server gets only what the pipeline names, whatever it asks for.
+        The server gets only what the pipeline names, whatever it asks for. Also raises OSError,
+        where a file cannot be read.
         """
         offered = dependencies_of(pipeline)
-        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        answers.put(artifact_wire.staging_token_message(prepared.staging_token))
-        channel = grpc.insecure_channel(prepared.staging_endpoint, options=CHANNEL_OPTIONS)
-        with channel:
-            call = StagingStub(channel).ReverseArtifactRetrievalService(iter(answers.get, None))
+        questions: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        failures: list[Exception] = []
+
+        def answers() -> Iterator[Any]:
+            yield artifact_wire.staging_token_message(prepared.staging_token)
             try:
-                for message in call:
-                    for answer in _staging_answers(message, offered):
-                        answers.put(artifact_wire.staging_reply(answer))
+                for question in iter(questions.get, None):
+                    for answer in _staging_answers(question, offered):
+                        yield artifact_wire.staging_reply(answer)
+            except Exception as error:
+                failures.append(error)
+                raise
+
+        with grpc.insecure_channel(prepared.staging_endpoint, options=CHANNEL_OPTIONS) as channel:
+            call = StagingStub(channel).ReverseArtifactRetrievalService(answers())
+            try:
+                for question in call:
+                    questions.put(question)
             except grpc.RpcError as error:
-                raise _refused(error) from None
+                raise (failures[0] if failures else _refused(error)) from None
             finally:
-                answers.put(None)
-                call.cancel()
+                questions.put(None)
 
     def run(self, prepared: Prepared) -> str:
         """Run the prepared job, and return the job's id."""

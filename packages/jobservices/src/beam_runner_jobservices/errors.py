@@ -10,8 +10,9 @@ class JobServicesError(Exception):
 class JobRejected(JobServicesError):
     """Raised by a `JobExecutor` that will not run this job.
 
-    `reason` reaches the user word by word: name the feature and the full name of the transform that uses it. With
-    `unsupported` (the default) the Run RPC fails with UNIMPLEMENTED, otherwise with INVALID_ARGUMENT.
+    `reason` reaches the user word by word: name the feature and the full name of the transform that
+    uses it. With `unsupported` (the default) the Run RPC fails with UNIMPLEMENTED, otherwise with
+    INVALID_ARGUMENT.
     """
 
     def __init__(self, reason: str, *, unsupported: bool = True) -> None:

@@ -13,7 +13,9 @@ _SHOWN = 5
 
 @attrs.frozen
 class TransformNode:
-    """A transform: ids it refers to; `payload_coder_ids` and `side_input_tags` are those its payload names."""
+    """A transform: ids it refers to; `payload_coder_ids` and `side_input_tags` are those its
+    payload names.
+    """
 
     name: str
     subtransforms: tuple[str, ...] = ()
@@ -53,7 +55,8 @@ class PipelineGraph:
 
 
 def check(graph: PipelineGraph) -> None:
-    """Check that every id in the pipeline is among its components and that no transform or coder contains itself.
+    """Check that every id in the pipeline is among its components and that no transform or coder
+    contains itself.
 
     Linear in the size of the pipeline.
 
@@ -114,7 +117,10 @@ def _transform_problems(graph: PipelineGraph, transform: TransformNode) -> Itera
 def _pcollection_problems(graph: PipelineGraph) -> Iterator[str]:
     for pcollection_id, pcollection in graph.pcollections.items():
         if pcollection.coder_id not in graph.coders:
-            yield f"PCollection {pcollection_id!r} has the coder {pcollection.coder_id!r}, which is not there"
+            yield (
+                f"PCollection {pcollection_id!r} has the coder {pcollection.coder_id!r},"
+                " which is not there"
+            )
         if pcollection.windowing_strategy_id not in graph.windowings:
             yield (
                 f"PCollection {pcollection_id!r} has the windowing strategy"

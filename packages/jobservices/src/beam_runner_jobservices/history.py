@@ -1,7 +1,7 @@
 """What happened to a job, in order, kept for any number of readers at any speed.
 
-Writers never wait for readers. States are all kept; of the messages the oldest are dropped beyond the limits, and a
-reader who has missed some is told how many.
+Writers never wait for readers. States are all kept; of the messages the oldest are dropped beyond
+the limits, and a reader who has missed some is told how many.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class JobHistory:
             self._changed.notify_all()
 
     def _drop(self) -> None:
-        """Drop from the old end to a tenth below the limits, so that the cost per message stays constant."""
+        """Drop from the old end to a tenth below the limits, so that the cost per message stays
+        constant.
+        """
         most = self._limits.messages - self._limits.messages // 10
         most_chars = self._limits.message_chars - self._limits.message_chars // 10
         count = 0
@@ -84,7 +86,8 @@ class JobHistory:
     def read(self, position: int) -> tuple[list[Entry], int]:
         """A batch of entries from number `position` on, and the number to continue with.
 
-        Where entries have been dropped, their states are still given, and one message in place of the others.
+        Where entries have been dropped, their states are still given, and one message in place of
+        the others.
         """
         with self._changed:
             batch: list[Entry] = []
@@ -118,22 +121,26 @@ class JobHistory:
                 yield entry
                 if isinstance(entry, StateEvent) and entry.state.is_terminal:
                     return
-            with self._changed:
-                self._changed.wait_for(lambda: self._end > position or gone())
+            self._wait(lambda: self._end, position, gone)
 
     def follow_states(self, gone: Callable[[], bool]) -> Iterator[StateEvent]:
-        """The current state, then every later one, up to and with the terminal state. Ends early as `follow` does."""
+        """The current state, then every later one, up to and with the terminal state. Ends early as
+        `follow` does.
+        """
         with self._changed:
             position = len(self._states) - 1
         while not gone():
-            with self._changed:
-                self._changed.wait_for(lambda: len(self._states) > position or gone())
-                events = self._states[position:]
+            self._wait(lambda: len(self._states), position, gone)
+            events = self.states()[position:]
             for event in events:
                 yield event
                 if event.state.is_terminal:
                     return
             position += len(events)
+
+    def _wait(self, end: Callable[[], int], position: int, gone: Callable[[], bool]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: end() > position or gone())
 
     def wait_until_ended(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds for the terminal state; whether it is there."""

@@ -1,4 +1,4 @@
-"""One job from Run to its terminal state: the executor reports to it, clients follow and cancel it."""
+"""One job from Run to its terminal state: executors report to it, clients follow and cancel it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _LOGGER = logging.getLogger(__name__)
 class Job:
     """A job and its history. Implements `JobReporter`. Thread-safe.
 
-    `on_end` is called once, on the thread that reports the terminal state and before readers learn of it.
+    `on_end` is called once, on the thread that reports the terminal state and before readers learn
+    of it.
     """
 
     def __init__(

@@ -9,10 +9,12 @@ import attrs
 class Limits:
     """Limits of a job server. Durations are in seconds, texts in characters.
 
-    - `messages`, `message_chars`: what is kept of one job's messages for readers; the oldest go first.
-    - `text_chars`: length at which one message is cut. Clients refuse answers above 4 MiB unless told otherwise.
+    - `messages`, `message_chars`: what is kept of one job's messages for readers; the oldest go
+      first.
+    - `text_chars`: length at which one message is cut. Clients refuse answers above 4 MiB unless
+      told otherwise.
     - `streams`: state and message streams open at once; `calls`: everything open at once.
-    - `preparation_ttl`: how long a prepared job waits to be run.
+    - `preparations`, `preparation_ttl`: how many prepared jobs may wait to be run, and how long.
     - `staging_idle`: how long a client that stages artifacts may be silent.
     - `ended_jobs`: how many ended jobs are remembered.
     """
@@ -20,8 +22,9 @@ class Limits:
     messages: int = 10_000
     message_chars: int = 16 << 20
     text_chars: int = 512 << 10
-    streams: int = 1_000
-    calls: int = 2_000
+    streams: int = 600
+    calls: int = 1_000
+    preparations: int = 1_000
     preparation_ttl: float = 3600.0
     staging_idle: float = 300.0
     ended_jobs: int = 500

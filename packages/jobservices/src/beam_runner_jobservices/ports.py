@@ -16,7 +16,8 @@ class JobHandle(Protocol):
     def cancel(self) -> None:
         """Ask the job to stop. Returns at once; may be called more than once, and after the end.
 
-        The job is then in state CANCELLING; the executor reports CANCELLED when nothing of it runs any more.
+        The job is then in state CANCELLING; the executor reports CANCELLED when nothing of it runs
+        any more.
         """
 
     def metrics(self) -> JobMetrics:
@@ -24,17 +25,21 @@ class JobHandle(Protocol):
 
 
 class JobReporter(Protocol):
-    """Where an executor reports what becomes of one job. Implemented by this package; never blocks."""
+    """Where an executor reports what becomes of one job. Implemented by this package; never
+    blocks.
+    """
 
     def state(self, state: JobState, reason: str | None = None) -> bool:
         """Report that the job entered `state`; whether the job has now entered it.
 
-        The job is STARTING when the executor is called; the executor reports RUNNING and, once, a terminal state
-        (DONE, FAILED, CANCELLED, DRAINED), after which nothing of the job may run. `reason` becomes a message
-        directly before the state, so that it is the last error a client reads; give it with FAILED.
+        The job is STARTING when the executor is called; the executor reports RUNNING and, once, a
+        terminal state (DONE, FAILED, CANCELLED, DRAINED), after which nothing of the job may run.
+        `reason` becomes a message directly before the state, so that it is the last error a client
+        reads; give it with FAILED.
 
-        Returns False, and changes nothing, where the report lost a race that an executor cannot avoid: the job is already in
-        this state or in a terminal one, or it is CANCELLING and the report is an earlier stage of life.
+        Returns False, and changes nothing, where the report lost a race that an executor cannot
+        avoid: the job is already in this state or in a terminal one, or it is CANCELLING and the
+        report is an earlier stage of life.
 
         Raises:
             IllegalTransition: the present state does not lead to `state`.
@@ -43,7 +48,8 @@ class JobReporter(Protocol):
     def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
         """Add a line to the job's message stream, shown with the transform's full name if given.
 
-        Very long texts are cut; messages after the terminal state are dropped, since streams have ended.
+        Very long texts are cut; messages after the terminal state are dropped, since streams have
+        ended.
         """
 
 
@@ -51,13 +57,16 @@ class JobExecutor(Protocol):
     """Starts jobs."""
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        """Start `job` and return soon; the Run RPC waits for this call, at most seconds. Called once for each job.
+        """Start `job` and return soon; the Run RPC waits for this call, at most seconds. Called
+        once for each job.
 
-        The job itself runs on threads of the executor's own, and reports to `reporter`, which may be used before this
-        returns. If a cancel arrives in the meantime, `JobHandle.cancel` is called as soon as there is a handle.
+        The job itself runs on threads of the executor's own, and reports to `reporter`, which may
+        be used before this returns. If a cancel arrives in the meantime, `JobHandle.cancel` is
+        called as soon as there is a handle.
 
         Raises:
-            JobRejected: the job asks for something this runner does not do. The job becomes FAILED, and Run fails with
-                the reason.
-            Exception: anything else makes the job FAILED and Run fail with INTERNAL and the exception's one-line text.
+            JobRejected: the job asks for something this runner does not do. The job becomes FAILED,
+                and Run fails with the reason.
+            Exception: anything else makes the job FAILED and Run fail with INTERNAL and the
+            exception's one-line text.
         """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from .errors import NotFound, NotReady
+from .errors import NotFound, NotReady, TooMany
 from .graph import check
 from .limits import Limits
 from .records import Artifact
@@ -68,6 +68,7 @@ class Preparations:
 
         Raises:
             InvalidRequest: the pipeline is malformed.
+            TooMany: too many prepared jobs wait to be run.
         """
         check(request.graph)
         preparation = Preparation(
@@ -77,6 +78,11 @@ class Preparations:
             last_use=self._clock(),
         )
         with self._lock:
+            if len(self._by_id) >= self._limits.preparations:
+                raise TooMany(
+                    f"{len(self._by_id)} prepared jobs wait to be run, and more are not allowed;"
+                    f" run them, or wait until they expire"
+                )
             self._by_id[preparation.preparation_id] = preparation
             self._by_token[preparation.staging_token] = preparation
         return preparation

@@ -1,7 +1,8 @@
 """The values that cross this package's edges, as frozen records.
 
-They mirror the messages of Beam's `beam_job_api.proto` and `metrics.proto`, so that a runner or a user interface can be
-written without touching a proto. Job times are wall-clock seconds since the epoch, as floats.
+They mirror the messages of Beam's `beam_job_api.proto` and `metrics.proto`, so that a runner or a
+user interface can be written without touching a proto. Job times are wall-clock seconds since the
+epoch, as floats.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ class StateEvent:
 class JobMessage:
     """One line of a job's message stream.
 
-    `message_id` is unique within the job and grows with the order of the messages. `time` is the server's text for the
-    moment (ISO 8601, UTC, from our own server; other servers write what they like).
+    `message_id` is unique within the job and grows with the order of the messages. `time` is the
+    server's text for the moment (ISO 8601, UTC, from our own server; other servers write what they
+    like).
     """
 
     message_id: str
@@ -87,10 +89,11 @@ class JobInfo:
 class Artifact:
     """A file that an environment of the pipeline depends on, resolved into the artifact store.
 
-    `path` is a file of the store that is never changed once it is there; `sha256` is the hash of its content in
-    lower-case hexadecimal, `size` its length in bytes. `role_urn` and `role_payload` come from the client as they are;
-    `staged_name` is the name in a `staging_to` role (else empty). It is the client's word: good for showing and for
-    `pip`, and never to be joined to a path without a check.
+    `path` is a file of the store that is never changed once it is there; `sha256` is the hash of
+    its content in lower-case hexadecimal, `size` its length in bytes. `role_urn` and `role_payload`
+    come from the client as they are; `staged_name` is the name in a `staging_to` role (else empty).
+    It is the client's word: good for showing and for `pip`, and never to be joined to a path: see
+    `file_name`.
     """
 
     type_urn: str
@@ -101,19 +104,29 @@ class Artifact:
     size: int
     path: str
 
+    @property
+    def file_name(self) -> str:
+        """The last part of `staged_name`, or the hash where there is none: safe within a folder."""
+        name = self.staged_name.replace("\\", "/").rpartition("/")[2].replace("\0", "")
+        return self.sha256 if name in ("", ".", "..") else name
+
 
 @attrs.frozen
 class JobSpec:
     """Everything an executor needs to run one job.
 
     - `job_name`: the user's name (`beam:option:job_name:v1` where given, else the name in Prepare).
-    - `pipeline`: a serialized `beam_runner_api.Pipeline`, checked for dangling references, in which the dependencies of
-      every environment (also of those inside an `anyof`) are `beam:artifact:type:file:v1` with path and sha256.
+    - `pipeline`: a serialized `beam_runner_api.Pipeline`, checked for dangling references, in which
+      the dependencies of every environment (also of those inside an `anyof`) are
+      `beam:artifact:type:file:v1` with path and sha256.
     - `options`: the pipeline options with their keys as sent (`beam:option:<name>:v1` from SDKs).
-    - `options_json`: the same as the JSON text of the `Struct`, to be handed to SDK harnesses verbatim.
-    - `artifacts`: per environment id the resolved artifacts, without duplicates; an `anyof` environment has those of all
-      its alternatives (the pipeline says which alternative needs which).
-    - `retrieval_endpoint`: `host:port` of the ArtifactRetrievalService, which serves any of these artifacts.
+    - `options_json`: the same as the JSON text of the `Struct`, to be handed to SDK harnesses
+      verbatim.
+    - `artifacts`: per environment id the resolved artifacts, without duplicates; an `anyof`
+      environment has those of all its alternatives (the pipeline says which alternative needs
+      which).
+    - `retrieval_endpoint`: `host:port` of the ArtifactRetrievalService, which serves any of these
+      artifacts.
     """
 
     job_id: str
@@ -127,7 +140,9 @@ class JobSpec:
 
 @attrs.frozen
 class MonitoringInfo:
-    """One metric cell, as `MonitoringInfo` in Beam's `metrics.proto`: `payload` is encoded as `type` says."""
+    """One metric cell, as `MonitoringInfo` in Beam's `metrics.proto`: `payload` is encoded as
+    `type` says.
+    """
 
     urn: str
     type: str
@@ -137,7 +152,9 @@ class MonitoringInfo:
 
 @attrs.frozen
 class JobMetrics:
-    """A job's metrics: of everything tried (`attempted`) and of what was committed (`committed`)."""
+    """A job's metrics: of everything tried (`attempted`) and of what was committed
+    (`committed`).
+    """
 
     attempted: tuple[MonitoringInfo, ...] = ()
     committed: tuple[MonitoringInfo, ...] = ()
@@ -158,8 +175,9 @@ class OptionType(enum.Enum):
 class PipelineOption:
     """A pipeline option the runner understands, as DescribePipelineOptions lists it.
 
-    SDKs drop options they do not know unless the server lists them. `name` is without dashes, as in `parallelism`;
-    `default` is text (`"true"` makes a BOOLEAN one that the flag switches off in the Python SDK).
+    SDKs drop options they do not know unless the server lists them. `name` is without dashes, as in
+    `parallelism`; `default` is text (`"true"` makes a BOOLEAN one that the flag switches off in the
+    Python SDK).
     """
 
     name: str

@@ -29,7 +29,9 @@ _JOB_NAME_OPTION = "beam:option:job_name:v1"
 
 @attrs.frozen
 class _Start:
-    """A Run that was asked for; `answer` becomes the job's id or the error, the same for all who ask."""
+    """A Run that was asked for; `answer` becomes the job's id or the error, the same for all who
+    ask.
+    """
 
     preparation_id: str
     job_id: str
@@ -85,7 +87,7 @@ class Registry:
         if preparation is not None:
             try:
                 self._start(start, preparation, retrieval_endpoint)
-            except Exception as error:
+            except BaseException as error:
                 start.answer.set_exception(error)
             else:
                 start.answer.set_result(start.job_id)
@@ -96,16 +98,7 @@ class Registry:
         return f"{readable[:40] or 'job'}-{secrets.token_hex(4)}"
 
     def _start(self, start: _Start, preparation: Preparation, retrieval_endpoint: str) -> None:
-        request = preparation.request
-        spec = JobSpec(
-            job_id=start.job_id,
-            job_name=_job_name(request),
-            pipeline=with_staged(request.pipeline, preparation.staged),
-            options=request.options,
-            options_json=request.options_json,
-            artifacts=preparation.artifacts(),
-            retrieval_endpoint=retrieval_endpoint,
-        )
+        spec = _spec(start.job_id, preparation, retrieval_endpoint)
         job = Job(
             spec,
             limits=self._limits,
@@ -124,7 +117,7 @@ class Registry:
                 f"job {start.job_id} was rejected: {rejection.reason}",
                 unsupported=rejection.unsupported,
             ) from None
-        except Exception as error:
+        except BaseException as error:
             _LOGGER.exception("the executor failed to start job %s", start.job_id)
             reason = f"the job could not be started: {one_line(error)}"
             job.state(JobState.FAILED, reason)
@@ -132,7 +125,10 @@ class Registry:
 
     def _end(self, start: _Start, owner: str) -> None:
         """Let go of an ended job's artifacts, and of the job that ended longest ago."""
-        self._store.release(owner)
+        try:
+            self._store.release(owner)
+        except OSError:
+            _LOGGER.exception("job %s: its artifacts could not be removed", start.job_id)
         with self._lock:
             self._ended.append(start)
             if len(self._ended) > self._limits.ended_jobs:
@@ -178,7 +174,22 @@ class Registry:
             self._refusing = True
 
 
+def _spec(job_id: str, preparation: Preparation, retrieval_endpoint: str) -> JobSpec:
+    request = preparation.request
+    return JobSpec(
+        job_id=job_id,
+        job_name=_job_name(request),
+        pipeline=with_staged(request.pipeline, preparation.staged),
+        options=request.options,
+        options_json=request.options_json,
+        artifacts=preparation.artifacts(),
+        retrieval_endpoint=retrieval_endpoint,
+    )
+
+
 def _job_name(request: PrepareRequest) -> str:
-    """The user's name for the job: the Python SDK always prepares with "job" and puts the name in an option."""
+    """The user's name for the job: the Python SDK always prepares with "job" and puts the name in
+    an option.
+    """
     named = request.options.get(_JOB_NAME_OPTION)
     return named if isinstance(named, str) and named else request.job_name or "job"

@@ -15,6 +15,7 @@ import grpc
 from ._protos import add_job_service, add_retrieval_service, add_staging_service
 from .artifact_services import RetrievalService, StagingService
 from .binding import bind
+from .channels import CHANNEL_OPTIONS
 from .job_service import JobService
 from .limits import Limits
 from .ports import JobExecutor
@@ -26,10 +27,6 @@ from .threads import ThreadPerCall
 
 _LOGGER = logging.getLogger(__name__)
 
-CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-)
 _SERVER_OPTIONS = (
     *CHANNEL_OPTIONS,
     ("grpc.so_reuseport", 0),

@@ -1,8 +1,9 @@
 """The server's side of artifact staging, as a conversation without a transport.
 
-The Job API turns retrieval around: the client opens a stream, names its staging token, and then answers the server's
-requests to resolve and to get artifacts (`ArtifactStagingService.ReverseArtifactRetrievalService`). `stage` is that
-conversation as a generator: it yields requests and is sent the answers.
+The Job API turns retrieval around: the client opens a stream, names its staging token, and then
+answers the server's requests to resolve and to get artifacts
+(`ArtifactStagingService.ReverseArtifactRetrievalService`). `stage` is that conversation as a
+generator: it yields requests and is sent the answers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Fetchable:
 
 @attrs.frozen
 class Unresolved:
-    """A kind that the client should first turn into others (deferred artifacts, packages of a repository)."""
+    """A kind that the client should first turn into others (deferred artifacts, packages of a
+    repository).
+    """
 
 
 @attrs.frozen
@@ -98,17 +101,19 @@ def stage(
 ) -> Steps:
     """Bring `dependencies` into `store`, held by `owner`.
 
-    Yields the next request, or None where more of the answer to the last one is needed; to be sent the client's next
-    answer each time. Returns what became of each dependency: artifacts of type `file_type`. Calls `progress` after each.
+    Yields the next request, or None where more of the answer to the last one is needed; to be sent
+    the client's next answer each time. Returns what became of each dependency: artifacts of type
+    `file_type`. Calls `progress` after each.
 
     Raises:
-        InvalidRequest: the client answers something else than was asked, or content that differs from its hash.
+        InvalidRequest: the client answers something else than was asked, or content that differs
+            from its hash.
     """
     staged: dict[Dependency, tuple[Artifact, ...]] = {}
     for dependency in dependencies:
         if dependency in staged:
             continue
-        parts = (dependency,)
+        parts: tuple[Dependency, ...] = (dependency,)
         if isinstance(dependency.source, Unresolved):
             answer = yield ResolveRequest(dependency)
             if not isinstance(answer, Resolved):
@@ -142,8 +147,8 @@ def _stage_one(dependency: Dependency, store: ArtifactStore, owner: str, file_ty
         source = dependency.source
         if isinstance(source, Fetchable) and source.sha256 and source.sha256 != file.sha256:
             raise InvalidRequest(
-                f"the artifact {dependency} should have sha256 {source.sha256}, but what the client sent has"
-                f" {file.sha256}; the file may have changed meanwhile: submit the job again"
+                f"the artifact {dependency} should have sha256 {source.sha256}, but what the client"
+                f" sent has {file.sha256}; the file may have changed meanwhile: submit the job again"
             )
         return _artifact(dependency, file.commit(), file_type)
 

@@ -2,7 +2,8 @@
 
     STOPPED -> STARTING -> RUNNING -> DONE | FAILED | CANCELLED | DRAINED
 
-with CANCELLING and DRAINING on the way to the end where someone asked for it. A job enters exactly one terminal state.
+with CANCELLING and DRAINING on the way to the end where someone asked for it. A job enters exactly
+one terminal state.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     _S.CANCELLED: frozenset(),
     _S.DRAINED: frozenset(),
 }
-"""The states that each state leads to. UPDATING and UPDATED are of the protocol, but no job of ours enters them."""
+"""The states that each state leads to. UPDATING and UPDATED are of the protocol, but no job of ours
+enters them.
+"""
 
 OVERTAKEN: Mapping[JobState, frozenset[JobState]] = {
     _S.RUNNING: frozenset({_S.STARTING}),
     _S.DRAINING: frozenset({_S.STARTING, _S.RUNNING}),
     _S.CANCELLING: frozenset({_S.STARTING, _S.RUNNING, _S.DRAINING}),
 }
-"""Reports that come too late through no fault of the reporter, such as RUNNING after somebody asked to cancel."""
+"""Reports that come too late through no fault of the reporter, such as RUNNING after somebody asked
+to cancel.
+"""
 
 
 class Verdict(enum.Enum):
@@ -48,7 +53,8 @@ class Verdict(enum.Enum):
 def judge(present: JobState, reported: JobState) -> Verdict:
     """Decide about a job in state `present` of which `reported` is said.
 
-    A report of the same state again, one that comes after the end, and one that is overtaken are ignored.
+    A report of the same state again, one that comes after the end, and one that is overtaken are
+    ignored.
 
     Raises:
         IllegalTransition: `present` does not lead to `reported`; the text names both.
@@ -59,5 +65,6 @@ def judge(present: JobState, reported: JobState) -> Verdict:
         return Verdict.ENTER
     legal = ", ".join(sorted(state.name for state in TRANSITIONS[present]))
     raise IllegalTransition(
-        f"a job in state {present.name} cannot become {reported.name}; from there it can become {legal}"
+        f"a job in state {present.name} cannot become {reported.name};"
+        f" from there it can become {legal}"
     )

@@ -31,7 +31,9 @@ _HEX = frozenset("0123456789abcdef")
 
 @attrs.frozen
 class StoredFile:
-    """A complete file of the store: hash in lower-case hexadecimal, length in bytes, absolute path."""
+    """A complete file of the store: hash in lower-case hexadecimal, length in bytes, absolute
+    path.
+    """
 
     sha256: str
     size: int
@@ -67,7 +69,8 @@ class IncomingFile:
 
 
 class ArtifactStore:
-    """The store in `folder`, which is made if it is not there. Thread-safe; files left by an earlier process are removed.
+    """The store in `folder`, which is made if it is not there. Thread-safe; files left by an
+    earlier process are removed.
 
     Raises:
         JobServicesError: another store uses the folder.
@@ -88,13 +91,14 @@ class ArtifactStore:
         self._complete.mkdir()
 
     def _take_folder(self) -> BinaryIO:
-        lock_file = open(self._root / "lock", "ab")
+        lock_file = (self._root / "lock").open("ab")
         try:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock_file.close()
             raise JobServicesError(
-                f"the artifacts folder {self._root} is in use by another server; give this one a folder of its own"
+                f"the artifacts folder {self._root} is in use by another server;"
+                " give this one a folder of its own"
             ) from None
         return lock_file
 
@@ -105,7 +109,9 @@ class ArtifactStore:
 
     @contextmanager
     def incoming(self, owner: str) -> Iterator[IncomingFile]:
-        """A new file to write, which disappears at the end of the `with` block unless it was committed."""
+        """A new file to write, which disappears at the end of the `with` block unless it was
+        committed.
+        """
         path = self._incoming / secrets.token_hex(16)
         with open(path, "xb") as file:
             try:

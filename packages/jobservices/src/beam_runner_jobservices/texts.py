@@ -6,11 +6,15 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 _STATUS_BYTES = 6_000
-"""gRPC carries a status's text percent-encoded in HTTP/2 trailers, of which clients accept 8 KiB in all."""
+"""gRPC carries a status's text percent-encoded in HTTP/2 trailers, of which clients accept 8 KiB in
+all.
+"""
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` as valid Unicode, and where it is longer than `limit`, its start, its end, and what is missing between."""
+    """`text` as valid Unicode, and where it is longer than `limit`, its start, its end, and what is
+    missing between.
+    """
     text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) <= limit:
         return text

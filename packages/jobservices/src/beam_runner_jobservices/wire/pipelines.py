@@ -34,7 +34,9 @@ _PAYLOADS = {
 
 @attrs.frozen
 class PrepareRequest:
-    """A Prepare request: `dependencies` per environment id, `options_json` the Struct as JSON text."""
+    """A Prepare request: `dependencies` per environment id, `options_json` the Struct as JSON
+    text.
+    """
 
     job_name: str
     pipeline: bytes = attrs.field(repr=False)
@@ -101,7 +103,8 @@ def _transform(transform: Any) -> TransformNode:
             payload = _PAYLOADS[transform.spec.urn].FromString(transform.spec.payload)
         except DecodeError as error:
             raise InvalidRequest(
-                f"transform {transform.unique_name!r} has a payload that is not the one of {transform.spec.urn}"
+                f"transform {transform.unique_name!r} has a payload that is not the one of"
+                f" {transform.spec.urn}"
             ) from error
         coder_ids = tuple(dict.fromkeys(_coder_ids(payload)))
         if transform.spec.urn == _PAR_DO:
@@ -164,7 +167,9 @@ def dependencies_of(pipeline: bytes) -> frozenset[Dependency]:
 
 
 def with_staged(pipeline: bytes, staged: Staged) -> bytes:
-    """The serialized pipeline with each environment's dependencies replaced by what became of them."""
+    """The serialized pipeline with each environment's dependencies replaced by what became of
+    them.
+    """
     if not staged:
         return pipeline
     message = beam_runner_api_pb2.Pipeline.FromString(pipeline)
