@@ -1,0 +1,109 @@
+"""Joins a stage's edges to Beam's execution tree: which operation stands where data comes and goes.
+
+Beam builds an operation for each transform of a descriptor by the transform's urn. The edges of a
+stage get urns of ours, and :class:`Edges` takes the place of the data channel factory, so that the
+operations know what is wanted of them. Nothing here ever opens a channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from apache_beam.coders import coders
+from apache_beam.runners import common
+from apache_beam.runners.worker import operations
+from apache_beam.runners.worker.bundle_processor import BeamTransformFactory
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_worker.embedded.sinks import Sink, create_sink
+from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.records import InputEdge, OutputEdge, StageSpec
+
+_RUNNER_SOURCE = "beam:runner:source:v1"
+_RUNNER_SINK = "beam:runner:sink:v1"
+_EMBEDDED_SOURCE = "beam_runner_worker:embedded:source:v1"
+_EMBEDDED_SINK = "beam_runner_worker:embedded:sink:v1"
+
+
+@attrs.frozen
+class Edges:
+    """The edges of a stage: what Beam's factory carries to the operations made here."""
+
+    input: InputEdge
+    outputs: Mapping[str, OutputEdge]
+
+    @classmethod
+    def of(cls, spec: StageSpec) -> Edges:
+        """The edges that a stage names."""
+        return cls(spec.input, {edge.transform_id: edge for edge in spec.outputs})
+
+
+def parse_descriptor(spec: StageSpec) -> beam_fn_api_pb2.ProcessBundleDescriptor:
+    """The stage's descriptor with our urns on its edges.
+
+    Raises:
+        HarnessError: the descriptor's sources and sinks are not those that the stage names.
+    """
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
+    sources, sinks = set(), set()
+    for transform_id, transform in descriptor.transforms.items():
+        if transform.spec.urn == _RUNNER_SOURCE:
+            transform.spec.urn = _EMBEDDED_SOURCE
+            sources.add(transform_id)
+        elif transform.spec.urn == _RUNNER_SINK:
+            transform.spec.urn = _EMBEDDED_SINK
+            sinks.add(transform_id)
+    named = {edge.transform_id for edge in spec.outputs}
+    if sources != {spec.input.transform_id} or sinks != named:
+        raise HarnessError(
+            f"Stage {spec.name}: the descriptor reads {sorted(sources)} and writes "
+            f"{sorted(sinks)}, but the stage names {spec.input.transform_id} and {sorted(named)}"
+        )
+    return descriptor
+
+
+def _windowed_coder(factory: BeamTransformFactory, coder_id: str) -> coders.WindowedValueCoder:
+    coder = factory.get_coder(coder_id)
+    if not isinstance(coder, coders.WindowedValueCoder):
+        raise HarnessError(f"The coder {coder_id} of an edge is not a windowed coder: {coder}")
+    return coder
+
+
+@BeamTransformFactory.register_urn(_EMBEDDED_SOURCE, beam_fn_api_pb2.RemoteGrpcPort)
+def _create_source(
+    factory: BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    port: beam_fn_api_pb2.RemoteGrpcPort,
+    consumers: dict[str, list[operations.Operation]],
+) -> Source:
+    edges: Any = factory.data_channel_factory
+    return Source(
+        common.NameContext(transform.unique_name, transform_id),
+        factory.counter_factory,
+        factory.state_sampler,
+        _windowed_coder(factory, port.coder_id),
+        edges.input,
+        [consumer for of_tag in consumers.values() for consumer in of_tag],
+    )
+
+
+@BeamTransformFactory.register_urn(_EMBEDDED_SINK, beam_fn_api_pb2.RemoteGrpcPort)
+def _create_sink(
+    factory: BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    port: beam_fn_api_pb2.RemoteGrpcPort,
+    consumers: dict[str, list[operations.Operation]],
+) -> Sink:
+    edges: Any = factory.data_channel_factory
+    return create_sink(
+        common.NameContext(transform.unique_name, transform_id),
+        factory.counter_factory,
+        factory.state_sampler,
+        _windowed_coder(factory, port.coder_id),
+        edges.outputs[transform_id],
+    )

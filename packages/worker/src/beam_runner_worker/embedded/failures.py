@@ -1,0 +1,118 @@
+"""Tells from an exception which transform failed, and how to say it."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable
+from types import FrameType, TracebackType
+
+from apache_beam.runners.worker import operations
+
+from beam_runner_worker.errors import BundleFailed, HarnessError
+
+_STEP = re.compile(r" \[while running '(?P<step>.*)'\]$", re.DOTALL)
+_COMBINES = {
+    "PGBKCVOperation": operations.PGBKCVOperation,
+    "CombineOperation": operations.CombineOperation,
+}
+
+
+def describe(error: BaseException) -> str:
+    """Exception type and message in one line, as the last line of a traceback."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        name = f"{kind.__module__}.{name}"
+    message = " ".join(str(error).split("\n"))
+    return f"{name}: {message}" if message else name
+
+
+def original(error: BaseException) -> BaseException:
+    """The exception that user code raised: Beam re-raises a copy that names the step."""
+    if getattr(error, "_tagged_with_step", False) and error.__context__ is not None:
+        return error.__context__
+    return error
+
+
+def bundle_failed(
+    error: BaseException,
+    ops: Iterable[operations.Operation],
+    running: operations.Operation | None,
+    stage_name: str,
+) -> BundleFailed:
+    """Makes the error that the host sees.
+
+    Args:
+        error: what came out of an operation.
+        ops: all operations of the stage.
+        running: the operation whose start, finish or setup was called, if it was one.
+        stage_name: used where no transform can be told.
+    """
+    cause = original(error)
+    transform = _transform(error, cause, list(ops), running) or stage_name
+    trace = "".join(traceback.format_exception(cause))
+    return BundleFailed(transform, describe(cause), trace)
+
+
+def describe_failed_build(error: Exception, stage_name: str) -> Exception:
+    """Makes the error for a stage whose operations cannot be built: user code does not unpickle.
+
+    An error of this package's own stays what it is.
+    """
+    if isinstance(error, HarnessError):
+        return error
+    trace = "".join(traceback.format_exception(error))
+    return BundleFailed(stage_name, f"{describe(error)} (while loading its functions)", trace)
+
+
+def _transform(
+    error: BaseException,
+    cause: BaseException,
+    ops: list[operations.Operation],
+    running: operations.Operation | None,
+) -> str | None:
+    combine = _failed_combine(cause.__traceback__, ops)
+    if combine is not None:
+        return combine.name_context.step_name
+    step = _STEP.search(str(error.args[0])) if error.args else None
+    if step is not None and getattr(error, "_tagged_with_step", False):
+        return step.group("step")
+    return running.name_context.step_name if running is not None else None
+
+
+def _failed_combine(
+    trace: TracebackType | None, ops: list[operations.Operation]
+) -> operations.Operation | None:
+    """The combine operation which user code failed in, if it was one.
+
+    Beam names only the DoFn that fed it. But the traceback shows the operation's class, and the
+    user's frame the CombineFn, where a stage has several of that class.
+    """
+    frames: list[FrameType] = []
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    for index in range(len(frames) - 1, -1, -1):
+        owner = frames[index].f_code.co_name
+        if "DoFnRunner" in owner or "DoOperation" in owner:
+            return None
+        for name, kind in _COMBINES.items():
+            if f"{name}." in owner:
+                candidates = [op for op in ops if isinstance(op, kind)]
+                return _only_or_matching(candidates, frames[index + 1 :])
+    return None
+
+
+def _only_or_matching(
+    candidates: list[operations.Operation], frames: list[FrameType]
+) -> operations.Operation | None:
+    if len(candidates) == 1:
+        return candidates[0]
+    for frame in frames:
+        user = frame.f_locals.get("self")
+        for candidate in candidates:
+            combine_fn = getattr(candidate, "combine_fn", None)
+            if user is not None and combine_fn is user:
+                return candidate
+    return None

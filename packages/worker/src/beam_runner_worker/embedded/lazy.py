@@ -1,0 +1,46 @@
+"""Values that stay encoded until somebody iterates over them, as often as they like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.coders import coder_impl
+
+
+def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:
+    """Decodes every nested value in ``data``, in order; cost is linear in the bytes."""
+    stream = coder_impl.create_InputStream(data)
+    decode = impl.decode_from_stream
+    size = stream.size
+    values = []
+    append = values.append
+    while size() > 0:
+        append(decode(stream, True))
+    return values
+
+
+class LazyValues:
+    """A re-iterable over the nested encodings of values, which keeps only the bytes in memory.
+
+    Each iteration decodes anew. It pickles as a list and Beam's coders write it as an iterable,
+    just as they do with Beam's own state-backed iterables.
+    """
+
+    __slots__ = ("_data", "_impl")
+
+    def __init__(self, impl: coder_impl.CoderImpl, data: bytes) -> None:
+        self._impl = impl
+        self._data = data
+
+    def __iter__(self) -> Iterator[Any]:
+        stream = coder_impl.create_InputStream(self._data)
+        decode = self._impl.decode_from_stream
+        while stream.size() > 0:
+            yield decode(stream, True)
+
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
+        return (list, (list(self),))
+
+
+coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(LazyValues)

@@ -1,0 +1,142 @@
+"""Turns what Python code logs into log records and hands them to the host, soon and in order."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+
+from apache_beam.runners.worker import statesampler
+
+from beam_runner_worker.ports import LogSink
+from beam_runner_worker.records import LogRecord, Severity
+
+_FLUSH_SECONDS = 0.05
+_MAX_PENDING = 10_000
+
+
+class LogSinkHandler(logging.Handler):
+    """A handler for the root logger; records reach the sink within about 100 ms.
+
+    A background thread sends what has gathered; :meth:`flush` sends it at once. When the sink is
+    slower than the code that logs, more than 10,000 waiting records are dropped and counted.
+    What the sink itself logs while it takes records is ignored, so nothing can go in circles.
+    """
+
+    def __init__(self, sink: LogSink) -> None:
+        super().__init__()
+        self._sink = sink
+        self._pending: list[LogRecord] = []
+        self._dropped = 0
+        self._arrived = threading.Condition(threading.Lock())
+        self._sending = threading.Lock()
+        self._in_sink = threading.local()
+        self._closed = False
+        self._thread = threading.Thread(
+            target=self._send_in_background, name="embedded-harness-logs", daemon=True
+        )
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queues a record; never blocks on the sink."""
+        if getattr(self._in_sink, "active", False):
+            return
+        entry = self._convert(record)
+        with self._arrived:
+            if len(self._pending) >= _MAX_PENDING:
+                self._dropped += 1
+                return
+            self._pending.append(entry)
+            if len(self._pending) == 1:
+                self._arrived.notify()
+
+    def flush(self) -> None:
+        """Sends everything that was logged before this call."""
+        with self._sending:
+            with self._arrived:
+                batch, self._pending = self._pending, []
+                dropped, self._dropped = self._dropped, 0
+            if dropped:
+                batch.append(
+                    LogRecord(
+                        severity=Severity.WARN,
+                        time_ms=batch[-1].time_ms,
+                        message=f"{dropped} log records were dropped: they came too fast",
+                        location=__name__,
+                    )
+                )
+            if batch:
+                self._send(batch)
+
+    def close(self) -> None:
+        """Sends the rest and ends the background thread; idempotent."""
+        with self._arrived:
+            self._closed = True
+            self._arrived.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5)
+        self.flush()
+        super().close()
+
+    def _send(self, batch: list[LogRecord]) -> None:
+        self._in_sink.active = True
+        try:
+            self._sink.log(batch)
+        except Exception:
+            print("The host did not take log records:", file=sys.stderr)
+            traceback.print_exc()
+        finally:
+            self._in_sink.active = False
+
+    def _send_in_background(self) -> None:
+        while True:
+            with self._arrived:
+                while not self._pending and not self._closed:
+                    self._arrived.wait()
+                if self._closed:
+                    return
+                self._arrived.wait(_FLUSH_SECONDS)
+            self.flush()
+
+    def _convert(self, record: logging.LogRecord) -> LogRecord:
+        try:
+            message = record.getMessage()
+        except Exception:
+            message = f"Could not format {record.msg!r} with {record.args!r}"
+        trace = ""
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = "".join(traceback.format_exception(*record.exc_info))
+        elif record.exc_text:
+            trace = record.exc_text
+        return LogRecord(
+            severity=_severity(record.levelno),
+            time_ms=int(record.created * 1000),
+            message=message,
+            trace=trace,
+            transform_id=current_transform_id(),
+            location=f"{record.pathname or record.module}:{record.lineno or record.funcName}",
+        )
+
+
+def current_transform_id() -> str:
+    """The transform that this thread is running, or empty where Beam does not know."""
+    tracker = statesampler.get_current_tracker()
+    if tracker is None:
+        return ""
+    context = getattr(tracker.current_state(), "name_context", None)
+    return getattr(context, "transform_id", None) or ""
+
+
+def _severity(level: int) -> Severity:
+    if level >= logging.CRITICAL:
+        return Severity.CRITICAL
+    if level >= logging.ERROR:
+        return Severity.ERROR
+    if level >= logging.WARNING:
+        return Severity.WARN
+    if level > logging.INFO:
+        return Severity.NOTICE
+    if level == logging.INFO:
+        return Severity.INFO
+    return Severity.DEBUG if level >= logging.DEBUG else Severity.TRACE

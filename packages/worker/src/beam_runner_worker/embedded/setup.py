@@ -1,0 +1,158 @@
+"""Prepares this process for a job: options, staged files, the main session, plugins, logging.
+
+It does what Beam's ``sdk_worker_main.create_harness`` does before it connects to its services.
+Everything here is process-wide in Beam, which is why a process serves one job only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+import types
+from collections.abc import Iterable
+
+from apache_beam.internal import pickler
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, SetupOptions
+from apache_beam.options.value_provider import RuntimeValueProvider
+from apache_beam.runners.internal import names
+from apache_beam.runners.worker import sdk_worker_main
+
+from beam_runner_worker.embedded.failures import describe
+from beam_runner_worker.embedded.logs import LogSinkHandler
+from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.ports import ArtifactReader, LogSink
+from beam_runner_worker.records import Artifact, JobContext
+
+
+class ProcessSetup:
+    """What was set up for a job in this process, to be undone by :meth:`close`.
+
+    Args:
+        job: the job that this process serves.
+        artifacts: where staged files are read.
+        logs: takes what is logged through Python's ``logging`` from now on.
+
+    Raises:
+        BundleFailed: the pickled main session cannot be loaded.
+        HarnessError: a staged file is missing or damaged.
+    """
+
+    def __init__(self, job: JobContext, artifacts: ArtifactReader, logs: LogSink) -> None:
+        self.log_handler = LogSinkHandler(logs)
+        root = logging.getLogger()
+        self._level_before = root.level
+        self._main_before = sys.modules["__main__"]
+        self._directory = ""
+        root.addHandler(self.log_handler)
+        try:
+            self.options = self._apply_options(job.options_json)
+            self._stage_files(job, artifacts)
+            self._load_main_session(job)
+            plugins = self.options.view_as(SetupOptions).beam_plugins or []
+            sdk_worker_main._import_beam_plugins(plugins)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Removes the log handler and the staged files; idempotent."""
+        root = logging.getLogger()
+        root.removeHandler(self.log_handler)
+        root.setLevel(self._level_before)
+        self.log_handler.close()
+        sys.modules["__main__"] = self._main_before
+        if self._directory:
+            staged = os.path.join(self._directory, sdk_worker_main._STAGED_DIRECTORY)
+            if staged in sys.path:
+                sys.path.remove(staged)
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = ""
+
+    def _apply_options(self, options_json: str) -> PipelineOptions:
+        values = sdk_worker_main._load_pipeline_options(options_json or None)
+        level = sdk_worker_main._get_log_level_from_options_dict(values)
+        logging.getLogger().setLevel(level)
+        sdk_worker_main._set_log_level_overrides(values)
+        RuntimeValueProvider.set_runtime_options(values)
+        options = PipelineOptions.from_dictionary(values)
+        FileSystems.set_options(options)
+        pickler.set_library(options.view_as(SetupOptions).pickle_library)
+        return options
+
+    def _stage_files(self, job: JobContext, artifacts: ArtifactReader) -> None:
+        wanted = {
+            artifact.sha256 + artifact.staged_name: artifact
+            for environment in job.environments.values()
+            for artifact in environment.artifacts
+        }
+        if not wanted:
+            return
+        self._directory = tempfile.mkdtemp(prefix="beam-embedded-")
+        staged = os.path.join(self._directory, sdk_worker_main._STAGED_DIRECTORY)
+        os.mkdir(staged)
+        for artifact in wanted.values():
+            _write_artifact(artifact, artifacts, staged)
+        experiments: Iterable[str] = self.options.view_as(DebugOptions).experiments or []
+        if "no_staged_dir_in_sys_path" not in experiments:
+            sys.path.append(staged)
+
+    def _load_main_session(self, job: JobContext) -> None:
+        """Loads the main session into a ``__main__`` of its own: this process has one already."""
+        main = types.ModuleType("__main__")
+        main.__dict__["__builtins__"] = __builtins__
+        sys.modules["__main__"] = main
+        _tell_dill(main)
+        session = os.path.join(
+            self._directory, sdk_worker_main._STAGED_DIRECTORY, names.PICKLED_MAIN_SESSION_FILE
+        )
+        if not self._directory or not os.path.isfile(session):
+            return
+        try:
+            sdk_worker_main._load_main_session(self._directory)
+        except Exception as error:
+            raise BundleFailed(
+                f"the main session of job {job.job_name}",
+                f"{describe(error)} (a package that the main module of the pipeline imports may "
+                "be missing or have another version here)",
+                traceback.format_exc(),
+            ) from error
+
+
+def _tell_dill(main: types.ModuleType) -> None:
+    """Dill keeps the ``__main__`` it saw when it was imported, and unpickles into that one."""
+    for name in ("dill._dill", "dill.dill", "dill.session"):
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "_main_module"):
+            module._main_module = main
+
+
+def _write_artifact(artifact: Artifact, artifacts: ArtifactReader, directory: str) -> None:
+    digest = hashlib.sha256()
+    try:
+        with open(os.path.join(directory, _safe_name(artifact)), "wb") as file:
+            for piece in artifacts.read(artifact.sha256):
+                digest.update(piece)
+                file.write(piece)
+    except KeyError as error:
+        raise HarnessError(
+            f"The staged file {artifact.staged_name!r} ({artifact.sha256}) is not there"
+        ) from error
+    if digest.hexdigest() != artifact.sha256:
+        raise HarnessError(
+            f"The staged file {artifact.staged_name!r} came with another content than announced: "
+            f"sha256 {digest.hexdigest()} instead of {artifact.sha256}"
+        )
+
+
+def _safe_name(artifact: Artifact) -> str:
+    """The staged name where it is a plain file name, else the content's hash."""
+    name = artifact.staged_name
+    if name in ("", ".", "..") or os.path.basename(name) != name or "\0" in name or "\\" in name:
+        return artifact.sha256
+    return name

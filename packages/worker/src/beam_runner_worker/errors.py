@@ -1,0 +1,34 @@
+"""The errors that a host may meet; each says what was wrong and where."""
+
+from __future__ import annotations
+
+
+class HarnessError(Exception):
+    """Something outside user code failed: a process died, a protocol was broken, a limit ran out.
+
+    Trying the bundle again elsewhere may succeed.
+    """
+
+
+class BundleFailed(Exception):
+    """User code, or the SDK on its behalf, raised while a bundle was processed.
+
+    Attributes:
+        transform: the full name of the transform that was running, or of the stage if unknown.
+        summary: exception type and message, one line.
+        trace: the traceback as text.
+    """
+
+    def __init__(self, transform: str, summary: str, trace: str) -> None:
+        super().__init__(f"{summary} [while running '{transform}']")
+        self.transform = transform
+        self.summary = summary
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[type[BundleFailed], tuple[str, str, str]]:
+        """Pickles by its three texts."""
+        return (BundleFailed, (self.transform, self.summary, self.trace))
+
+
+class UnsupportedEnvironment(Exception):
+    """An environment that can't be run on this machine; the text names it and says what to do."""

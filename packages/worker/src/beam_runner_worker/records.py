@@ -1,0 +1,282 @@
+"""The frozen records that cross the border between a harness and its host.
+
+Protocol buffers never leave this package: a stage comes in as a :class:`StageSpec`, data comes in
+and goes out as chunks of encoded elements, and what a bundle has to say comes back as a
+:class:`BundleResult`. All event times are integers in milliseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+
+class InputKind(enum.Enum):
+    """How the elements of a stage's main input arrive."""
+
+    ELEMENTS = "elements"
+    """:class:`ElementChunk`: concatenated windowed values."""
+    GROUPS = "groups"
+    """:class:`GroupChunk`: keys with all their values, the result of a GroupByKey."""
+
+
+class OutputKind(enum.Enum):
+    """How the elements of one output of a stage leave."""
+
+    ELEMENTS = "elements"
+    """:class:`ElementChunk` without element ends: stored, then read in the same order."""
+    CUT_ELEMENTS = "cut_elements"
+    """:class:`ElementChunk` with element ends: the host may deal elements out one by one."""
+    KEYED = "keyed"
+    """:class:`KeyedChunk`: key, value and window apart: for a GroupByKey or a keyed side input."""
+
+
+@attrs.frozen
+class InputEdge:
+    """The one main input of a stage.
+
+    Attributes:
+        transform_id: the data-source transform in the stage's descriptor.
+        kind: the chunks that will be given.
+    """
+
+    transform_id: str
+    kind: InputKind
+
+
+@attrs.frozen
+class OutputEdge:
+    """One output of a stage.
+
+    Attributes:
+        transform_id: the data-sink transform in the stage's descriptor; names the output.
+        kind: the chunks that are wanted.
+        keyed_by_element: for ``KEYED``: the element is not a key-value pair that shall be cut;
+            the whole element is the value and the key is empty (an iterable side input).
+        timestamps: for ``KEYED``: whether each row's event time is needed. Without it
+            ``KeyedChunk.timestamps`` is None, which saves the cost of keeping it.
+    """
+
+    transform_id: str
+    kind: OutputKind
+    keyed_by_element: bool = False
+    timestamps: bool = True
+
+
+@attrs.frozen
+class StageSpec:
+    """Everything a harness must know of one fused stage.
+
+    Attributes:
+        stage_id: unique within the job; also the id of the bundle descriptor.
+        name: the stage's transforms in words, for messages.
+        environment_id: the key of the environment in the pipeline.
+        descriptor: a serialized ``ProcessBundleDescriptor`` without any endpoint. Its data sources
+            and sinks are the transforms ``beam:runner:source:v1`` and ``beam:runner:sink:v1``
+            named by ``input`` and ``outputs``; their payload is a ``RemoteGrpcPort`` which holds
+            the windowed coder's id and no address. Each harness puts its own there.
+        input: the main input.
+        outputs: every output, in a fixed order; may be empty.
+    """
+
+    stage_id: str
+    name: str
+    environment_id: str
+    descriptor: bytes
+    input: InputEdge
+    outputs: tuple[OutputEdge, ...]
+
+
+@attrs.frozen
+class Artifact:
+    """A file that the environment needs, by its content.
+
+    Attributes:
+        role_urn: Beam's role (``beam:artifact:role:staging_to:v1`` for staged files).
+        role_payload: the serialized role payload.
+        type_urn: Beam's type as the retrieval service shall report it.
+        type_payload: the serialized type payload, which the harness hands back when it asks.
+        staged_name: the name under which an SDK expects the file; never used as a path as it is.
+        sha256: hex digest of the content: what :class:`~beam_runner_worker.ports.ArtifactReader`
+            is asked for.
+    """
+
+    role_urn: str
+    role_payload: bytes
+    type_urn: str
+    type_payload: bytes
+    staged_name: str
+    sha256: str
+
+
+@attrs.frozen
+class Environment:
+    """An SDK environment, its ``anyof`` already resolved to one kind.
+
+    Attributes:
+        urn: for instance ``beam:env:external:v1``.
+        payload: the serialized payload of that kind.
+        artifacts: what must be staged for it.
+    """
+
+    urn: str
+    payload: bytes
+    artifacts: tuple[Artifact, ...] = ()
+
+
+@attrs.frozen
+class JobContext:
+    """What every stage of a job shares.
+
+    Attributes:
+        job_id: unique for the server's life.
+        job_name: for people.
+        options_json: the pipeline options as the client sent them: a JSON object, the keys with
+            or without ``beam:option:...:v1`` around them.
+        environments: by environment id.
+    """
+
+    job_id: str
+    job_name: str
+    options_json: str
+    environments: Mapping[str, Environment]
+
+
+@attrs.frozen
+class ElementChunk:
+    """Windowed values, each encoded (nested) by the edge's windowed coder, one after the other.
+
+    Attributes:
+        count: how many.
+        data: the bytes.
+        ends: where each element ends in ``data`` (the last equals its length), or None where the
+            edge did not ask for it.
+    """
+
+    count: int
+    data: bytes | memoryview
+    ends: Sequence[int] | None = None
+
+
+@attrs.frozen
+class KeyedChunk:
+    """Rows of key, value, window and event time, in columns.
+
+    Row *i* is in exactly one window: an element in three windows is three rows.
+    Keys and values are the *nested* encodings by the component coders of the edge's KV coder, so
+    that equal keys have equal bytes whichever harness wrote them.
+
+    Attributes:
+        key_data: all keys, concatenated.
+        key_ends: where each key ends in ``key_data``.
+        value_data: all values, concatenated.
+        value_ends: where each value ends in ``value_data``.
+        windows: one encoded window for every row, or a single ``bytes`` if all are the same.
+        timestamps: event time in milliseconds of every row, or None if the edge does not want it.
+    """
+
+    key_data: bytes
+    key_ends: Sequence[int]
+    value_data: bytes
+    value_ends: Sequence[int]
+    windows: bytes | Sequence[bytes]
+    timestamps: Sequence[int] | None
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.key_ends)
+
+
+@attrs.frozen
+class GroupChunk:
+    """Groups: each a key and window with all its values; columns of equal length.
+
+    A harness makes of group *i* the element ``KV<key, Iterable<value>>`` in window ``windows[i]``
+    at event time ``timestamps[i]`` with pane ``pane``.
+
+    Attributes:
+        keys: nested encodings of the keys.
+        windows: encoded windows, or a single ``bytes`` if all are the same.
+        timestamps: event times in milliseconds.
+        counts: number of values of each group.
+        values: the nested encodings of the values of each group, concatenated.
+        pane: the encoded pane info of all of them (the last byte(s) of a windowed value's header).
+    """
+
+    keys: Sequence[bytes]
+    windows: bytes | Sequence[bytes]
+    timestamps: Sequence[int]
+    counts: Sequence[int]
+    values: Sequence[bytes | memoryview]
+    pane: bytes
+
+
+InputChunk = ElementChunk | GroupChunk
+OutputChunk = ElementChunk | KeyedChunk
+
+
+@attrs.frozen
+class MonitoringInfo:
+    """One metric as the SDK reported it (``metrics.proto``), its payload still encoded.
+
+    Attributes:
+        urn: what it measures.
+        type: how the payload is encoded and added up.
+        labels: sorted pairs, ``PTRANSFORM``, ``PCOLLECTION``, ``NAMESPACE``, ``NAME``, ...
+        payload: the value.
+    """
+
+    urn: str
+    type: str
+    labels: tuple[tuple[str, str], ...]
+    payload: bytes
+
+
+@attrs.frozen
+class BundleResult:
+    """What a finished bundle says besides its data.
+
+    Attributes:
+        metrics: all monitoring infos of this bundle alone.
+        requires_finalization: user code registered callbacks to run after the commit.
+    """
+
+    metrics: tuple[MonitoringInfo, ...]
+    requires_finalization: bool = False
+
+
+class Severity(enum.IntEnum):
+    """Severity of a log record, as in the Fn API's ``LogEntry.Severity``."""
+
+    UNSPECIFIED = 0
+    TRACE = 1
+    DEBUG = 2
+    INFO = 3
+    NOTICE = 4
+    WARN = 5
+    ERROR = 6
+    CRITICAL = 7
+
+
+@attrs.frozen
+class LogRecord:
+    """A line that user code or an SDK logged.
+
+    Attributes:
+        severity: as the SDK said.
+        time_ms: when, in milliseconds since the epoch.
+        message: the text, formatted.
+        trace: a stack trace, or empty.
+        transform_id: the transform that was running, or empty.
+        location: logger name or file and line, or empty.
+    """
+
+    severity: Severity
+    time_ms: int
+    message: str
+    trace: str = ""
+    transform_id: str = ""
+    location: str = ""

@@ -1,0 +1,402 @@
+"""A whole runner in small, for tests: stages from Beam's translations, dicts instead of Spark.
+
+Stages are made from real pipelines and run one after the other through a harness; the data between
+them is the harness's own chunks, and groups are made with a plain dict.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+import attrs
+from apache_beam.coders import coder_impl
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability import common_urns
+from apache_beam.runners import pipeline_context
+from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.runners.worker import bundle_processor
+from apache_beam.transforms import window
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.records import (
+    BundleResult,
+    ElementChunk,
+    GroupChunk,
+    InputChunk,
+    InputEdge,
+    InputKind,
+    JobContext,
+    KeyedChunk,
+    LogRecord,
+    OutputChunk,
+    OutputEdge,
+    OutputKind,
+    StageSpec,
+)
+
+PHASES = [
+    translations.annotate_downstream_side_inputs,
+    translations.fix_side_input_pcoll_coders,
+    translations.pack_combiners,
+    translations.lift_combiners,
+    translations.expand_sdf,
+    translations.expand_gbk,
+    translations.sink_flattens,
+    translations.greedily_fuse,
+    translations.read_to_impulse,
+    translations.impulse_to_input,
+    translations.sort_stages,
+    translations.add_impulse_to_dangling_transforms,
+]
+IMPULSE = b"\x7f\xdf;dZ\x1c\xac\t\x00\x00\x00\x01\x0f\x00"
+
+
+class Logs:
+    """Keeps every record."""
+
+    def __init__(self) -> None:
+        self.records: list[LogRecord] = []
+
+    def log(self, records: Iterable[LogRecord]) -> None:
+        self.records.extend(records)
+
+
+class NoArtifacts:
+    """Has no staged file."""
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        raise KeyError(sha256)
+
+
+class Port:
+    """Keeps every chunk."""
+
+    def __init__(self) -> None:
+        self.chunks: list[OutputChunk] = []
+
+    def write(self, chunk: OutputChunk) -> None:
+        self.chunks.append(chunk)
+
+
+def job(**options: Any) -> JobContext:
+    return JobContext("job-1", "test", json.dumps(options), {})
+
+
+@attrs.define
+class PlannedStage:
+    """A stage with the buffers that its edges read and write."""
+
+    spec: StageSpec
+    input_buffer: bytes
+    output_buffers: dict[str, bytes]
+    side_inputs: dict[tuple[str, str], tuple[str, str]]
+    """(transform, tag) -> (PCollection, access pattern)."""
+
+
+class Plan:
+    """The stages of a pipeline, in an order in which they can run."""
+
+    def __init__(
+        self,
+        pipeline: beam.Pipeline,
+        element_kind: OutputKind = OutputKind.ELEMENTS,
+        phases: Iterable[Callable[..., Any]] = PHASES,
+    ) -> None:
+        proto = pipeline.to_runner_api(use_fake_coders=False)
+        known = frozenset(
+            [common_urns.primitives.FLATTEN.urn, common_urns.primitives.GROUP_BY_KEY.urn]
+        )
+        context, stages = translations.create_and_optimize_stages(
+            copy.deepcopy(proto), phases=phases, known_runner_urns=known
+        )
+        self.components = context.components
+        self._element_kind = element_kind
+        self._view_buffers: dict[bytes, tuple[str, str]] = {}
+        for stage in stages:
+            for pcollection, pattern in _side_inputs(stage.transforms).values():
+                self._view_buffers[translations.create_buffer_id(pcollection)] = (
+                    pcollection,
+                    pattern,
+                )
+        self.stages = [self._plan(index, stage) for index, stage in enumerate(stages)]
+
+    def windowed_coder(self, pcollection_id: str) -> Any:
+        self._windowed_coder_id(pcollection_id)
+        return pipeline_context.PipelineContext(self.components).coders.get_by_id(
+            f"windowed_{pcollection_id}"
+        )
+
+    def _windowed_coder_id(self, pcollection_id: str) -> str:
+        pcollection = self.components.pcollections[pcollection_id]
+        strategy = self.components.windowing_strategies[pcollection.windowing_strategy_id]
+        coder_id = f"windowed_{pcollection_id}"
+        coder = self.components.coders[coder_id]
+        coder.spec.urn = common_urns.coders.WINDOWED_VALUE.urn
+        coder.component_coder_ids[:] = [pcollection.coder_id, strategy.window_coder_id]
+        return coder_id
+
+    def _plan(self, index: int, stage: translations.Stage) -> PlannedStage:
+        transforms, outputs, output_buffers = {}, [], {}
+        for proto in stage.transforms:
+            transform = beam_runner_api_pb2.PTransform()
+            transform.CopyFrom(proto)
+            transform_id = transform.unique_name
+            if transform.spec.urn == bundle_processor.DATA_INPUT_URN:
+                input_id, input_buffer = transform_id, bytes(transform.spec.payload)
+                transform_id = input_id = f"read/{transform_id}"
+                (pcollection_id,) = transform.outputs.values()
+                transform.spec.payload = self._port(pcollection_id)
+            elif transform.spec.urn == bundle_processor.DATA_OUTPUT_URN:
+                buffer = bytes(transform.spec.payload)
+                transform_id = f"write/{transform_id}"
+                (pcollection_id,) = transform.inputs.values()
+                transform.spec.payload = self._port(pcollection_id)
+                outputs.append(self._output_edge(transform_id, buffer))
+                output_buffers[transform_id] = buffer
+            transforms[transform_id] = transform
+        grouped = input_buffer.startswith(b"group:")
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
+            id=f"stage-{index}",
+            transforms=transforms,
+            pcollections=dict(self.components.pcollections),
+            coders=dict(self.components.coders),
+            windowing_strategies=dict(self.components.windowing_strategies),
+            environments=dict(self.components.environments),
+        )
+        spec = StageSpec(
+            stage_id=f"stage-{index}",
+            name=stage.name,
+            environment_id="",
+            descriptor=descriptor.SerializeToString(),
+            input=InputEdge(input_id, InputKind.GROUPS if grouped else InputKind.ELEMENTS),
+            outputs=tuple(outputs),
+        )
+        return PlannedStage(spec, input_buffer, output_buffers, _side_inputs(stage.transforms))
+
+    def _output_edge(self, transform_id: str, buffer: bytes) -> OutputEdge:
+        if buffer.startswith(b"group:"):
+            return OutputEdge(transform_id, OutputKind.KEYED)
+        return OutputEdge(transform_id, self._element_kind)
+
+    def _port(self, pcollection_id: str) -> bytes:
+        coder_id = self._windowed_coder_id(pcollection_id)
+        return beam_fn_api_pb2.RemoteGrpcPort(coder_id=coder_id).SerializeToString()
+
+
+def _side_inputs(
+    transforms: Iterable[beam_runner_api_pb2.PTransform],
+) -> dict[tuple[str, str], tuple[str, str]]:
+    found = {}
+    for transform in transforms:
+        if transform.spec.urn in translations.PAR_DO_URNS:
+            payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+            for tag, side in payload.side_inputs.items():
+                found[transform.unique_name, tag] = (
+                    transform.inputs[tag],
+                    side.access_pattern.urn,
+                )
+    return found
+
+
+class MiniRunner:
+    """Runs a pipeline's stages one after the other through one harness.
+
+    Args:
+        pipeline: any bounded pipeline without state and timers.
+        bundle_size: chunks per bundle.
+    """
+
+    def __init__(
+        self,
+        pipeline: beam.Pipeline,
+        logs: Logs | None = None,
+        element_kind: OutputKind = OutputKind.ELEMENTS,
+        chunks_per_bundle: int = 1_000_000,
+        **options: Any,
+    ) -> None:
+        self.plan = Plan(pipeline, element_kind)
+        self.logs = logs or Logs()
+        self.harness = EmbeddedHarness(job(**options), NoArtifacts(), self.logs)
+        self.results: list[tuple[PlannedStage, BundleResult]] = []
+        self.buffers: dict[bytes, list[OutputChunk]] = collections.defaultdict(list)
+        self._chunks_per_bundle = chunks_per_bundle
+
+    def run(self) -> MiniRunner:
+        try:
+            for stage in self.plan.stages:
+                self.run_stage(stage)
+        finally:
+            self.harness.close()
+        return self
+
+    def run_stage(self, stage: PlannedStage) -> None:
+        chunks = list(self.input_chunks(stage))
+        harness = self.harness.stage(stage.spec, Views(self, stage))
+        ports = {name: Port() for name in stage.output_buffers}
+        for start in range(0, max(1, len(chunks)), self._chunks_per_bundle):
+            bundle = chunks[start : start + self._chunks_per_bundle]
+            result = harness.process_bundle(f"b{start}", bundle, ports)
+            self.results.append((stage, result))
+        for name, buffer in stage.output_buffers.items():
+            self.buffers[buffer].extend(ports[name].chunks)
+
+    def input_chunks(self, stage: PlannedStage) -> Iterator[InputChunk]:
+        if stage.input_buffer == translations.IMPULSE_BUFFER:
+            yield ElementChunk(1, IMPULSE)
+        elif stage.spec.input.kind is InputKind.GROUPS:
+            yield group(self.buffers[stage.input_buffer], self._window_coder(stage))
+        else:
+            for chunk in self.buffers[stage.input_buffer]:
+                yield chunk
+
+    def elements(self, pcollection_id: str) -> list[WindowedValue]:
+        """What a materialized PCollection holds, by the stock coder."""
+        impl = self.plan.windowed_coder(pcollection_id).get_impl()
+        return [
+            element
+            for chunk in self.buffers[translations.create_buffer_id(pcollection_id)]
+            for element in decode_elements(impl, chunk)
+        ]
+
+    def counters(self) -> dict[str, int]:
+        """User counters by name, over all bundles."""
+        sums: dict[str, int] = collections.defaultdict(int)
+        for _, result in self.results:
+            for info in result.metrics:
+                if info.urn == "beam:metric:user:sum_int64:v1":
+                    stream = coder_impl.create_InputStream(info.payload)
+                    sums[dict(info.labels)["NAME"]] += stream.read_var_int64()
+        return dict(sums)
+
+    def _window_coder(self, stage: PlannedStage) -> Any:
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
+        (pcollection_id,) = descriptor.transforms[stage.spec.input.transform_id].outputs.values()
+        return self.plan.windowed_coder(pcollection_id).window_coder
+
+
+class Views:
+    """Side inputs out of the mini runner's buffers."""
+
+    def __init__(self, runner: MiniRunner, stage: PlannedStage) -> None:
+        self._runner = runner
+        self._stage = stage
+        self.calls: collections.Counter[str] = collections.Counter()
+
+    def _rows(self, transform_id: str, tag: str, wanted: bytes) -> Iterator[tuple[Any, Any]]:
+        pcollection_id, _ = self._stage.side_inputs[transform_id, tag]
+        coder = self._runner.plan.windowed_coder(pcollection_id)
+        window_impl = coder.window_coder.get_impl()
+        for element in self._runner.elements(pcollection_id):
+            for window_ in element.windows:
+                if window_impl.encode_nested(window_) == wanted:
+                    yield coder.wrapped_value_coder, element.value
+
+    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
+        self.calls["iterable"] += 1
+        return b"".join(
+            coder.get_impl().encode_nested(value)
+            for coder, value in self._rows(transform_id, tag, window)
+        )
+
+    def _groups(self, transform_id: str, tag: str, window: bytes) -> dict[bytes, list[bytes]]:
+        groups: dict[bytes, list[bytes]] = {}
+        for coder, (key, value) in self._rows(transform_id, tag, window):
+            encoded = coder.key_coder().get_impl().encode_nested(key)
+            groups.setdefault(encoded, []).append(
+                coder.value_coder().get_impl().encode_nested(value)
+            )
+        return groups
+
+    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
+        self.calls["values"] += 1
+        return b"".join(self._groups(transform_id, tag, window).get(key, []))
+
+    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
+        self.calls["keys"] += 1
+        return b"".join(sorted(self._groups(transform_id, tag, window)))
+
+    def groups(
+        self, transform_id: str, tag: str, window: bytes
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        self.calls["groups"] += 1
+        for key, values in self._groups(transform_id, tag, window).items():
+            yield key, len(values), b"".join(values)
+
+
+def decode_elements(impl: Any, chunk: ElementChunk) -> list[WindowedValue]:
+    """The elements of a chunk, by the stock coder; checks its count and ends."""
+    stream = coder_impl.create_InputStream(bytes(chunk.data))
+    elements, ends = [], []
+    while stream.size() > 0:
+        elements.append(impl.decode_from_stream(stream, True))
+        ends.append(len(chunk.data) - stream.size())
+    assert chunk.count == len(elements)
+    assert chunk.ends is None or list(chunk.ends) == ends
+    return elements
+
+
+def cut(data: bytes, ends: Iterable[int]) -> list[bytes]:
+    pieces, start = [], 0
+    for end in ends:
+        pieces.append(data[start:end])
+        start = end
+    return pieces
+
+
+def rows(chunk: KeyedChunk) -> Iterator[tuple[bytes, bytes, bytes, int | None]]:
+    """Key, value, window and timestamp of every row."""
+    count = chunk.count
+    windows = [chunk.windows] * count if isinstance(chunk.windows, bytes) else chunk.windows
+    times = chunk.timestamps if chunk.timestamps is not None else [None] * count
+    yield from zip(
+        cut(chunk.key_data, chunk.key_ends),
+        cut(chunk.value_data, chunk.value_ends),
+        windows,
+        times,
+        strict=True,
+    )
+
+
+def group(chunks: Iterable[KeyedChunk], window_coder: Any) -> GroupChunk:
+    """Groups by encoded key and window, as a runner does; overlapping intervals merge."""
+    impl = window_coder.get_impl()
+    by_key: dict[bytes, list[tuple[Any, bytes]]] = {}
+    for chunk in chunks:
+        for key, value, encoded, _ in rows(chunk):
+            by_key.setdefault(key, []).append((impl.decode_nested(encoded), value))
+    groups: list[tuple[bytes, Any, list[bytes]]] = []
+    for key, pairs in by_key.items():
+        merged: dict[Any, list[bytes]] = {}
+        for original, value in pairs:
+            merged.setdefault(_merged(original, [w for w, _ in pairs]), []).append(value)
+        groups.extend((key, w, values) for w, values in merged.items())
+    return GroupChunk(
+        keys=[key for key, _, _ in groups],
+        windows=[impl.encode_nested(w) for _, w, _ in groups],
+        timestamps=[w.max_timestamp().micros // 1000 for _, w, _ in groups],
+        counts=[len(values) for _, _, values in groups],
+        values=[b"".join(values) for _, _, values in groups],
+        pane=b"\x0f",
+    )
+
+
+MERGE_SESSIONS = False
+
+
+def _merged(own: Any, everyone: list[Any]) -> Any:
+    """The union of the windows that are connected with one's own, if windows are sessions."""
+    if not MERGE_SESSIONS or not isinstance(own, window.IntervalWindow):
+        return own
+    grown = True
+    while grown:
+        touching = [w for w in everyone if w.start < own.end and own.start < w.end]
+        union = window.IntervalWindow(min(w.start for w in touching), max(w.end for w in touching))
+        grown, own = union != own, union
+    return own
