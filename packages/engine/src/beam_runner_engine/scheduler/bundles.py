@@ -1,0 +1,184 @@
+"""The life of a bundle: opened, committed or failed, tried again, given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from beam_runner_engine.scheduler.commands import (
+    Bundle,
+    CancelBundles,
+    FailJob,
+    FinalizeBundles,
+    Input,
+    OpenBundles,
+    ReleaseState,
+)
+from beam_runner_engine.scheduler.delivery import deliver, look_at, remove_work
+from beam_runner_engine.scheduler.events import BundleDone, BundleFailed, FailureKind
+from beam_runner_engine.scheduler.readiness import Opening, openings, producers
+from beam_runner_engine.scheduler.residuals import take_back
+from beam_runner_engine.scheduler.side_inputs import give_back, make_room, views_for
+from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
+from beam_runner_engine.scheduler.transitions import BundleState, Phase
+from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
+from beam_runner_engine.scheduler.watermarks import refresh
+from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_engine.values.windows import Window
+
+
+def open_bundles(state: SchedulerState, stage: StageState) -> None:
+    """Opens all bundles of a stage that can be opened."""
+    bundles = tuple(_open(state, stage, opening) for opening in openings(state, stage))
+    if bundles:
+        state.commands.append(OpenBundles(stage.spec.name, bundles))
+
+
+def _open(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
+    truncate = state.phase is Phase.DRAINING and stage.spec.splittable
+    side_inputs, views = views_for(state, stage, opening.work)
+    shard = stage.shards[opening.shard]
+    bundle = Bundle(
+        number=state.next_bundle,
+        attempt=1,
+        stage=stage.spec.name,
+        shard=opening.shard,
+        inputs=tuple(_inputs(opening.work, truncate)),
+        side_inputs=side_inputs,
+        input_watermark=max(stage.input, shard.watermark),
+        end_watermark=opening.end_watermark,
+        output_watermark=stage.output,
+        processing_time=state.now,
+    )
+    state.next_bundle += 1
+    state.bundles[bundle.number] = BundleRecord(
+        bundle=bundle, stage=stage.number, work=opening.work, views=views, truncated=truncate
+    )
+    stage.open += 1
+    shard.open += 1
+    stage.waiting_bytes -= sum(work.data.facts.size for work in opening.work)
+    if opening.shard is not None:
+        set_wakes(state, stage, opening.shard, None)
+    return bundle
+
+
+def _inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
+    """Yields the work as the host sees it, once per piece: its windows are together again."""
+    joined: dict[int, list[Work]] = {}
+    for item in work:
+        joined.setdefault(item.piece, []).append(item)
+    for items in joined.values():
+        windows = frozenset[Window]().union(*(item.windows or () for item in items))
+        if windows and len(windows) == sum(len(item.windows or ()) for item in items):
+            yield _input(items[0], windows, truncate)
+        else:
+            for item in items:
+                yield _input(item, item.windows, truncate)
+
+
+def _input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Input:
+    return Input(
+        data=work.data,
+        windows=None if windows == work.data.facts.windows else windows,
+        truncate=truncate and not work.truncated,
+        estimator_state=work.estimator_state,
+    )
+
+
+def commit(state: SchedulerState, event: BundleDone) -> None:
+    """Closes a bundle and gives its outputs, residuals and shard summary to those they concern."""
+    record = state.bundles.pop(event.bundle)
+    record.state = BundleState.CLOSED
+    stage = state.stages[record.stage]
+    shard = record.bundle.shard
+    stage.open -= 1
+    stage.shards[shard].open -= 1
+    stage.shards[shard].watermark = record.bundle.end_watermark
+    if shard is not None:
+        assert event.summary is not None
+        _replace_summary(state, stage, shard, event.summary)
+    take_back(state, stage, record, event.residuals)
+    make_room(state, event.outputs)
+    for output in event.outputs:
+        deliver(state, output.collection, output.data)
+    for work in record.work:
+        remove_work(state, stage, work)
+    give_back(state, record.views)
+    look_at(state, stage, shard)
+    for producer in producers(state, stage):
+        if producer.throttled:
+            look_at(state, producer, None)
+    refresh(state, stage)
+    if event.finalize:
+        state.commands.append(FinalizeBundles((event.bundle,)))
+
+
+def _replace_summary(
+    state: SchedulerState, stage: StageState, shard: int, summary: ShardSummary
+) -> None:
+    known = stage.shards[shard]
+    before, known.summary = known.summary, summary
+    for time, count in summary.holds:
+        stage.holds.add(time, count)
+    for time, count in before.holds:
+        stage.holds.remove(time, count)
+    stage.waking += wants_waking(summary) - wants_waking(before)
+    set_wakes(state, stage, shard, summary)
+    if summary == EMPTY_SUMMARY != before:
+        state.commands.append(ReleaseState(stage.spec.name, shard))
+
+
+def fail(state: SchedulerState, event: BundleFailed) -> None:
+    """Tries a bundle again, or fails the job when it has been tried often enough."""
+    record = state.bundles[event.bundle]
+    if event.kind is FailureKind.USER:
+        failures, limit = record.user_failures, state.limits.user_attempts
+    else:
+        failures, limit = record.outside_failures, state.limits.outside_attempts
+    failures.append(event.cause)
+    if len(failures) >= limit:
+        _give_up(state, record, event)
+        return
+    stage = state.stages[record.stage]
+    inputs = record.bundle.inputs
+    if state.phase is Phase.DRAINING and stage.spec.splittable and not record.truncated:
+        record.truncated = True
+        inputs = tuple(_inputs(record.work, truncate=True))
+    record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1, inputs=inputs)
+    record.state = BundleState.RUNNING
+    record.progress = None
+    record.stalled = 0
+    state.commands.append(OpenBundles(stage.spec.name, (record.bundle,)))
+
+
+def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
+    stage = state.stages[record.stage].spec.name
+    shard = "" if record.bundle.shard is None else f", shard {record.bundle.shard}"
+    attempts = record.bundle.attempt
+    tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    causes = (*record.outside_failures, *record.user_failures)
+    del state.bundles[event.bundle]
+    fail_job(
+        state,
+        f"stage {stage!r}{shard} failed after {tried}, by {event.kind.value}: {event.cause}",
+        stage,
+        causes,
+    )
+
+
+def fail_job(
+    state: SchedulerState, reason: str, stage: str | None = None, causes: tuple[str, ...] = ()
+) -> None:
+    """Ends the job as failed and stops what runs."""
+    state.phase = Phase.FAILED
+    stop_bundles(state)
+    state.commands.append(FailJob(reason, stage, causes))
+
+
+def stop_bundles(state: SchedulerState) -> None:
+    """Stops all open bundles."""
+    if state.bundles:
+        running = tuple((number, record.bundle.attempt) for number, record in state.bundles.items())
+        state.commands.append(CancelBundles(running))
+        state.bundles.clear()

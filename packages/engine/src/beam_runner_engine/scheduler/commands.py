@@ -1,0 +1,155 @@
+"""All that the scheduler wants done: the records `Scheduler.handle` returns, in the order to do them.
+
+Event time and processing time are in milliseconds.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, TypeAlias
+
+import attrs
+
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.windows import Window
+
+
+@attrs.frozen
+class Input:
+    """Data that a bundle processes.
+
+    Only the elements' `windows` given here are meant, None is all: the other windows wait for
+    their side inputs and come in another bundle. With `truncate` restrictions must be truncated first.
+    """
+
+    data: Data
+    windows: frozenset[Window] | None = None
+    truncate: bool = False
+    estimator_state: Any = None
+
+
+@attrs.frozen
+class SideInput:
+    """All data of one window of a side input, in the order of its commits."""
+
+    name: str
+    window: Window
+    data: tuple[Data, ...]
+
+
+@attrs.frozen
+class Bundle:
+    """One unit of work of a stage; another attempt at it differs in `attempt` only.
+
+    `input_watermark` is the one by which data of the bundle is late. After its inputs, a bundle of a
+    keyed stage fires timers and triggers up to `end_watermark` and, in processing time, up to
+    `processing_time`, and expires windows that `end_watermark` is beyond; a keyed bundle without
+    inputs exists for these alone. `output_watermark` is the stage's when the bundle was opened:
+    holds before it come too late.
+    """
+
+    number: int
+    attempt: int
+    stage: str
+    shard: int | None
+    inputs: tuple[Input, ...]
+    side_inputs: tuple[SideInput, ...]
+    input_watermark: Timestamp
+    end_watermark: Timestamp
+    output_watermark: Timestamp
+    processing_time: Timestamp
+
+
+@attrs.frozen
+class OpenBundles:
+    """Run these bundles of one stage, together or apart, and answer each with an event of its own."""
+
+    stage: str
+    bundles: tuple[Bundle, ...]
+
+
+@attrs.frozen
+class SplitBundle:
+    """Ask a running bundle to give away part of what remains, and answer with `SplitDone`.
+
+    `fraction` is the part of the remainder that the bundle keeps (`fraction_of_remainder` in
+    `beam_fn_api.proto`): 0.5 halves it, 0.0 is a checkpoint.
+    """
+
+    bundle: int
+    attempt: int
+    fraction: float
+
+
+@attrs.frozen
+class CancelBundles:
+    """Stop these bundles (number and attempt); no answer is expected, a late one is ignored."""
+
+    bundles: tuple[tuple[int, int], ...]
+
+
+@attrs.frozen
+class FinalizeBundles:
+    """Run the finalization callbacks of these committed bundles (their numbers)."""
+
+    bundles: tuple[int, ...]
+
+
+@attrs.frozen
+class WakeAt:
+    """Send a `Tick` at this processing time; replaces the earlier `WakeAt`."""
+
+    time: Timestamp
+
+
+@attrs.frozen
+class ReleaseState:
+    """Drop all state of a key shard: nothing is kept there any more."""
+
+    stage: str
+    shard: int
+
+
+@attrs.frozen
+class ReleaseData:
+    """Drop this data: nothing will read it any more."""
+
+    data: tuple[Data, ...]
+
+
+class Outcome(enum.Enum):
+    """How a job ended that did not fail."""
+
+    DONE = "done"
+    DRAINED = "drained"
+    CANCELLED = "cancelled"
+
+
+@attrs.frozen
+class FinishJob:
+    """The job has ended."""
+
+    outcome: Outcome
+
+
+@attrs.frozen
+class FailJob:
+    """The job has failed. `causes` are those of all attempts at the bundle that failed it."""
+
+    reason: str
+    stage: str | None = None
+    causes: tuple[str, ...] = ()
+
+
+Command: TypeAlias = (
+    OpenBundles
+    | SplitBundle
+    | CancelBundles
+    | FinalizeBundles
+    | WakeAt
+    | ReleaseState
+    | ReleaseData
+    | FinishJob
+    | FailJob
+)

@@ -1,0 +1,24 @@
+"""What the scheduler raises: an illegal event, an impossible graph, an unreadable snapshot."""
+
+from __future__ import annotations
+
+
+class SchedulerError(Exception):
+    """The common base of the scheduler's errors."""
+
+
+class IllegalEvent(SchedulerError):
+    """An event that the scheduler's state does not allow; nothing was changed by it."""
+
+    def __init__(self, event: object, why: str) -> None:
+        super().__init__(f"illegal event {type(event).__name__}: {why}; the event was {event!r}")
+        self.event = event
+        self.why = why
+
+
+class GraphError(SchedulerError):
+    """A graph of stages that can't be run, with the stage or collection at fault."""
+
+
+class SnapshotError(SchedulerError):
+    """Bytes that are not a snapshot of this version of the scheduler."""

@@ -1,0 +1,138 @@
+"""All that can happen to a job: the records `Scheduler.handle` takes.
+
+Event time and processing time are in milliseconds. Bundles are told by number and attempt, so that
+an answer which comes twice or too late is recognised and changes nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, TypeAlias
+
+import attrs
+
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.values.summary import ShardSummary
+from beam_runner_engine.values.times import Duration, Timestamp
+from beam_runner_engine.values.windows import Window
+
+
+class FailureKind(enum.Enum):
+    """Whose fault a failed bundle is; each has a limit of its own in `Limits`."""
+
+    USER = "user code"
+    OUTSIDE = "outside of user code"
+
+
+@attrs.frozen
+class Output:
+    """Data that a bundle added to a collection."""
+
+    collection: str
+    data: Data
+
+
+@attrs.frozen
+class Residual:
+    """Work that a bundle hands back unfinished (`DelayedBundleApplication` in `beam_fn_api.proto`).
+
+    It resumes `delay` ms of processing time after the event that brings it. `watermark` (ms) is
+    the output watermark its watermark estimator reported, None without one: then the data's own
+    earliest time holds the watermark. `estimator_state` is handed back when it resumes. `windows`
+    narrows it to some windows of the data, None is all.
+    """
+
+    data: Data
+    delay: Duration = 0
+    watermark: Timestamp | None = None
+    estimator_state: Any = None
+    windows: frozenset[Window] | None = None
+
+
+@attrs.frozen
+class Start:
+    """The job begins. `roots` is the data of the graph's root collections, all there will be."""
+
+    now: Timestamp = 0
+    roots: tuple[Output, ...] = ()
+
+
+@attrs.frozen
+class Tick:
+    """Processing time has reached `now` (ms). An earlier time than the last is passed over."""
+
+    now: Timestamp
+
+
+@attrs.frozen
+class BundleDone:
+    """A bundle has been committed: its outputs are durable.
+
+    Bundles of keyed stages must bring their shard's new `summary`. `finalize` asks for a
+    `FinalizeBundles` command, which is thereby always after the commit.
+    """
+
+    bundle: int
+    attempt: int
+    outputs: tuple[Output, ...] = ()
+    residuals: tuple[Residual, ...] = ()
+    summary: ShardSummary | None = None
+    finalize: bool = False
+
+
+@attrs.frozen
+class BundleFailed:
+    """An attempt at a bundle failed; nothing of it was committed. `cause` is told to the user."""
+
+    bundle: int
+    attempt: int
+    cause: str
+    kind: FailureKind = FailureKind.USER
+
+
+@attrs.frozen
+class Progress:
+    """How far a running bundle is: `fraction` of its work after `elapsed` ms of processing time."""
+
+    bundle: int
+    attempt: int
+    fraction: float
+    elapsed: Duration
+
+
+@attrs.frozen
+class SplitDone:
+    """The answer to `SplitBundle`: what the bundle keeps and what it gives away.
+
+    No `residuals` means that it could not be split. Otherwise `primary` is all that is left for
+    the bundle to do, also in another attempt. The residuals may share storage with the bundle's
+    inputs, which are kept until both are done.
+    """
+
+    bundle: int
+    attempt: int
+    primary: tuple[Input, ...] = ()
+    residuals: tuple[Residual, ...] = ()
+
+
+@attrs.frozen
+class Drain:
+    """The sources shall end as soon as they can; what they have given is processed to the end."""
+
+
+@attrs.frozen
+class Cancel:
+    """The job shall end now, as cancelled."""
+
+
+@attrs.frozen
+class Abort:
+    """The host can't go on with the job, for this `reason`: it ends as failed."""
+
+    reason: str
+
+
+Event: TypeAlias = (
+    Start | Tick | BundleDone | BundleFailed | Progress | SplitDone | Drain | Cancel | Abort
+)

@@ -1,0 +1,106 @@
+"""Minima of changing sets of times, each change in logarithmic time: the base of all watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
+
+Key = TypeVar("Key")
+
+_SLACK = 16
+"""Stale heap entries that are tolerated beyond the number of live ones."""
+
+
+@attrs.define(eq=False)
+class CountedTimes:
+    """A multiset of times (ms) that knows its earliest."""
+
+    _counts: dict[Timestamp, int] = attrs.field(factory=dict)
+    _heap: list[Timestamp] = attrs.field(factory=list)
+
+    def __len__(self) -> int:
+        """The number of distinct times."""
+        return len(self._counts)
+
+    def add(self, time: Timestamp, count: int = 1) -> None:
+        """Adds `count` of a time."""
+        before = self._counts.get(time)
+        if before is None:
+            self._counts[time] = count
+            heappush(self._heap, time)
+        else:
+            self._counts[time] = before + count
+
+    def remove(self, time: Timestamp, count: int = 1) -> None:
+        """Removes `count` of a time; ValueError when there are fewer."""
+        left = self._counts.get(time, 0) - count
+        if left < 0:
+            raise ValueError(f"{-left} more of the time {time} removed than added")
+        if left:
+            self._counts[time] = left
+            return
+        del self._counts[time]
+        if len(self._heap) > 2 * len(self._counts) + _SLACK:
+            self._heap = list(self._counts)
+            heapify(self._heap)
+
+    def min(self) -> Timestamp:
+        """Returns the earliest time, `MAX_TIMESTAMP` when there is none."""
+        heap = self._heap
+        while heap and heap[0] not in self._counts:
+            heappop(heap)
+        return heap[0] if heap else MAX_TIMESTAMP
+
+
+@attrs.define(eq=False)
+class KeyedMinimum(Generic[Key]):
+    """Times (ms) by key, of which the earliest is known. Keys must be ordered among themselves."""
+
+    _times: dict[Key, Timestamp] = attrs.field(factory=dict)
+    _heap: list[tuple[Timestamp, Any]] = attrs.field(factory=list)
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._times)
+
+    def get(self, key: Key) -> Timestamp | None:
+        """Returns the key's time, None when it has none."""
+        return self._times.get(key)
+
+    def put(self, key: Key, time: Timestamp | None) -> None:
+        """Sets the key's time, or takes it away with None."""
+        if time is None:
+            self._times.pop(key, None)
+        elif self._times.get(key) != time:
+            self._times[key] = time
+            heappush(self._heap, (time, key))
+        if len(self._heap) > 2 * len(self._times) + _SLACK:
+            self._heap = [(time, key) for key, time in self._times.items()]
+            heapify(self._heap)
+
+    def min(self) -> Timestamp:
+        """Returns the earliest time of all keys, `MAX_TIMESTAMP` when there are none."""
+        self._drop_stale()
+        return self._heap[0][0] if self._heap else MAX_TIMESTAMP
+
+    def pop_due(self, time: Timestamp) -> Iterator[Key]:
+        """Removes and yields the keys with a time at or before `time`, earliest first."""
+        while True:
+            self._drop_stale()
+            if not self._heap or self._heap[0][0] > time:
+                return
+            key = heappop(self._heap)[1]
+            del self._times[key]
+            yield key
+
+    def _drop_stale(self) -> None:
+        heap, times = self._heap, self._times
+        while heap and times.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)

@@ -1,0 +1,109 @@
+"""How work is cut into bundles, first by size and load, then by progress: a policy to exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.times import Duration
+
+
+@attrs.frozen
+class Load:
+    """How busy the host is: `open` bundles of all stages, and how many it can run at once."""
+
+    open: int
+    parallelism: int
+
+    @property
+    def idle(self) -> int:
+        """How many more bundles could run now."""
+        return max(0, self.parallelism - self.open)
+
+
+@attrs.frozen
+class RunningBundle:
+    """What is known about a running bundle: `fraction` of its work done after `elapsed` ms.
+
+    `stalled` counts the latest progress reports in a row that told of no progress. `splittable`
+    bundles can be checkpointed.
+    """
+
+    stage: str
+    fraction: float
+    elapsed: Duration
+    stalled: int
+    splittable: bool
+
+
+class SplittingPolicy(Protocol):
+    """Decides how work is cut. Must be deterministic and picklable, and must not raise."""
+
+    def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+        """Cuts the waiting work of an ordinary stage into bundles.
+
+        `work` is what waits, in order, at least one; `most` (at least 1) how many bundles the stage
+        may open. Returns the number of pieces of work in each bundle, in order, all above 0; what
+        they leave over waits on.
+        """
+        ...
+
+    def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
+        """Says whether a bundle that has just reported progress should be split.
+
+        Returns the fraction of the remainder that the bundle keeps, 0.0 for a checkpoint, or None to
+        leave it alone.
+        """
+        ...
+
+
+@attrs.frozen
+class DefaultPolicy:
+    """Bundles of about `bundle_bytes`, or smaller where that gives idle slots something to do.
+
+    A bundle is split in half when a slot is idle and the bundle is expected to run for `split_above` ms
+    more, or has stalled for `stalled_reports` reports; and checkpointed after `checkpoint_after`
+    ms, so that long restrictions commit now and then.
+    """
+
+    bundle_bytes: int = 64 * 1024 * 1024
+    split_above: Duration = 2_000
+    stalled_reports: int = 2
+    checkpoint_after: Duration = 10_000
+
+    def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+        """Fills bundles in order up to the aimed size."""
+        total = sum(facts.size for facts in work)
+        wanted = max(-(-total // self.bundle_bytes), min(load.idle, len(work)), 1)
+        bundles = min(wanted, most, len(work))
+        aim = total / bundles
+        counts: list[int] = []
+        count, filled = 0, 0.0
+        for place, facts in enumerate(work):
+            count += 1
+            filled += facts.size
+            bundles_left = bundles - len(counts)
+            if bundles_left == 1:
+                continue
+            pieces_left = len(work) - place - 1
+            if filled >= aim * (len(counts) + 1) or pieces_left < bundles_left:
+                counts.append(count)
+                count = 0
+        counts.append(count)
+        return counts
+
+    def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
+        """Halves long or stalled bundles for idle slots; checkpoints old ones."""
+        if load.idle:
+            if bundle.stalled >= self.stalled_reports:
+                return 0.5
+            if bundle.fraction > 0.0:
+                remaining = bundle.elapsed * (1.0 - bundle.fraction) / bundle.fraction
+                if remaining > self.split_above:
+                    return 0.5
+        if bundle.splittable and bundle.elapsed >= self.checkpoint_after:
+            return 0.0
+        return None

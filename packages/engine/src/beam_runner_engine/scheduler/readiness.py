@@ -1,0 +1,100 @@
+"""Which bundles can be opened: by data, watermark, processing time, side inputs and key shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from beam_runner_engine.scheduler.policy import Load
+from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
+from beam_runner_engine.scheduler.transitions import Phase
+from beam_runner_engine.scheduler.wakeups import is_due
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
+
+
+@attrs.frozen
+class Opening:
+    """A bundle to be opened: the work of a shard, and the watermark (ms) the shard will then be at."""
+
+    shard: int | None
+    work: list[Work]
+    end_watermark: Timestamp
+
+
+def openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
+    """Yields the bundles of a stage that can be opened now, and takes their work from the queues.
+
+    Looks only at shards that something has happened to.
+    """
+    while stage.candidates:
+        shard = next(iter(stage.candidates))
+        del stage.candidates[shard]
+        known = stage.shards[shard]
+        if stage.spec.whole_input and (known.blocked or stage.seen_upstream < MAX_TIMESTAMP):
+            continue
+        if stage.spec.keyed:
+            yield from _keyed_opening(state, stage, shard, known)
+        else:
+            yield from _ordinary_openings(state, stage, known)
+
+
+def _keyed_opening(
+    state: SchedulerState, stage: StageState, shard: int | None, known: ShardState
+) -> Iterator[Opening]:
+    if known.open:
+        return
+    watermark = min(stage.seen_upstream, known.blocked.min())
+    if known.ready or is_due(known, watermark, state.now):
+        work, known.ready = known.ready, []
+        yield Opening(shard, work, max(watermark, known.watermark))
+
+
+def _ordinary_openings(
+    state: SchedulerState, stage: StageState, known: ShardState
+) -> Iterator[Opening]:
+    if not known.ready or _must_wait(state, stage, known):
+        return
+    if stage.spec.whole_input:
+        counts = [len(known.ready)]
+    else:
+        most = state.limits.bundles_per_stage - stage.open
+        if most < 1:
+            return
+        load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
+        facts = [work.data.facts for work in known.ready]
+        counts = list(state.policy.initial_split(facts, most, load))
+    ready, start = known.ready, 0
+    known.ready = known.ready[sum(counts) :]
+    for count in counts:
+        yield Opening(None, ready[start : start + count], stage.input)
+        start += count
+
+
+def _must_wait(state: SchedulerState, stage: StageState, known: ShardState) -> bool:
+    """Whether residuals have to wait for a busy consumer, so that it does not drown in data."""
+    stage.throttled = (
+        stage.spec.splittable
+        and state.phase is Phase.RUNNING
+        and all(work.residual for work in known.ready)
+        and any(
+            consumer.open and consumer.waiting_bytes > state.limits.backlog_bytes
+            for consumer in consumers(state, stage)
+        )
+    )
+    return stage.throttled
+
+
+def consumers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
+    """Yields the stages that read the outputs of a stage as their main input."""
+    for name in stage.spec.outputs:
+        for number in state.collections[name].node.consumers:
+            yield state.stages[number]
+
+
+def producers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
+    """Yields the stages that write the main inputs of a stage."""
+    for name in stage.spec.inputs:
+        for number in state.collections[name].node.producers:
+            if number >= 0:
+                yield state.stages[number]

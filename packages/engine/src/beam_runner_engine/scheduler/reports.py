@@ -1,0 +1,169 @@
+"""What a job is at, for those who ask: watermarks and backlog of each stage, and who waits for what."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from beam_runner_engine.scheduler.state import SchedulerState, StageState
+from beam_runner_engine.scheduler.wakeups import event_wake
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+
+_MOST_TOLD = 8
+
+
+@attrs.frozen
+class StageReport:
+    """A stage's watermarks (ms) and how much it has to do.
+
+    `waiting` pieces of work of `waiting_bytes` are not in a bundle, `blocked` of them for want of side
+    inputs and `delayed` more until a processing time; `open_bundles` are running.
+    """
+
+    stage: str
+    upstream_watermark: Timestamp
+    input_watermark: Timestamp
+    output_watermark: Timestamp
+    waiting: int
+    waiting_bytes: int
+    blocked: int
+    delayed: int
+    open_bundles: int
+    complete: bool
+
+
+class WaitFor(enum.Enum):
+    """What a stage waits for."""
+
+    BUNDLES = "its bundles"
+    SIDE_INPUT = "a side input"
+    END_OF_INPUT = "the end of its input"
+    HOLD = "a hold to be let go"
+    WATERMARK = "its watermark"
+    PROCESSING_TIME = "processing time"
+    UPSTREAM = "the stages before it"
+
+
+@attrs.frozen
+class Wait:
+    """Why a stage is not complete; `why` is a sentence about it, without a full stop."""
+
+    stage: str
+    what: WaitFor
+    why: str
+
+
+def report(stage: StageState) -> StageReport:
+    """Returns what a stage is at, at the cost of its shards."""
+    in_bundles_or_delayed = stage.work - len(stage.delayed) - stage.blocked
+    ready = sum(len(shard.ready) for shard in stage.shards.values())
+    return StageReport(
+        stage=stage.spec.name,
+        upstream_watermark=stage.seen_upstream,
+        input_watermark=stage.input,
+        output_watermark=stage.output,
+        waiting=min(ready, in_bundles_or_delayed) + stage.blocked,
+        waiting_bytes=stage.waiting_bytes,
+        blocked=stage.blocked,
+        delayed=len(stage.delayed),
+        open_bundles=stage.open,
+        complete=stage.complete,
+    )
+
+
+def waits(state: SchedulerState) -> tuple[Wait, ...]:
+    """Returns what every incomplete stage waits for, in the order of the graph."""
+    return tuple(
+        wait for stage in state.stages if not stage.complete for wait in _waits_of(state, stage)
+    )
+
+
+def describe(found: Sequence[Wait]) -> str:
+    """Tells in one sentence who waits for what, the causes without their consequences."""
+    causes = [wait for wait in found if wait.what is not WaitFor.UPSTREAM] or list(found)
+    told = [wait.why for wait in causes[:_MOST_TOLD]]
+    if len(causes) > _MOST_TOLD:
+        told.append(f"{len(causes) - _MOST_TOLD} more like these")
+    return "; ".join(told)
+
+
+def tell_time(time: Timestamp) -> str:
+    """Tells a time in words where it is a bound of time."""
+    if time >= MAX_TIMESTAMP:
+        return "the end of time"
+    if time <= MIN_TIMESTAMP:
+        return "the beginning of time"
+    return f"{time} ms"
+
+
+def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+    name = f"stage {stage.spec.name!r}"
+    found = False
+    for what, why in (
+        *_running(stage),
+        *_side_inputs(state, stage),
+        *_end_of_input(stage),
+        *_shards(state, stage),
+    ):
+        found = True
+        yield Wait(stage.spec.name, what, f"{name} {why}")
+    if not found and stage.seen_upstream < MAX_TIMESTAMP:
+        for collection in stage.spec.inputs:
+            watermark = state.collections[collection].watermark
+            if watermark < MAX_TIMESTAMP:
+                why = f"waits for collection {collection!r}, whose watermark is {tell_time(watermark)}"
+                yield Wait(stage.spec.name, WaitFor.UPSTREAM, f"{name} {why}")
+
+
+def _running(stage: StageState) -> Iterator[tuple[WaitFor, str]]:
+    if stage.open:
+        yield WaitFor.BUNDLES, f"has {stage.open} bundles running"
+    if stage.delayed:
+        yield WaitFor.PROCESSING_TIME, f"has {len(stage.delayed)} residuals to resume later"
+
+
+def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[tuple[WaitFor, str]]:
+    for side in stage.sides:
+        watermark = tell_time(state.collections[side.spec.collection].watermark)
+        for window, waiting in side.waiting.items():
+            what = "the end" if window is None else f"{window}"
+            yield (
+                WaitFor.SIDE_INPUT,
+                f"has {len(waiting)} pieces of data that wait for {what} of side input"
+                f" {side.spec.name!r}, collection {side.spec.collection!r}, whose watermark is"
+                f" {watermark}",
+            )
+
+
+def _end_of_input(stage: StageState) -> Iterator[tuple[WaitFor, str]]:
+    ready = any(shard.ready for shard in stage.shards.values())
+    if stage.spec.whole_input and ready and stage.seen_upstream < MAX_TIMESTAMP:
+        yield (
+            WaitFor.END_OF_INPUT,
+            f"waits for the end of its input, whose watermark is {tell_time(stage.seen_upstream)}",
+        )
+
+
+def _shards(state: SchedulerState, stage: StageState) -> Iterator[tuple[WaitFor, str]]:
+    for key, shard in stage.shards.items():
+        summary, wake = shard.summary, event_wake(shard.summary)
+        clock = summary.next_processing_timer
+        if shard.open:
+            continue
+        if clock is not None:
+            yield WaitFor.PROCESSING_TIME, f"has a timer in shard {key} for {tell_time(clock)}"
+        if wake is not None:
+            yield (
+                WaitFor.WATERMARK,
+                f"waits in shard {key} for the watermark {tell_time(wake)};"
+                f" it is {tell_time(stage.seen_upstream)}",
+            )
+        hold = summary.min_hold
+        if clock is None and wake is None and hold is not None:
+            yield (
+                WaitFor.HOLD,
+                f"holds its output watermark at {tell_time(hold)} in shard {key} and has no timer"
+                " there that could let it go",
+            )

@@ -1,0 +1,160 @@
+"""The scheduler: one object that is told what happens and says what to do."""
+
+from __future__ import annotations
+
+from beam_runner_engine.scheduler.bundles import commit, fail, fail_job
+from beam_runner_engine.scheduler.checks import check, unfit
+from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData
+from beam_runner_engine.scheduler.delivery import deliver
+from beam_runner_engine.scheduler.drain import cancel, drain
+from beam_runner_engine.scheduler.errors import GraphError
+from beam_runner_engine.scheduler.events import (
+    Abort,
+    BundleDone,
+    BundleFailed,
+    Cancel,
+    Drain,
+    Event,
+    Progress,
+    SplitDone,
+    Start,
+    Tick,
+)
+from beam_runner_engine.scheduler.graph import ROOT, Graph, compile_graph
+from beam_runner_engine.scheduler.policy import DefaultPolicy, SplittingPolicy
+from beam_runner_engine.scheduler.reports import StageReport, Wait, report, waits
+from beam_runner_engine.scheduler.snapshot import read_snapshot, write_snapshot
+from beam_runner_engine.scheduler.specs import AddElements, GraphSpec, Limits
+from beam_runner_engine.scheduler.splits import note_progress, take_split
+from beam_runner_engine.scheduler.state import SchedulerState, new_state
+from beam_runner_engine.scheduler.termination import settle
+from beam_runner_engine.scheduler.transitions import Phase, Reaction
+from beam_runner_engine.scheduler.wakeups import advance_clock, tell_next_wake
+from beam_runner_engine.scheduler.watermarks import set_producer
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
+
+
+class Scheduler:
+    """Decides when which stage of a job processes which data.
+
+    It has no clock, thread or randomness: `handle` is the only way to change it, and the same events give the
+    same commands. Not safe for use by several threads at once. Can be pickled; `snapshot` is
+    the form to store.
+    """
+
+    def __init__(
+        self,
+        graph: GraphSpec,
+        limits: Limits | None = None,
+        policy: SplittingPolicy | None = None,
+    ) -> None:
+        """Checks the graph; GraphError says what is wrong with it."""
+        compiled = compile_graph(graph)
+        _check_steps(compiled)
+        self._state = new_state(compiled, limits or Limits(), policy or DefaultPolicy())
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Works in an event and returns what to do, in order.
+
+        IllegalEvent when the event is not allowed now, and then nothing has changed. Events of closed
+        bundles and ended jobs are legal and change nothing. The cost does not depend on how many
+        stages or shards there are, only on those that the event concerns.
+        """
+        state = self._state
+        if check(state, event) is Reaction.IGNORE:
+            return ()
+        _act(state, event)
+        settle(state)
+        return _take_commands(state)
+
+    @property
+    def phase(self) -> Phase:
+        """Where the job is."""
+        return self._state.phase
+
+    @property
+    def open_bundles(self) -> tuple[Bundle, ...]:
+        """The bundles that are running, at their latest attempts: what a host runs again after it was lost."""
+        return tuple(record.bundle for record in self._state.bundles.values())
+
+    @property
+    def next_wake(self) -> Timestamp | None:
+        """The processing time (ms) at which the next tick is needed, None if at none."""
+        state = self._state
+        return state.clock_wakes.min() if state.clock_wakes and not state.scripted_clock else None
+
+    def report(self, stage: str) -> StageReport:
+        """Returns a stage's watermarks and backlog; KeyError for an unknown stage."""
+        return report(self._state.stages[self._state.numbers[stage]])
+
+    def waits(self) -> tuple[Wait, ...]:
+        """Returns what every stage that is not complete waits for."""
+        return waits(self._state)
+
+    def snapshot(self) -> bytes:
+        """Returns all of the scheduler as bytes for `restore`."""
+        return write_snapshot(self._state)
+
+    @classmethod
+    def restore(cls, snapshot: bytes) -> Scheduler:
+        """Returns the scheduler of a snapshot; SnapshotError if the bytes are not one of this version.
+
+        Snapshots are pickles: restore only what you wrote yourself.
+        """
+        scheduler = cls.__new__(cls)
+        scheduler._state = read_snapshot(snapshot)
+        return scheduler
+
+    def __reduce__(self) -> tuple[object, tuple[bytes]]:
+        return Scheduler.restore, (self.snapshot(),)
+
+
+def _check_steps(graph: Graph) -> None:
+    for stream in graph.test_streams:
+        for step in stream.steps:
+            if isinstance(step, AddElements):
+                why = unfit(graph.collections[step.collection], step.data)
+                if why:
+                    raise GraphError(f"TestStream {stream.name!r}: {why}")
+
+
+def _act(state: SchedulerState, event: Event) -> None:
+    match event:
+        case Start():
+            _start(state, event)
+        case Tick(now):
+            if not state.scripted_clock:
+                advance_clock(state, now)
+        case BundleDone():
+            commit(state, event)
+        case BundleFailed():
+            fail(state, event)
+        case Progress():
+            note_progress(state, event)
+        case SplitDone():
+            take_split(state, event)
+        case Drain():
+            drain(state)
+        case Cancel():
+            cancel(state)
+        case Abort(reason):
+            fail_job(state, reason)
+
+
+def _start(state: SchedulerState, event: Start) -> None:
+    state.phase = Phase.RUNNING
+    state.now = event.now
+    for root in event.roots:
+        deliver(state, root.collection, root.data)
+    for name in state.graph.roots:
+        set_producer(state, state.collections[name], ROOT, MAX_TIMESTAMP)
+
+
+def _take_commands(state: SchedulerState) -> tuple[Command, ...]:
+    if state.running:
+        tell_next_wake(state)
+    commands, state.commands = state.commands, []
+    released, state.released = state.released, []
+    if released:
+        commands.append(ReleaseData(tuple(released)))
+    return tuple(commands)

@@ -1,0 +1,212 @@
+"""Side inputs: which windows may be read, who waits for them, what bundles see of them.
+
+Work needs one window of each of its stage's side inputs. It waits for the first one that can't be read
+yet, in `SideState.waiting`, and is looked at again when that one can. Windows that can be read stay
+so: watermarks never go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
+from beam_runner_engine.scheduler.commands import SideInput
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import Output
+from beam_runner_engine.scheduler.pieces import add_use, drop_use
+from beam_runner_engine.scheduler.specs import SideInputReadiness
+from beam_runner_engine.scheduler.state import (
+    Need,
+    SchedulerState,
+    SideState,
+    SideView,
+    StageState,
+    Work,
+)
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp, plus
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.windows import Window
+
+Groups = list[tuple[frozenset[Window] | None, tuple[Need, ...]]]
+
+
+def group_by_needs(stage: StageState, windows: frozenset[Window] | None) -> Groups:
+    """Groups the windows of some data by the side windows they need.
+
+    One group means that the data need not be told apart by window.
+    """
+    if not stage.sides:
+        return [(windows, ())]
+    if not windows:
+        return [(windows, _needs(stage, None))]
+    groups: dict[tuple[Need, ...], set[Window]] = {}
+    for window in sorted(windows, key=order_of):
+        groups.setdefault(_needs(stage, window), set()).add(window)
+    return [(frozenset(members), needs) for needs, members in groups.items()]
+
+
+def _needs(stage: StageState, window: Window | None) -> tuple[Need, ...]:
+    return tuple(
+        (place, side.spec.mapping.side_window(window)) for place, side in enumerate(stage.sides)
+    )
+
+
+def order_of(window: Window) -> tuple[Timestamp, bytes]:
+    """Returns a sort key for windows of a collection that is the same in every process."""
+    return window.max_timestamp(), encode_window(window)
+
+
+def is_readable(state: SchedulerState, stage: StageState, need: Need) -> bool:
+    """Whether a window of a side input may be read."""
+    place, window = need
+    side = stage.sides[place]
+    watermark = state.collections[side.spec.collection].watermark
+    if watermark == MAX_TIMESTAMP:
+        return True
+    if window is None:
+        return False
+    if watermark > window.max_timestamp():
+        return True
+    return side.spec.readiness is SideInputReadiness.FIRST_PANE and window in side.pieces
+
+
+def first_unreadable(state: SchedulerState, stage: StageState, work: Work) -> Need | None:
+    """Returns the first side window that the work has to wait for, None if there is none."""
+    for need in work.needs:
+        if not is_readable(state, stage, need):
+            return need
+    return None
+
+
+def wait_for(stage: StageState, need: Need, shard: int | None, work: Work) -> None:
+    """Lets work wait for a side window."""
+    place, window = need
+    side = stage.sides[place]
+    waiting = side.waiting.get(window)
+    if waiting is None:
+        waiting = side.waiting[window] = []
+        if window is not None:
+            heappush(side.ends, (*order_of(window), window))
+    waiting.append((shard, work))
+
+
+def pop_readable(side: SideState, watermark: Timestamp) -> Iterator[tuple[int | None, Work]]:
+    """Removes and yields the work (with its shard) that the side input's watermark sets free."""
+    while side.ends and (side.ends[0][0] < watermark or watermark == MAX_TIMESTAMP):
+        yield from side.waiting.pop(heappop(side.ends)[2], ())
+    if watermark == MAX_TIMESTAMP:
+        yield from side.waiting.pop(None, ())
+
+
+def attach(
+    state: SchedulerState, stage: StageState, side: SideState, piece: int
+) -> list[tuple[int | None, Work]]:
+    """Adds data to a side input and returns the work (with its shard) that it sets free.
+
+    Windows that are not needed any more are passed over.
+    """
+    free: list[tuple[int | None, Work]] = []
+    for window in sorted(state.pieces[piece].data.facts.windows or (), key=order_of):
+        last_needed = plus(window.max_timestamp(), side.spec.retention)
+        if _expired(last_needed, stage.input):
+            continue
+        pieces = side.pieces.get(window)
+        if pieces is None:
+            pieces = side.pieces[window] = []
+            heappush(side.expiries, (last_needed, encode_window(window), window))
+        pieces.append(piece)
+        add_use(state, piece)
+        _invalidate(state, side, window)
+        if side.spec.readiness is SideInputReadiness.FIRST_PANE:
+            free.extend(side.waiting.pop(window, ()))
+            # Its entry in `ends` stays and finds nothing.
+    return free
+
+
+def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
+    """Drops what the outputs of a commit replace in side inputs that are replaced by each commit."""
+    windows: dict[str, dict[Window, None]] = {}
+    for output in outputs:
+        known = output.data.facts.windows or ()
+        windows.setdefault(output.collection, {}).update(dict.fromkeys(sorted(known, key=order_of)))
+    for name, replaced in windows.items():
+        for number, place in state.collections[name].node.side_consumers:
+            side = state.stages[number].sides[place]
+            if not side.spec.replaces:
+                continue
+            for window in replaced:
+                for piece in side.pieces.get(window, ()):
+                    drop_use(state, piece)
+                if window in side.pieces:
+                    side.pieces[window] = []
+                    _invalidate(state, side, window)
+
+
+def views_for(
+    state: SchedulerState, stage: StageState, work: Iterable[Work]
+) -> tuple[tuple[SideInput, ...], list[SideView]]:
+    """Returns the side inputs that work of one bundle sees, and the views to give back at its end."""
+    needs: dict[Need, None] = {}
+    for item in work:
+        for place, window in item.needs:
+            if window is not None:
+                needs[place, window] = None
+            else:
+                needs.update(dict.fromkeys((place, known) for known in stage.sides[place].pieces))
+    inputs: list[SideInput] = []
+    views: list[SideView] = []
+    for place, window in needs:
+        assert window is not None
+        side = stage.sides[place]
+        view = side.views.get(window)
+        if view is None:
+            view = side.views[window] = _new_view(state, side.pieces.get(window, ()))
+        view.uses += 1
+        views.append(view)
+        inputs.append(SideInput(side.spec.name, window, view.data))
+    return tuple(inputs), views
+
+
+def give_back(state: SchedulerState, views: Iterable[SideView]) -> None:
+    """Notes that a bundle does not read its views any more."""
+    for view in views:
+        view.uses -= 1
+        _drop_if_unused(state, view)
+
+
+def expire(state: SchedulerState, stage: StageState) -> None:
+    """Drops the side windows that the stage's input watermark has left behind."""
+    for side in stage.sides:
+        while side.expiries and _expired(side.expiries[0][0], stage.input):
+            window = heappop(side.expiries)[2]
+            for piece in side.pieces.pop(window):
+                drop_use(state, piece)
+            _invalidate(state, side, window)
+
+
+def _expired(last_needed: Timestamp, watermark: Timestamp) -> bool:
+    return last_needed < watermark or watermark == MAX_TIMESTAMP
+
+
+def _new_view(state: SchedulerState, pieces: Iterable[int]) -> SideView:
+    view = SideView(tuple(pieces), _data_of(state, pieces))
+    for piece in view.pieces:
+        add_use(state, piece)
+    return view
+
+
+def _data_of(state: SchedulerState, pieces: Iterable[int]) -> tuple[Data, ...]:
+    return tuple(state.pieces[piece].data for piece in pieces)
+
+
+def _invalidate(state: SchedulerState, side: SideState, window: Window) -> None:
+    view = side.views.pop(window, None)
+    if view is not None:
+        view.current = False
+        _drop_if_unused(state, view)
+
+
+def _drop_if_unused(state: SchedulerState, view: SideView) -> None:
+    if not view.current and not view.uses:
+        for piece in view.pieces:
+            drop_use(state, piece)

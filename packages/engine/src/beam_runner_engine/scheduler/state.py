@@ -1,0 +1,260 @@
+"""Everything the scheduler knows: the mutable records that the other files of this folder work on.
+
+Nothing here decides. All containers keep the order things were put in, so that the same events always give
+the same commands, and everything can be pickled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from beam_runner_engine.scheduler.commands import Bundle, Command
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import Progress
+from beam_runner_engine.scheduler.graph import CollectionNode, Graph
+from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
+from beam_runner_engine.scheduler.policy import SplittingPolicy
+from beam_runner_engine.scheduler.specs import Limits, SideInputSpec, StageSpec
+from beam_runner_engine.scheduler.transitions import BundleState, Phase
+from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_engine.values.times import MIN_TIMESTAMP, Timestamp
+from beam_runner_engine.values.windows import Window
+
+Need = tuple[int, Window | None]
+"""A window of a side input (its place in the stage's spec) that work needs; None is all of it."""
+
+ClockKey = tuple[int, int, int]
+"""Who waits for processing time: a stage, `SHARD` or `RESIDUAL`, and the shard or the work's number."""
+
+SHARD = 0
+RESIDUAL = 1
+
+
+@attrs.define(eq=False)
+class Piece:
+    """Some data and how many still need it."""
+
+    data: Data
+    uses: int
+    origins: tuple[int, ...]
+    """The pieces whose storage it may share, because it was split off them."""
+
+
+@attrs.define(eq=False)
+class Work:
+    """Data that waits for a stage or is in one of its bundles."""
+
+    number: int
+    piece: int
+    data: Data
+    windows: frozenset[Window] | None
+    needs: tuple[Need, ...] = ()
+    """The side input windows it reads."""
+    watermark: Timestamp | None = None
+    """The output watermark (ms) its watermark estimator reported, for residuals."""
+    estimator_state: Any = None
+    residual: bool = False
+    truncated: bool = False
+    """Whether its restriction was truncated already."""
+
+    @property
+    def time(self) -> Timestamp:
+        """What it holds the input watermark at (ms)."""
+        return self.data.facts.min_timestamp
+
+    @property
+    def hold(self) -> Timestamp:
+        """What it holds the output watermark at (ms)."""
+        return self.time if self.watermark is None else self.watermark
+
+
+@attrs.define(eq=False)
+class ShardState:
+    """A key shard of a stage; an ordinary stage has one, with the key None."""
+
+    ready: list[Work] = attrs.field(factory=list)
+    blocked: CountedTimes = attrs.field(factory=CountedTimes)
+    """The times of work that waits for side inputs."""
+    open: int = 0
+    summary: ShardSummary = EMPTY_SUMMARY
+    watermark: Timestamp = MIN_TIMESTAMP
+    """The `end_watermark` of its last bundle."""
+
+
+@attrs.define(eq=False)
+class SideView:
+    """The data of a side window as bundles see it, until the window changes."""
+
+    pieces: tuple[int, ...]
+    data: tuple[Data, ...]
+    uses: int = 0
+    """How many open bundles read it."""
+    current: bool = True
+
+
+@attrs.define(eq=False)
+class SideState:
+    """What a stage holds of one of its side inputs."""
+
+    spec: SideInputSpec
+    pieces: dict[Window, list[int]] = attrs.field(factory=dict)
+    views: dict[Window, SideView] = attrs.field(factory=dict)
+    """The views as last asked for, dropped when their window changes."""
+    waiting: dict[Window | None, list[tuple[int | None, Work]]] = attrs.field(factory=dict)
+    """Work (with its shard) that waits for a window; None is the whole side input."""
+    ends: list[tuple[Timestamp, bytes, Window]] = attrs.field(factory=list)
+    """A heap of the windows in `waiting` by their last time."""
+    expiries: list[tuple[Timestamp, bytes, Window]] = attrs.field(factory=list)
+    """A heap of the windows in `pieces` by the last time they are needed."""
+
+
+@attrs.define(eq=False)
+class StageState:
+    """A stage: its watermarks (ms), its work and its shards."""
+
+    number: int
+    spec: StageSpec
+    upstream: KeyedMinimum[str]
+    """The watermarks of its input collections."""
+    sides: list[SideState]
+    seen_upstream: Timestamp = MIN_TIMESTAMP
+    input: Timestamp = MIN_TIMESTAMP
+    output: Timestamp = MIN_TIMESTAMP
+    times: CountedTimes = attrs.field(factory=CountedTimes)
+    """The event times of all its work, waiting or in bundles."""
+    holds: CountedTimes = attrs.field(factory=CountedTimes)
+    """What holds its output watermark: its work and its shards' holds."""
+    shards: dict[int | None, ShardState] = attrs.field(factory=dict)
+    candidates: dict[int | None, None] = attrs.field(factory=dict)
+    """Shards that may have something to do: looked at when the event has been worked in."""
+    event_wakes: KeyedMinimum[int] = attrs.field(factory=KeyedMinimum)
+    """When shards want to be woken, in event time."""
+    delayed: dict[int, Work] = attrs.field(factory=dict)
+    """Residuals that wait for processing time, by number."""
+    work: int = 0
+    """How many pieces of work it has in all."""
+    blocked: int = 0
+    """How many of them wait for side inputs."""
+    waiting_bytes: int = 0
+    """The size of those not in a bundle."""
+    open: int = 0
+    """How many bundles it has open."""
+    waking: int = 0
+    """How many shards have a timer, trigger or expiry to come."""
+    throttled: bool = False
+    """Whether its residuals wait for a consumer to catch up."""
+    complete: bool = False
+
+
+@attrs.define(eq=False)
+class CollectionState:
+    """A collection and its watermark (ms), the earliest of its producers'."""
+
+    node: CollectionNode
+    producers: KeyedMinimum[int]
+    watermark: Timestamp = MIN_TIMESTAMP
+
+
+@attrs.define(eq=False)
+class BundleRecord:
+    """An open bundle, across its attempts."""
+
+    bundle: Bundle
+    stage: int
+    work: list[Work]
+    views: list[SideView]
+    truncated: bool
+    """Whether its restrictions were truncated, as part of a drain."""
+    state: BundleState = BundleState.RUNNING
+    progress: Progress | None = None
+    stalled: int = 0
+    """How many progress reports in a row have told of no progress."""
+    user_failures: list[str] = attrs.field(factory=list)
+    outside_failures: list[str] = attrs.field(factory=list)
+
+
+@attrs.define(eq=False)
+class ScriptState:
+    """How far a TestStream is."""
+
+    next_step: int = 0
+    ended: bool = False
+
+
+@attrs.define(eq=False)
+class SchedulerState:
+    """All of it. `handle` is the only one who starts a change."""
+
+    graph: Graph
+    limits: Limits
+    policy: SplittingPolicy
+    numbers: dict[str, int]
+    """The number of each stage by its name."""
+    stages: list[StageState]
+    collections: dict[str, CollectionState]
+    scripts: list[ScriptState]
+    scripted_clock: bool
+    phase: Phase = Phase.NEW
+    now: Timestamp = 0
+    script_turn: int = 0
+    pieces: dict[int, Piece] = attrs.field(factory=dict)
+    bundles: dict[int, BundleRecord] = attrs.field(factory=dict)
+    next_piece: int = 0
+    next_work: int = 0
+    next_bundle: int = 0
+    incomplete: int = 0
+    """How many stages are not complete."""
+    clock_wakes: KeyedMinimum[ClockKey] = attrs.field(factory=KeyedMinimum)
+    """When shards and residuals want to be woken, in processing time."""
+    wake_told: Timestamp | None = None
+    """The time of the last `WakeAt`."""
+    stale: list[int] = attrs.field(factory=list)
+    """A heap of the stages whose watermarks must be computed again; empty between events."""
+    touched: dict[int, None] = attrs.field(factory=dict)
+    """The stages that may have bundles to open or be complete; empty between events."""
+    commands: list[Command] = attrs.field(factory=list)
+    """The answer to the event that is being handled; empty between events."""
+    released: list[Data] = attrs.field(factory=list)
+    """Data that the event being handled has made superfluous; empty between events."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the job has begun and not ended."""
+        return self.phase in (Phase.RUNNING, Phase.DRAINING)
+
+
+def new_state(graph: Graph, limits: Limits, policy: SplittingPolicy) -> SchedulerState:
+    """Returns the state of a job that has not begun."""
+    stages = [
+        StageState(
+            number=number,
+            spec=spec,
+            upstream=_minimum(spec.inputs),
+            sides=[SideState(side) for side in spec.side_inputs],
+        )
+        for number, spec in enumerate(graph.stages)
+    ]
+    collections = {
+        name: CollectionState(node, _minimum(node.producers))
+        for name, node in graph.collections.items()
+    }
+    return SchedulerState(
+        graph=graph,
+        limits=limits,
+        policy=policy,
+        numbers={stage.spec.name: stage.number for stage in stages},
+        stages=stages,
+        collections=collections,
+        scripts=[ScriptState() for _ in graph.test_streams],
+        scripted_clock=graph.scripted_clock,
+        incomplete=len(stages),
+    )
+
+
+def _minimum(keys: tuple[Any, ...]) -> KeyedMinimum[Any]:
+    minimum: KeyedMinimum[Any] = KeyedMinimum()
+    for key in keys:
+        minimum.put(key, MIN_TIMESTAMP)
+    return minimum

@@ -1,0 +1,51 @@
+"""When a job is at its end: every stage complete, or nothing that can move any more."""
+
+from __future__ import annotations
+
+from beam_runner_engine.scheduler.bundles import fail_job, open_bundles
+from beam_runner_engine.scheduler.commands import FinishJob, Outcome
+from beam_runner_engine.scheduler.reports import describe, waits
+from beam_runner_engine.scheduler.state import SchedulerState, StageState
+from beam_runner_engine.scheduler.teststream import scripts_ended, take_step
+from beam_runner_engine.scheduler.transitions import Phase
+from beam_runner_engine.scheduler.watermarks import propagate
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+
+
+def settle(state: SchedulerState) -> None:
+    """Does all that follows from an event: watermarks, new bundles, TestStream steps, the job's end.
+
+    Cost follows the stages the event concerns, not their number.
+    """
+    while state.running:
+        propagate(state)
+        _look_at_touched(state)
+        if state.bundles:
+            return
+        if not state.incomplete and scripts_ended(state):
+            _finish(state)
+        elif not take_step(state):
+            if state.clock_wakes:
+                return
+            fail_job(state, f"the job is stuck because {describe(waits(state))}")
+
+
+def _look_at_touched(state: SchedulerState) -> None:
+    touched, state.touched = sorted(state.touched), {}
+    for number in touched:
+        stage = state.stages[number]
+        open_bundles(state, stage)
+        if not stage.complete and _is_complete(stage):
+            stage.complete = True
+            state.incomplete -= 1
+
+
+def _is_complete(stage: StageState) -> bool:
+    """Whether nothing can come from a stage any more."""
+    return stage.output == MAX_TIMESTAMP and not (stage.work or stage.open or stage.waking)
+
+
+def _finish(state: SchedulerState) -> None:
+    draining = state.phase is Phase.DRAINING
+    state.phase = Phase.DRAINED if draining else Phase.DONE
+    state.commands.append(FinishJob(Outcome.DRAINED if draining else Outcome.DONE))

@@ -1,0 +1,125 @@
+"""The scheduler's transition tables: which event is allowed when, and what it leads to.
+
+`Scheduler.handle` is driven by these tables, the documentation prints them, and the tests walk them.
+An entry that is missing is an illegal event.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from beam_runner_engine.scheduler.events import (
+    Abort,
+    BundleDone,
+    BundleFailed,
+    Cancel,
+    Drain,
+    Progress,
+    SplitDone,
+    Start,
+    Tick,
+)
+
+
+class Phase(enum.Enum):
+    """Where a job is."""
+
+    NEW = "new"
+    RUNNING = "running"
+    DRAINING = "draining"
+    DONE = "done"
+    DRAINED = "drained"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job is in a terminal phase."""
+        return self in _ENDED
+
+
+_ENDED = frozenset({Phase.DONE, Phase.DRAINED, Phase.CANCELLED, Phase.FAILED})
+
+
+class BundleState(enum.Enum):
+    """Where an attempt at a bundle is."""
+
+    RUNNING = "running"
+    SPLITTING = "splitting"
+    """A split was asked for and not yet answered."""
+    CLOSED = "closed"
+    """Committed or given up, or another attempt has taken its place."""
+
+
+class Reaction(enum.Enum):
+    """What an event does."""
+
+    ACT = "act"
+    IGNORE = "ignore"
+
+
+@attrs.frozen
+class Transition:
+    """What an event does and the states it may lead to; the state itself stays possible if listed."""
+
+    reaction: Reaction
+    to: tuple[enum.Enum, ...]
+
+
+_BUNDLE_EVENTS = (BundleDone, BundleFailed, Progress, SplitDone)
+
+
+def _act(*to: enum.Enum) -> Transition:
+    return Transition(Reaction.ACT, to)
+
+
+def _ignore(state: enum.Enum) -> Transition:
+    return Transition(Reaction.IGNORE, (state,))
+
+
+def _job_table() -> dict[tuple[Phase, type], Transition]:
+    new, running, draining = Phase.NEW, Phase.RUNNING, Phase.DRAINING
+    done, drained, cancelled, failed = Phase.DONE, Phase.DRAINED, Phase.CANCELLED, Phase.FAILED
+    table: dict[tuple[Phase, type], Transition] = {
+        (new, Start): _act(running, done, failed),
+        (new, Cancel): _act(cancelled),
+        (new, Abort): _act(failed),
+        (running, Tick): _act(running, done, failed),
+        (running, BundleDone): _act(running, done, failed),
+        (running, BundleFailed): _act(running, failed),
+        (running, Progress): _act(running),
+        (running, SplitDone): _act(running),
+        (running, Drain): _act(draining, drained, failed),
+        (running, Cancel): _act(cancelled),
+        (running, Abort): _act(failed),
+        (draining, Tick): _act(draining, drained, failed),
+        (draining, BundleDone): _act(draining, drained, failed),
+        (draining, BundleFailed): _act(draining, failed),
+        (draining, Progress): _act(draining),
+        (draining, SplitDone): _act(draining),
+        (draining, Drain): _ignore(draining),
+        (draining, Cancel): _act(cancelled),
+        (draining, Abort): _act(failed),
+    }
+    for phase in (done, drained, cancelled, failed):
+        for event in (Tick, *_BUNDLE_EVENTS, Drain, Cancel, Abort):
+            table[phase, event] = _ignore(phase)
+    return table
+
+
+JOB_TABLE: dict[tuple[Phase, type], Transition] = _job_table()
+"""What each event does in each phase of a job. `Start` happens once."""
+
+BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
+    (BundleState.RUNNING, BundleDone): _act(BundleState.CLOSED),
+    (BundleState.RUNNING, BundleFailed): _act(BundleState.CLOSED),
+    (BundleState.RUNNING, Progress): _act(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.SPLITTING, BundleDone): _act(BundleState.CLOSED),
+    (BundleState.SPLITTING, BundleFailed): _act(BundleState.CLOSED),
+    (BundleState.SPLITTING, Progress): _ignore(BundleState.SPLITTING),
+    (BundleState.SPLITTING, SplitDone): _act(BundleState.RUNNING),
+    **{(BundleState.CLOSED, event): _ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
+}
+"""What each event does to an attempt at a bundle. The next attempt begins as `RUNNING`."""

@@ -1,0 +1,88 @@
+"""Wake-ups: when shards and residuals have something to do without new data, in both time domains."""
+
+from __future__ import annotations
+
+from beam_runner_engine.scheduler.commands import WakeAt
+from beam_runner_engine.scheduler.delivery import look_at, place_work
+from beam_runner_engine.scheduler.state import (
+    RESIDUAL,
+    SHARD,
+    SchedulerState,
+    ShardState,
+    StageState,
+    Work,
+)
+from beam_runner_engine.values.summary import ShardSummary
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Duration, Timestamp
+
+
+def event_wake(summary: ShardSummary) -> Timestamp | None:
+    """Returns the watermark (ms) at which a shard has something to do, None if at none.
+
+    Timers are due when the watermark reaches them, expiries when it is beyond them, or at the end of
+    time, beyond which there is nothing.
+    """
+    timer, expiry = summary.next_event_timer, summary.next_expiry
+    if expiry is None:
+        return timer
+    expired = min(expiry + 1, MAX_TIMESTAMP)
+    return expired if timer is None else min(timer, expired)
+
+
+def is_due(shard: ShardState, watermark: Timestamp, now: Timestamp) -> bool:
+    """Whether a shard has a timer, trigger or expiry to see to."""
+    wake = event_wake(shard.summary)
+    clock = shard.summary.next_processing_timer
+    return (wake is not None and wake <= watermark) or (clock is not None and clock <= now)
+
+
+def wants_waking(summary: ShardSummary) -> bool:
+    """Whether a shard has any wake-up to come."""
+    return event_wake(summary) is not None or summary.next_processing_timer is not None
+
+
+def set_wakes(
+    state: SchedulerState, stage: StageState, shard: int, summary: ShardSummary | None
+) -> None:
+    """Sets when a shard wants to be woken; None while it has a bundle open."""
+    event = None if summary is None else event_wake(summary)
+    clock = None if summary is None else summary.next_processing_timer
+    stage.event_wakes.put(shard, event)
+    state.clock_wakes.put((stage.number, SHARD, shard), clock)
+
+
+def delay_work(state: SchedulerState, stage: StageState, work: Work, delay: Duration) -> None:
+    """Lets a residual wait for `delay` ms of processing time."""
+    stage.delayed[work.number] = work
+    state.clock_wakes.put((stage.number, RESIDUAL, work.number), state.now + delay)
+
+
+def resume_all(state: SchedulerState, stage: StageState) -> None:
+    """Resumes all residuals of a stage that wait for processing time."""
+    for number, work in stage.delayed.items():
+        state.clock_wakes.put((stage.number, RESIDUAL, number), None)
+        place_work(state, stage, work)
+    stage.delayed.clear()
+
+
+def advance_clock(state: SchedulerState, now: Timestamp) -> None:
+    """Sets processing time (ms) and wakes who has waited for it; time never goes back."""
+    if now <= state.now:
+        return
+    state.now = now
+    for number, what, key in state.clock_wakes.pop_due(now):
+        stage = state.stages[number]
+        if what == SHARD:
+            look_at(state, stage, key)
+        else:
+            place_work(state, stage, stage.delayed.pop(key))
+
+
+def tell_next_wake(state: SchedulerState) -> None:
+    """Asks for a tick at the next wake-up, if it is not the one asked for last."""
+    if state.scripted_clock or not state.clock_wakes:
+        return
+    time = state.clock_wakes.min()
+    if time != state.wake_told:
+        state.wake_told = time
+        state.commands.append(WakeAt(time))
