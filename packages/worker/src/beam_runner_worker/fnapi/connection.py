@@ -1,0 +1,381 @@
+"""One SDK harness as the server sees it: what is on its way to it and what is awaited from it.
+
+The streams of the SDK (control, data, state, logging) are served by different threads; they meet
+here. Everything that waits here ends when the SDK is lost or let go.
+
+    waiting --control stream opens--> connected --a stream breaks--> lost
+    waiting, connected --begin_closing--> closing --release--> (streams end)
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.side_inputs import SideInputPages
+
+_MESSAGES_IN_FLIGHT = 4
+_RECEIVED_BYTES = 32 << 20
+_LAST_LINES = 20
+
+_instruction_numbers = itertools.count(1)
+
+
+class RunningBundle:
+    """A bundle between its first request and its response.
+
+    One thread runs the bundle: it sends, takes what was received, and waits in :meth:`wait`.
+    The SDK's streams call the other methods.
+    """
+
+    def __init__(self, instruction_id: str, side_inputs: SideInputPages) -> None:
+        self.instruction_id = instruction_id
+        self.side_inputs = side_inputs
+        self.changed = threading.Condition()
+        self.response: beam_fn_api_pb2.InstructionResponse | None = None
+        self.abandoned = False
+        self._lost: str | None = None
+        self._in_flight = 0
+        self._received: deque[beam_fn_api_pb2.Elements.Data] = deque()
+        self._received_bytes = 0
+
+    def wait(
+        self, seen: beam_fn_api_pb2.InstructionResponse | None, *, for_room: bool
+    ) -> list[beam_fn_api_pb2.Elements.Data]:
+        """Waits until there is something to do, and takes what the SDK has sent.
+
+        Args:
+            seen: the response as the caller knows it; another one is something to do.
+            for_room: room for another message is something to do, too.
+
+        Raises:
+            HarnessError: the SDK is lost.
+        """
+        with self.changed:
+            self.changed.wait_for(
+                lambda: (
+                    self._received
+                    or self._lost is not None
+                    or self.response is not seen
+                    or (for_room and self._in_flight < _MESSAGES_IN_FLIGHT)
+                )
+            )
+            return self._take()
+
+    def poll(self) -> list[beam_fn_api_pb2.Elements.Data]:
+        """Takes what the SDK has sent so far, without waiting.
+
+        Raises:
+            HarnessError: the SDK is lost.
+        """
+        with self.changed:
+            return self._take()
+
+    def _take(self) -> list[beam_fn_api_pb2.Elements.Data]:
+        if self._lost is not None:
+            raise HarnessError(self._lost)
+        taken = list(self._received)
+        self._received.clear()
+        self._received_bytes = 0
+        self.changed.notify_all()
+        return taken
+
+    def has_room(self) -> bool:
+        """Whether another message may be sent: only a few are on their way at once."""
+        return self._in_flight < _MESSAGES_IN_FLIGHT
+
+    def sending(self) -> None:
+        """A message was put on the data stream's queue."""
+        with self.changed:
+            self._in_flight += 1
+
+    def sent(self) -> None:
+        """A message has left for the SDK."""
+        with self.changed:
+            self._in_flight -= 1
+            self.changed.notify_all()
+
+    def receive(self, data: beam_fn_api_pb2.Elements.Data) -> None:
+        """Keeps data from the SDK; blocks the stream while the bundle's thread is far behind."""
+        with self.changed:
+            self.changed.wait_for(
+                lambda: (
+                    self._received_bytes < _RECEIVED_BYTES
+                    or self._lost is not None
+                    or self.abandoned
+                )
+            )
+            if self._lost is None and not self.abandoned:
+                self._received.append(data)
+                self._received_bytes += len(data.data)
+                self.changed.notify_all()
+
+    def respond(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
+        """The SDK has finished the bundle, well or not."""
+        with self.changed:
+            self.response = response
+            self.changed.notify_all()
+
+    def lose(self, reason: str) -> None:
+        """The SDK is gone."""
+        with self.changed:
+            self._lost = self._lost or reason
+            self.changed.notify_all()
+
+    def abandon(self) -> None:
+        """Nobody wants the results any more; what still comes is dropped."""
+        with self.changed:
+            self.abandoned = True
+            self._received.clear()
+            self.changed.notify_all()
+
+
+class SdkConnection:
+    """The runner's end of one SDK harness.
+
+    Args:
+        worker_id: by which the SDK names itself on every stream; hard to guess.
+        environment: the environment's id, for messages.
+    """
+
+    def __init__(self, worker_id: str, environment: str) -> None:
+        self.worker_id = worker_id
+        self.environment = environment
+        self.instructions: queue.SimpleQueue[beam_fn_api_pb2.InstructionRequest | None] = (
+            queue.SimpleQueue()
+        )
+        self.outgoing: queue.SimpleQueue[tuple[beam_fn_api_pb2.Elements, RunningBundle] | None] = (
+            queue.SimpleQueue()
+        )
+        self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self.peer = ""
+        self._changed = threading.Condition()
+        self._connected = False
+        self._closing = False
+        self._lost: str | None = None
+        self._streams: set[str] = set()
+        self._ended_data = False
+        self._bundles: dict[str, RunningBundle] = {}
+        self._answers: dict[str, Future[beam_fn_api_pb2.InstructionResponse]] = {}
+
+    # What the streams tell.
+
+    def stream_opened(self, name: str, peer: str) -> bool:
+        """A stream of the SDK begins; False if it has such a stream already or is let go."""
+        with self._changed:
+            if name in self._streams or self._closing or self._lost is not None:
+                return False
+            self._streams.add(name)
+            if name == "control":
+                self._connected = True
+                self.peer = peer
+            self._changed.notify_all()
+            return True
+
+    def stream_closed(self, name: str) -> None:
+        """A stream is over; unless the SDK was let go, it is lost."""
+        with self._changed:
+            self._streams.discard(name)
+            self._changed.notify_all()
+            expected = self._closing
+        if not expected:
+            self.lose(f"the SDK closed its {name} stream")
+
+    def data_ended(self) -> None:
+        """The SDK has written all data it will ever write: it shuts down."""
+        with self._changed:
+            self._ended_data = True
+            self._changed.notify_all()
+
+    def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
+        """Gives a response to whoever waits for it."""
+        with self._changed:
+            bundle = self._bundles.get(response.instruction_id)
+            if bundle is not None and bundle.abandoned:
+                del self._bundles[response.instruction_id]
+            answer = self._answers.pop(response.instruction_id, None)
+        if bundle is not None:
+            bundle.respond(response)
+        elif answer is not None:
+            answer.set_result(response)
+
+    def received(self, elements: beam_fn_api_pb2.Elements) -> None:
+        """Gives data to the bundles it belongs to; data of bundles that are over is dropped."""
+        for data in elements.data:
+            bundle = self._bundles.get(data.instruction_id)
+            if bundle is not None:
+                bundle.receive(data)
+
+    def lose(self, reason: str) -> None:
+        """The SDK is gone: everything that waits for it fails."""
+        with self._changed:
+            if self._lost is None:
+                self._lost = f"{reason}; {self.describe()}"
+            lost = self._lost
+            bundles, answers = list(self._bundles.values()), list(self._answers.values())
+            self._bundles.clear()
+            self._answers.clear()
+            self._changed.notify_all()
+        for bundle in bundles:
+            bundle.lose(lost)
+        for answer in answers:
+            answer.set_exception(HarnessError(lost))
+        self.release()
+
+    # What the harness does.
+
+    @property
+    def usable(self) -> bool:
+        """Whether bundles may be given to it, now or once it has connected."""
+        return self._lost is None and not self._closing
+
+    @property
+    def connected(self) -> bool:
+        """Whether its control stream has been opened."""
+        return self._connected
+
+    def describe(self) -> str:
+        """Environment and last log lines, for messages."""
+        text = f"environment {self.environment!r}"
+        if self.last_lines:
+            text += ", its last log lines:\n  " + "\n  ".join(self.last_lines)
+        else:
+            text += ", which logged nothing"
+        return text
+
+    def wait_connected(self, limit: float, check: Callable[[], str | None]) -> None:
+        """Waits for the control stream.
+
+        Args:
+            limit: in seconds.
+            check: asked every 100 ms whether waiting is vain; answers why, or None.
+
+        Raises:
+            HarnessError: the SDK is lost, can't come any more, or has not come within the limit.
+        """
+        with self._changed:
+            for _ in range(max(1, int(limit * 10))):
+                if self._connected or self._lost is not None:
+                    break
+                reason = check()
+                if reason is not None:
+                    raise HarnessError(f"the SDK did not start: {reason}; {self.describe()}")
+                self._changed.wait(0.1)
+            if self._lost is not None:
+                raise HarnessError(self._lost)
+            if not self._connected:
+                raise HarnessError(
+                    f"the SDK did not connect within {limit:g} seconds; {self.describe()}"
+                )
+
+    def open_bundle(
+        self, bundle_id: str, descriptor_id: str, side_inputs: SideInputPages
+    ) -> RunningBundle:
+        """Asks the SDK to process a bundle; its data may follow.
+
+        Raises:
+            HarnessError: the SDK is lost.
+        """
+        bundle = RunningBundle(f"{bundle_id}#{next(_instruction_numbers)}", side_inputs)
+        with self._changed:
+            if self._lost is not None or self._closing:
+                raise HarnessError(self._lost or "the harness is closed")
+            self._bundles[bundle.instruction_id] = bundle
+        self.instructions.put(
+            beam_fn_api_pb2.InstructionRequest(
+                instruction_id=bundle.instruction_id,
+                process_bundle=beam_fn_api_pb2.ProcessBundleRequest(
+                    process_bundle_descriptor_id=descriptor_id
+                ),
+            )
+        )
+        return bundle
+
+    def send(self, bundle: RunningBundle, elements: beam_fn_api_pb2.Elements) -> None:
+        """Puts data for a bundle on its way; see :meth:`RunningBundle.has_room`."""
+        bundle.sending()
+        self.outgoing.put((elements, bundle))
+
+    def close_bundle(self, bundle: RunningBundle) -> None:
+        """Forgets a bundle; one without a response is kept until that comes, its data dropped."""
+        with self._changed:
+            if bundle.response is not None:
+                self._bundles.pop(bundle.instruction_id, None)
+                return
+        bundle.abandon()
+
+    def bundle(self, instruction_id: str) -> RunningBundle | None:
+        """The running bundle of that instruction."""
+        return self._bundles.get(instruction_id)
+
+    def ask(
+        self, request: beam_fn_api_pb2.InstructionRequest, limit: float
+    ) -> beam_fn_api_pb2.InstructionResponse:
+        """Sends an instruction other than a bundle, and waits for the answer.
+
+        Args:
+            request: without an instruction id.
+            limit: in seconds.
+
+        Raises:
+            HarnessError: no answer in time, or the SDK is lost, or it answers with an error.
+        """
+        answer: Future[beam_fn_api_pb2.InstructionResponse] = Future()
+        request.instruction_id = f"ask#{next(_instruction_numbers)}"
+        with self._changed:
+            if self._lost is not None or self._closing:
+                raise HarnessError(self._lost or "the harness is closed")
+            self._answers[request.instruction_id] = answer
+        self.instructions.put(request)
+        kind = request.WhichOneof("request")
+        try:
+            response = answer.result(limit)
+        except FutureTimeoutError:
+            with self._changed:
+                self._answers.pop(request.instruction_id, None)
+            raise HarnessError(
+                f"no answer to {kind} within {limit:g} seconds; {self.describe()}"
+            ) from None
+        if response.error:
+            raise HarnessError(f"the SDK refused {kind}: {response.error}")
+        return response
+
+    # The end.
+
+    def begin_closing(self) -> None:
+        """Ends the control stream, upon which an SDK tears down and goes; fails what runs."""
+        with self._changed:
+            self._closing = True
+            bundles, answers = list(self._bundles.values()), list(self._answers.values())
+            self._bundles.clear()
+            self._answers.clear()
+            self._changed.notify_all()
+        for bundle in bundles:
+            bundle.lose("the harness was closed while the bundle ran")
+        for answer in answers:
+            answer.set_exception(HarnessError("the harness was closed"))
+        self.instructions.put(None)
+
+    def wait_gone(self, limit: float) -> bool:
+        """Waits until every stream is over, for at most ``limit`` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._streams, limit)
+
+    def wait_data_ended(self, limit: float) -> bool:
+        """Waits until the SDK began to shut down, for at most ``limit`` seconds."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._ended_data or "data" not in self._streams, limit
+            )
+
+    def release(self) -> None:
+        """Ends the streams that this side still holds open."""
+        self.instructions.put(None)
+        self.outgoing.put(None)

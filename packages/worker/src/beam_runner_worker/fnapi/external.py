@@ -1,0 +1,116 @@
+"""SDK harnesses of EXTERNAL environments: a worker pool at an endpoint starts and stops them.
+
+LOOPBACK comes as such an environment, the pool being in the client's own process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import grpc
+
+from beam_runner_worker._protos import (
+    beam_fn_api_pb2,
+    beam_fn_api_pb2_grpc,
+    beam_runner_api_pb2,
+    endpoints_pb2,
+)
+from beam_runner_worker.errors import HarnessError
+
+_CALL_SECONDS = 30.0
+
+
+class ExternalWorker:
+    """One worker of a pool.
+
+    Args:
+        environment_id: for messages.
+        payload: a serialized ``ExternalPayload``.
+        worker_id: the worker's name, unique in the pool.
+        on_external_worker: told endpoint and worker id before the worker is asked for, so that
+            somebody else can stop it if this process is killed.
+    """
+
+    def __init__(
+        self,
+        environment_id: str,
+        payload: bytes,
+        worker_id: str,
+        on_external_worker: Callable[[str, str], None],
+    ) -> None:
+        parsed = beam_runner_api_pb2.ExternalPayload.FromString(payload)
+        self._environment_id = environment_id
+        self._pool = parsed.endpoint.url
+        self._params = dict(parsed.params)
+        self._worker_id = worker_id
+        self._on_external_worker = on_external_worker
+        self._asked_for = False
+
+    def start(self, endpoint: str) -> None:
+        """Asks the pool for the worker.
+
+        Raises:
+            HarnessError: the pool can't be reached, or refuses.
+        """
+        services = endpoints_pb2.ApiServiceDescriptor(url=endpoint)
+        request = beam_fn_api_pb2.StartWorkerRequest(
+            worker_id=self._worker_id,
+            control_endpoint=services,
+            logging_endpoint=services,
+            artifact_endpoint=services,
+            provision_endpoint=services,
+            params=self._params,
+        )
+        self._on_external_worker(self._pool, self._worker_id)
+        self._asked_for = True
+        try:
+            with grpc.insecure_channel(self._pool) as channel:
+                pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
+                error = pool.StartWorker(request, timeout=_CALL_SECONDS).error
+        except grpc.RpcError as failure:
+            error = _text(failure)
+        if error:
+            raise HarnessError(
+                f"the worker pool at {self._pool} of the environment {self._environment_id!r} "
+                f"did not start a worker: {error}"
+            )
+
+    def failure(self) -> str | None:
+        """Always None: pools do not tell of workers that died."""
+        return None
+
+    def wait_torn_down(self, limit: float, gone: Callable[[float], bool]) -> None:
+        """Waits until the worker has left its streams, as its process does when it ends."""
+        gone(limit)
+
+    def stop(self) -> None:
+        """Asks the pool to stop the worker; a pool that is gone has no worker to stop."""
+        if self._asked_for:
+            stop_external_worker(self._pool, self._worker_id)
+
+
+def stop_external_worker(endpoint: str, worker_id: str, limit: float = 15.0) -> str | None:
+    """Asks a worker pool to stop a worker; usable from any process, and more than once.
+
+    Args:
+        endpoint: the pool's.
+        worker_id: as it was started with.
+        limit: in seconds; pools wait for a worker that does not go.
+
+    Returns:
+        What the pool complained of, or why it was not reached; None if all is well.
+    """
+    request = beam_fn_api_pb2.StopWorkerRequest(worker_id=worker_id)
+    try:
+        with grpc.insecure_channel(endpoint) as channel:
+            pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
+            error: str = pool.StopWorker(request, timeout=limit).error
+            return error or None
+    except grpc.RpcError as failure:
+        return _text(failure)
+
+
+def _text(failure: grpc.RpcError) -> str:
+    if isinstance(failure, grpc.Call):
+        return f"{failure.code().name}: {failure.details()}"
+    return str(failure)

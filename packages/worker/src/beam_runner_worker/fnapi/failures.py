@@ -1,0 +1,50 @@
+"""Reads out of an SDK's error text what went wrong and where.
+
+SDKs report an error as one text: Python a traceback whose exception is marked with the transform
+that was running, Java a stack trace with its causes, Go a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam_runner_worker.errors import BundleFailed
+
+_RUNNING = re.compile(r" \[while running '(?P<transform>.*?)'\]", re.DOTALL)
+_PYTHON_FRAME = re.compile(r'^  File ".*", line \d+')
+_JAVA_FRAME = re.compile(r"^\s+at \S+\(.*\)", re.MULTILINE)
+_JAVA_CAUSE = "Caused by: "
+_SUMMARY_CHARACTERS = 500
+
+
+def bundle_failed(text: str, stage_name: str) -> BundleFailed:
+    """The error of a bundle.
+
+    Args:
+        text: what the SDK reported.
+        stage_name: names the place if the text does not.
+    """
+    running = _RUNNING.search(text)
+    transform = running["transform"] if running else stage_name
+    return BundleFailed(transform, _summary(text), text)
+
+
+def _summary(text: str) -> str:
+    lines = text.strip().splitlines() or ["the SDK reported an error without saying which"]
+    line = lines[0]
+    if any(_PYTHON_FRAME.match(each) for each in lines):
+        line = _python_exception(lines)
+    elif _JAVA_FRAME.search(text):
+        causes = [each for each in lines if each.startswith(_JAVA_CAUSE)]
+        line = causes[-1].removeprefix(_JAVA_CAUSE) if causes else lines[0]
+    summary = _RUNNING.sub("", line).strip()
+    return summary if len(summary) <= _SUMMARY_CHARACTERS else summary[:_SUMMARY_CHARACTERS] + "..."
+
+
+def _python_exception(lines: list[str]) -> str:
+    """The first line after the last frame that is not indented: exception type and message."""
+    last_frame = max(i for i, line in enumerate(lines) if _PYTHON_FRAME.match(line))
+    for line in lines[last_frame + 1 :]:
+        if line and not line.startswith(" "):
+            return line
+    return lines[-1]

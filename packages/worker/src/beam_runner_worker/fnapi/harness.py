@@ -1,0 +1,154 @@
+"""Runs the stages of one environment on SDK harnesses over the Fn API."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+
+import attrs
+
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.descriptors import plan_stage
+from beam_runner_worker.fnapi.launchers import Launcher, launcher_for
+from beam_runner_worker.fnapi.metrics import ShortIds
+from beam_runner_worker.fnapi.services import Workers
+from beam_runner_worker.fnapi.stage import FnApiStage
+from beam_runner_worker.ports import LogSink, SideInputReader
+from beam_runner_worker.records import Environment, StageSpec
+
+_METADATA_SECONDS = 30.0
+
+
+@attrs.frozen
+class Limits:
+    """How long to wait for SDK harnesses, in seconds.
+
+    Attributes:
+        connect: from the start of a harness until it has connected.
+        teardown: from the end of its work until it has called every teardown and gone.
+    """
+
+    connect: float = 60.0
+    teardown: float = 5.0
+
+
+class _RunningSdk:
+    """An SDK harness with its launcher and what is known of its metrics."""
+
+    def __init__(self, connection: SdkConnection, launcher: Launcher) -> None:
+        self.connection = connection
+        self.launcher = launcher
+        self.short_ids = ShortIds(lambda request: connection.ask(request, _METADATA_SECONDS))
+
+
+class FnApiHarness:
+    """The stages of one environment; made by :meth:`FnApiServer.harness`.
+
+    The SDK harness is started with the first stage and serves all of them; if it is lost, the
+    bundle that ran fails and the next bundle gets a new one.
+    """
+
+    def __init__(
+        self,
+        environment_id: str,
+        environment: Environment,
+        workers: Workers,
+        endpoint: str,
+        logs: LogSink,
+        limits: Limits,
+        on_external_worker: Callable[[str, str], None],
+    ) -> None:
+        self._environment_id = environment_id
+        self._environment = environment
+        self._workers = workers
+        self._endpoint = endpoint
+        self._logs = logs
+        self._limits = limits
+        self._on_external_worker = on_external_worker
+        self._lock = threading.Lock()
+        self._stages: dict[str, FnApiStage] = {}
+        self._running: _RunningSdk | None = None
+        self._closed = False
+
+    def stage(self, spec: StageSpec, side_inputs: SideInputReader) -> FnApiStage:
+        """The stage's harness; see :class:`beam_runner_worker.ports.Harness`.
+
+        Raises:
+            UnsupportedEnvironment: this environment's harnesses can't be started here.
+            UnknownCoder: the elements of an output can't be told apart.
+            HarnessError: the SDK harness can't be started, or this harness is closed.
+        """
+        with self._lock:
+            stage = self._stages.get(spec.stage_id)
+            if stage is None:
+                plan = plan_stage(spec, self._endpoint)
+                self._workers.add_descriptor(plan.descriptor)
+                stage = self._stages[spec.stage_id] = FnApiStage(plan, side_inputs, self)
+            self._started()
+            return stage
+
+    def sdk(self) -> _RunningSdk:
+        """The connected SDK harness; a new one if the last was lost.
+
+        Raises:
+            HarnessError: it did not come within the limit, or this harness is closed.
+        """
+        with self._lock:
+            running = self._started()
+        try:
+            running.connection.wait_connected(self._limits.connect, running.launcher.failure)
+        except HarnessError:
+            with self._lock:
+                self._let_go(running)
+            raise
+        return running
+
+    def _started(self) -> _RunningSdk:
+        if self._closed:
+            raise HarnessError(f"the harness of {self._environment_id!r} is closed")
+        if self._running is not None and self._running.connection.usable:
+            return self._running
+        if self._running is not None:
+            self._let_go(self._running)
+        connection = SdkConnection(f"sdk-{uuid.uuid4().hex}", self._environment_id)
+        launcher = launcher_for(
+            self._environment_id,
+            self._environment,
+            connection.worker_id,
+            self._logs,
+            connection.last_lines.append,
+            self._on_external_worker,
+        )
+        self._running = _RunningSdk(connection, launcher)
+        self._workers.add(connection)
+        try:
+            launcher.start(self._endpoint)
+        except HarnessError:
+            self._let_go(self._running)
+            raise
+        return self._running
+
+    def close(self) -> None:
+        """Lets the SDK harness tear down and go; see :class:`beam_runner_worker.ports.Harness`.
+
+        A bundle that runs in another thread fails with HarnessError.
+        """
+        with self._lock:
+            self._closed = True
+            if self._running is not None:
+                self._let_go(self._running)
+
+    def _let_go(self, running: _RunningSdk) -> None:
+        """Ends one SDK harness, gently if it is still there."""
+        if self._running is running:
+            self._running = None
+        connection, launcher = running.connection, running.launcher
+        usable = connection.usable and connection.connected
+        connection.begin_closing()
+        if usable:
+            launcher.wait_torn_down(self._limits.teardown, connection.wait_gone)
+        launcher.stop()
+        connection.release()
+        self._workers.remove(connection)

@@ -1,0 +1,68 @@
+"""Turns the monitoring data of an SDK, given by short ids, into full monitoring infos.
+
+An SDK names every metric by a short id; what it stands for is asked once and kept, for short ids
+are never used anew by the same SDK harness.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
+from beam_runner_worker.records import MonitoringInfo
+
+Ask = Callable[[beam_fn_api_pb2.InstructionRequest], beam_fn_api_pb2.InstructionResponse]
+
+
+class ShortIds:
+    """What the short ids of one SDK harness stand for.
+
+    Args:
+        ask: sends an instruction to the SDK and gives its answer; may raise HarnessError.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._known: dict[str, MonitoringInfo] = {}
+
+    def resolve(
+        self,
+        by_short_id: Mapping[str, bytes],
+        in_full: Iterable[metrics_pb2.MonitoringInfo],
+    ) -> tuple[MonitoringInfo, ...]:
+        """The metrics of a response.
+
+        Args:
+            by_short_id: payloads by short id; if there are any, they are all that counts.
+            in_full: the same in full, from SDKs that know no short ids or send both.
+
+        Raises:
+            HarnessError: the SDK does not say what its short ids mean.
+        """
+        if not by_short_id:
+            return tuple(_full(info) for info in in_full)
+        with self._lock:
+            unknown = [short_id for short_id in by_short_id if short_id not in self._known]
+            if unknown:
+                self._learn(unknown)
+            infos = []
+            for short_id, payload in by_short_id.items():
+                known = self._known[short_id]
+                infos.append(MonitoringInfo(known.urn, known.type, known.labels, payload))
+            return tuple(infos)
+
+    def _learn(self, short_ids: list[str]) -> None:
+        request = beam_fn_api_pb2.InstructionRequest(
+            monitoring_infos=beam_fn_api_pb2.MonitoringInfosMetadataRequest(
+                monitoring_info_id=short_ids
+            )
+        )
+        answer = self._ask(request).monitoring_infos.monitoring_info
+        for short_id in short_ids:
+            self._known[short_id] = _full(answer[short_id])
+
+
+def _full(info: metrics_pb2.MonitoringInfo) -> MonitoringInfo:
+    return MonitoringInfo(info.urn, info.type, tuple(sorted(info.labels.items())), info.payload)

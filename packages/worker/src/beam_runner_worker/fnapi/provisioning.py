@@ -1,0 +1,107 @@
+"""The gRPC services that an SDK harness asks while it starts: provision info and artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import grpc
+from beam_runner_urns import protocols
+
+from beam_runner_worker._protos import (
+    beam_artifact_api_pb2,
+    beam_artifact_api_pb2_grpc,
+    beam_provision_api_pb2,
+    beam_provision_api_pb2_grpc,
+    beam_runner_api_pb2,
+    endpoints_pb2,
+    json_format,
+)
+from beam_runner_worker.fnapi.services import Workers, refuse
+from beam_runner_worker.ports import ArtifactReader
+from beam_runner_worker.records import Artifact, Environment, JobContext
+
+RUNNER_CAPABILITIES = (
+    protocols.MONITORING_INFO_SHORT_IDS,
+    protocols.MULTIMAP_KEYS_VALUES_SIDE_INPUT,
+)
+"""What SDKs may rely on. Not among them: data inside of control messages."""
+
+
+class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):  # type: ignore[misc]
+    """Tells an SDK harness the job's options, its artifacts and where the services are."""
+
+    def __init__(self, job: JobContext, workers: Workers) -> None:
+        self._job = job
+        self._workers = workers
+        self.endpoint = ""
+        """Where all services are; known once the server has a port."""
+
+    def GetProvisionInfo(
+        self,
+        request: beam_provision_api_pb2.GetProvisionInfoRequest,
+        context: grpc.ServicerContext,
+    ) -> beam_provision_api_pb2.GetProvisionInfoResponse:
+        """The info for the calling SDK."""
+        connection = self._workers.caller(context)
+        environment = self._job.environments[connection.environment]
+        endpoint = endpoints_pb2.ApiServiceDescriptor(url=self.endpoint)
+        info = beam_provision_api_pb2.ProvisionInfo(
+            retrieval_token=connection.worker_id,
+            logging_endpoint=endpoint,
+            artifact_endpoint=endpoint,
+            control_endpoint=endpoint,
+            dependencies=map(_artifact_proto, environment.artifacts),
+            runner_capabilities=RUNNER_CAPABILITIES,
+            metadata={"job_id": self._job.job_id, "job_name": self._job.job_name},
+        )
+        json_format.Parse(self._job.options_json or "{}", info.pipeline_options)
+        return beam_provision_api_pb2.GetProvisionInfoResponse(info=info)
+
+
+class ArtifactService(
+    beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceServicer  # type: ignore[misc]
+):
+    """Gives SDK harnesses the files that their environments need."""
+
+    def __init__(
+        self, environments: Mapping[str, Environment], reader: ArtifactReader, workers: Workers
+    ) -> None:
+        self._reader = reader
+        self._workers = workers
+        self._by_type = {
+            (artifact.type_urn, artifact.type_payload): artifact.sha256
+            for environment in environments.values()
+            for artifact in environment.artifacts
+        }
+
+    def ResolveArtifacts(
+        self,
+        request: beam_artifact_api_pb2.ResolveArtifactsRequest,
+        context: grpc.ServicerContext,
+    ) -> beam_artifact_api_pb2.ResolveArtifactsResponse:
+        """Every artifact stands for itself: they were resolved when the job was staged."""
+        return beam_artifact_api_pb2.ResolveArtifactsResponse(replacements=request.artifacts)
+
+    def GetArtifact(
+        self, request: beam_artifact_api_pb2.GetArtifactRequest, context: grpc.ServicerContext
+    ) -> Iterator[beam_artifact_api_pb2.GetArtifactResponse]:
+        """The content of an artifact, in pieces."""
+        self._workers.caller(context)
+        wanted = request.artifact
+        sha256 = self._by_type.get((wanted.type_urn, wanted.type_payload))
+        if sha256 is None:
+            refuse(context, grpc.StatusCode.NOT_FOUND, "no such artifact belongs to the job")
+        try:
+            for piece in self._reader.read(sha256):
+                yield beam_artifact_api_pb2.GetArtifactResponse(data=piece)
+        except KeyError:
+            refuse(context, grpc.StatusCode.NOT_FOUND, f"the artifact {sha256} is gone")
+
+
+def _artifact_proto(artifact: Artifact) -> beam_runner_api_pb2.ArtifactInformation:
+    return beam_runner_api_pb2.ArtifactInformation(
+        type_urn=artifact.type_urn,
+        type_payload=artifact.type_payload,
+        role_urn=artifact.role_urn,
+        role_payload=artifact.role_payload,
+    )

@@ -1,0 +1,118 @@
+"""The one gRPC server of a process, to which the SDK harnesses of all its environments come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+
+from beam_runner_worker._protos import (
+    beam_artifact_api_pb2_grpc,
+    beam_fn_api_pb2_grpc,
+    beam_provision_api_pb2_grpc,
+)
+from beam_runner_worker.fnapi.harness import FnApiHarness, Limits
+from beam_runner_worker.fnapi.provisioning import ArtifactService, ProvisionService
+from beam_runner_worker.fnapi.services import (
+    ControlService,
+    DataService,
+    LoggingService,
+    StateService,
+    Workers,
+)
+from beam_runner_worker.ports import ArtifactReader, LogSink
+from beam_runner_worker.records import JobContext
+
+_HOST = "127.0.0.1"
+_THREADS = 1000
+_STOP_SECONDS = 5.0
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # SDKs ping to keep idle streams alive, some of them every few seconds.
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
+    ("grpc.so_reuseport", 0),
+]
+
+
+class FnApiServer:
+    """Serves the Fn API for one job on one loopback port.
+
+    Every stream of an SDK holds a thread while it is open (four streams, six threads); threads
+    are made as they are needed.
+
+    Args:
+        job: the job that this process works for.
+        artifacts: reads the job's staged files.
+        logs: takes what SDKs log and print.
+        limits: how long to wait for SDK harnesses.
+        on_external_worker: called with endpoint and worker id before an external worker is asked
+            for, so that somebody else can stop it (:func:`stop_external_worker`) if this process
+            is killed.
+    """
+
+    def __init__(
+        self,
+        job: JobContext,
+        artifacts: ArtifactReader,
+        logs: LogSink,
+        *,
+        limits: Limits | None = None,
+        on_external_worker: Callable[[str, str], None] = lambda endpoint, worker_id: None,
+    ) -> None:
+        self._job = job
+        self._logs = logs
+        self._limits = limits or Limits()
+        self._on_external_worker = on_external_worker
+        self._workers = Workers()
+        self._lock = threading.Lock()
+        self._harnesses: dict[str, FnApiHarness] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="fnapi")
+        self._server = grpc.server(self._threads, options=_OPTIONS)
+        provision = ProvisionService(job, self._workers)
+        artifact = ArtifactService(job.environments, artifacts, self._workers)
+        logging = LoggingService(self._workers, logs)
+        fn_api = beam_fn_api_pb2_grpc
+        fn_api.add_BeamFnControlServicer_to_server(ControlService(self._workers), self._server)
+        fn_api.add_BeamFnDataServicer_to_server(DataService(self._workers), self._server)
+        fn_api.add_BeamFnStateServicer_to_server(StateService(self._workers), self._server)
+        fn_api.add_BeamFnLoggingServicer_to_server(logging, self._server)
+        beam_provision_api_pb2_grpc.add_ProvisionServiceServicer_to_server(provision, self._server)
+        beam_artifact_api_pb2_grpc.add_ArtifactRetrievalServiceServicer_to_server(
+            artifact, self._server
+        )
+        self.endpoint = f"{_HOST}:{self._server.add_insecure_port(f'{_HOST}:0')}"
+        """Host and port."""
+        provision.endpoint = self.endpoint
+        self._server.start()
+
+    def harness(self, environment_id: str) -> FnApiHarness:
+        """The harness of an environment of the job; the same one for every call."""
+        with self._lock:
+            if environment_id not in self._harnesses:
+                self._harnesses[environment_id] = FnApiHarness(
+                    environment_id,
+                    self._job.environments[environment_id],
+                    self._workers,
+                    self.endpoint,
+                    self._logs,
+                    self._limits,
+                    self._on_external_worker,
+                )
+            return self._harnesses[environment_id]
+
+    def close(self) -> None:
+        """Closes every harness, then the server; idempotent; takes seconds at most."""
+        with self._lock:
+            harnesses = list(self._harnesses.values())
+        closers = [threading.Thread(target=harness.close) for harness in harnesses]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join()
+        self._server.stop(grace=0).wait(_STOP_SECONDS)
+        self._threads.shutdown(wait=True)

@@ -1,0 +1,224 @@
+"""The gRPC services that an SDK harness talks to while it works: control, data, state, logging.
+
+Each only carries messages between a stream and the :class:`SdkConnection` of the worker id that
+the SDK sends along; what the messages mean is decided there and in the stage.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
+
+import grpc
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.side_inputs import UnsupportedState
+from beam_runner_worker.ports import LogSink
+from beam_runner_worker.records import LogRecord, Severity
+
+
+class Workers:
+    """The SDK harnesses that may talk to the server, by worker id."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connections: dict[str, SdkConnection] = {}
+        self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
+
+    def add(self, connection: SdkConnection) -> None:
+        """Lets an SDK in."""
+        with self._lock:
+            self._connections[connection.worker_id] = connection
+
+    def remove(self, connection: SdkConnection) -> None:
+        """Forgets an SDK."""
+        with self._lock:
+            self._connections.pop(connection.worker_id, None)
+
+    def add_descriptor(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+        """Keeps a descriptor for the SDKs that will ask for it."""
+        with self._lock:
+            self._descriptors[descriptor.id] = descriptor
+
+    def descriptor(self, descriptor_id: str) -> beam_fn_api_pb2.ProcessBundleDescriptor | None:
+        """The descriptor of that id."""
+        with self._lock:
+            return self._descriptors.get(descriptor_id)
+
+    def caller(self, context: grpc.ServicerContext) -> SdkConnection:
+        """The SDK that makes a call; refuses the call of anyone else."""
+        worker_id = dict(context.invocation_metadata()).get("worker_id", "")
+        with self._lock:
+            connection = self._connections.get(str(worker_id))
+        if connection is None:
+            refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"unknown worker id {worker_id!r}")
+        return connection
+
+
+def refuse(context: grpc.ServicerContext, code: grpc.StatusCode, reason: str) -> NoReturn:
+    """Ends a call with an error."""
+    context.abort(code, reason)
+    raise AssertionError("abort returned")
+
+
+def _open(workers: Workers, context: grpc.ServicerContext, name: str) -> SdkConnection:
+    connection = workers.caller(context)
+    if not connection.stream_opened(name, context.peer()):
+        refuse(context, grpc.StatusCode.ALREADY_EXISTS, f"no second {name} stream is allowed")
+    return connection
+
+
+def _read_aside(
+    name: str, messages: Iterable[Any], take: Callable[[Any], None], ended: Callable[[], None]
+) -> None:
+    """Reads a stream in a thread of its own; a broken stream is reported by its context."""
+
+    def read() -> None:
+        try:
+            for message in messages:
+                take(message)
+        except grpc.RpcError:
+            return
+        ended()
+
+    threading.Thread(target=read, name=name, daemon=True).start()
+
+
+def _on_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None:
+    if not context.add_callback(callback):
+        callback()
+
+
+class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):  # type: ignore[misc]
+    """Instructions to SDKs, and their responses."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def Control(
+        self,
+        responses: Iterator[beam_fn_api_pb2.InstructionResponse],
+        context: grpc.ServicerContext,
+    ) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
+        """The stream that makes a process an SDK harness; it lives as long as that."""
+        connection = _open(self._workers, context, "control")
+
+        def closed() -> None:
+            connection.stream_closed("control")
+            connection.instructions.put(None)
+
+        _on_end(context, closed)
+        _read_aside("fnapi-control", responses, connection.responded, lambda: None)
+        yield from iter(connection.instructions.get, None)
+
+    def GetProcessBundleDescriptor(
+        self,
+        request: beam_fn_api_pb2.GetProcessBundleDescriptorRequest,
+        context: grpc.ServicerContext,
+    ) -> beam_fn_api_pb2.ProcessBundleDescriptor:
+        """What a stage consists of."""
+        self._workers.caller(context)
+        wanted = request.process_bundle_descriptor_id
+        descriptor = self._workers.descriptor(wanted)
+        if descriptor is None:
+            refuse(context, grpc.StatusCode.NOT_FOUND, f"no descriptor {wanted!r}")
+        return descriptor
+
+
+class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):  # type: ignore[misc]
+    """Elements of all bundles of an SDK, on one stream."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def Data(
+        self, elements: Iterator[beam_fn_api_pb2.Elements], context: grpc.ServicerContext
+    ) -> Iterator[beam_fn_api_pb2.Elements]:
+        """Sends and receives; a message counts as sent when gRPC asks for the next."""
+        connection = _open(self._workers, context, "data")
+
+        def closed() -> None:
+            connection.stream_closed("data")
+            connection.outgoing.put(None)
+
+        _on_end(context, closed)
+        _read_aside("fnapi-data", elements, connection.received, connection.data_ended)
+        for message, bundle in iter(connection.outgoing.get, None):
+            yield message
+            bundle.sent()
+
+
+class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):  # type: ignore[misc]
+    """Side inputs, read by running bundles."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def State(
+        self, requests: Iterator[beam_fn_api_pb2.StateRequest], context: grpc.ServicerContext
+    ) -> Iterator[beam_fn_api_pb2.StateResponse]:
+        """Answers requests in their order; an error is an answer, too."""
+        connection = self._workers.caller(context)
+        for request in requests:
+            yield _answer(connection, request)
+
+
+def _answer(
+    connection: SdkConnection, request: beam_fn_api_pb2.StateRequest
+) -> beam_fn_api_pb2.StateResponse:
+    bundle = connection.bundle(request.instruction_id)
+    if bundle is None:
+        reason = f"no bundle {request.instruction_id!r} is running"
+        return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
+    kind = request.WhichOneof("request")
+    if kind != "get":
+        written = request.state_key.WhichOneof("type")
+        reason = f"state requests to {kind} {written} are not supported by this runner"
+        return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
+    try:
+        data, token = bundle.side_inputs.page(request.state_key, request.get.continuation_token)
+    except UnsupportedState as error:
+        return beam_fn_api_pb2.StateResponse(id=request.id, error=str(error))
+    except Exception as error:  # The host's reader may raise anything; the SDK must not wait.
+        reason = f"reading a side input failed: {type(error).__name__}: {error}"
+        return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
+    return beam_fn_api_pb2.StateResponse(
+        id=request.id,
+        get=beam_fn_api_pb2.StateGetResponse(data=data, continuation_token=token),
+    )
+
+
+class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):  # type: ignore[misc]
+    """What SDKs log."""
+
+    def __init__(self, workers: Workers, sink: LogSink) -> None:
+        self._workers = workers
+        self._sink = sink
+
+    def Logging(
+        self, batches: Iterator[beam_fn_api_pb2.LogEntry.List], context: grpc.ServicerContext
+    ) -> Iterator[beam_fn_api_pb2.LogControl]:
+        """Hands entries on until the SDK ends the stream; never sends anything back."""
+        connection = self._workers.caller(context)
+        try:
+            for batch in batches:
+                records = [_log_record(entry) for entry in batch.log_entries]
+                connection.last_lines.extend(record.message for record in records)
+                self._sink.log(records)
+        except grpc.RpcError:
+            return  # The SDK is gone; its control stream tells those who need to know.
+        yield from ()
+
+
+def _log_record(entry: beam_fn_api_pb2.LogEntry) -> LogRecord:
+    known = entry.severity in Severity.__members__.values()
+    return LogRecord(
+        severity=Severity(entry.severity) if known else Severity.UNSPECIFIED,
+        time_ms=entry.timestamp.seconds * 1000 + entry.timestamp.nanos // 1_000_000,
+        message=entry.message,
+        trace=entry.trace,
+        transform_id=entry.transform_id,
+        location=entry.log_location,
+    )
