@@ -1,0 +1,41 @@
+"""The one place where Beam's protocol buffers enter this package."""
+
+from __future__ import annotations
+
+from apache_beam.portability.api import (
+    beam_fn_api_pb2,
+    beam_runner_api_pb2,
+    endpoints_pb2,
+    metrics_pb2,
+    standard_window_fns_pb2,
+)
+
+Pipeline = beam_runner_api_pb2.Pipeline
+Components = beam_runner_api_pb2.Components
+PTransform = beam_runner_api_pb2.PTransform
+PCollection = beam_runner_api_pb2.PCollection
+FunctionSpec = beam_runner_api_pb2.FunctionSpec
+Coder = beam_runner_api_pb2.Coder
+Environment = beam_runner_api_pb2.Environment
+AnyOfEnvironmentPayload = beam_runner_api_pb2.AnyOfEnvironmentPayload
+DockerPayload = beam_runner_api_pb2.DockerPayload
+ArtifactInformation = beam_runner_api_pb2.ArtifactInformation
+ArtifactFilePayload = beam_runner_api_pb2.ArtifactFilePayload
+ArtifactStagingToRolePayload = beam_runner_api_pb2.ArtifactStagingToRolePayload
+ParDoPayload = beam_runner_api_pb2.ParDoPayload
+CombinePayload = beam_runner_api_pb2.CombinePayload
+WindowIntoPayload = beam_runner_api_pb2.WindowIntoPayload
+WindowingStrategy = beam_runner_api_pb2.WindowingStrategy
+FixedWindowsPayload = standard_window_fns_pb2.FixedWindowsPayload
+SlidingWindowsPayload = standard_window_fns_pb2.SlidingWindowsPayload
+SessionWindowsPayload = standard_window_fns_pb2.SessionWindowsPayload
+Trigger = beam_runner_api_pb2.Trigger
+IsBounded = beam_runner_api_pb2.IsBounded
+MergeStatus = beam_runner_api_pb2.MergeStatus
+OutputTime = beam_runner_api_pb2.OutputTime
+
+ProcessBundleDescriptor = beam_fn_api_pb2.ProcessBundleDescriptor
+RemoteGrpcPort = beam_fn_api_pb2.RemoteGrpcPort
+
+ApiServiceDescriptor = endpoints_pb2.ApiServiceDescriptor
+MonitoringInfo = metrics_pb2.MonitoringInfo

@@ -1,0 +1,192 @@
+"""The server's end of the channel."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import queue
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import grpc
+from beam_runner_worker.records import JobContext
+
+from beam_spark_executor.channel.messages import (
+    Endpoint,
+    FromServer,
+    FromWorker,
+    Hello,
+    StageWork,
+)
+from beam_spark_executor.task.files import Piece
+
+SERVICE = "beam_spark_executor.Channel"
+UNLIMITED = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+)
+_MAX_STREAMS = 2000
+_LOGGER = logging.getLogger(__name__)
+
+
+class WorkerLink:
+    """One attached worker process, as the server sees it."""
+
+    def __init__(self, hello: Hello) -> None:
+        self.hello = hello
+        self._commands: queue.SimpleQueue[FromServer | None] = queue.SimpleQueue()
+
+    def send(self, command: FromServer) -> None:
+        """Sends a command; does nothing if the process is gone."""
+        self._commands.put(command)
+
+    def close(self) -> None:
+        """Ends the stream of commands."""
+        self._commands.put(None)
+
+    def commands(self) -> Iterator[bytes]:
+        """The encoded commands, until closed."""
+        while (command := self._commands.get()) is not None:
+            yield pickle.dumps(command)
+
+
+class JobPeer(Protocol):
+    """What the channel asks of a running job, from threads of the channel."""
+
+    def context(self) -> JobContext:
+        """What all stages share."""
+
+    def stage_work(self, section: str, stage_id: str) -> StageWork:
+        """The work of a stage in an attempt at a section."""
+
+    def pieces(self, section: str, source: str) -> tuple[tuple[Piece, ...], ...]:
+        """For each task of a source of files, the pieces to read."""
+
+    def artifact(self, sha256: str) -> Iterator[bytes]:
+        """A staged file in pieces."""
+
+    def attached(self, link: WorkerLink) -> None:
+        """A worker process has begun to work for the job."""
+
+    def received(self, link: WorkerLink, message: FromWorker) -> None:
+        """A worker process says something."""
+
+    def detached(self, link: WorkerLink) -> None:
+        """The stream of a worker process has ended: it exited or was killed."""
+
+
+class ChannelServer:
+    """Serves the channel for all jobs on one port.
+
+    Args:
+        host: the address to bind, which executors must be able to reach.
+        find_job: the job with an id, or None.
+    """
+
+    def __init__(self, host: str, find_job: Callable[[str], JobPeer | None]) -> None:
+        self._find_job = find_job
+        self._token = secrets.token_urlsafe(32)
+        # An open stream occupies a thread for as long as its process lives.
+        self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
+        self._server = grpc.server(
+            self._threads, interceptors=(_TokenCheck(self._token),), options=UNLIMITED
+        )
+        self._server.add_generic_rpc_handlers((self._handlers(),))
+        port = self._server.add_insecure_port(f"{host}:0")
+        self.endpoint = Endpoint(f"{host}:{port}", self._token)
+
+    def start(self) -> None:
+        """Begins to serve."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """Ends all streams."""
+        self._server.stop(grace=0.5).wait(timeout=5)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _handlers(self) -> grpc.GenericRpcHandler:
+        unary = grpc.unary_unary_rpc_method_handler
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Context": unary(self._answer(lambda job: job.context())),
+                "StageWork": unary(self._answer(lambda job, *a: job.stage_work(*a))),
+                "Pieces": unary(self._answer(lambda job, *a: job.pieces(*a))),
+                "Artifact": grpc.unary_stream_rpc_method_handler(self._artifact),
+                "Attach": grpc.stream_stream_rpc_method_handler(self._attach),
+            },
+        )
+
+    def _job(self, job_id: str, context: grpc.ServicerContext) -> JobPeer:
+        job = self._find_job(job_id)
+        if job is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"no job {job_id!r} is running here")
+        assert job is not None
+        return job
+
+    def _answer(
+        self, answer: Callable[..., Any]
+    ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+        def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
+            job_id, *arguments = pickle.loads(request)
+            return pickle.dumps(answer(self._job(job_id, context), *arguments))
+
+        return handle
+
+    def _artifact(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        job_id, sha256 = pickle.loads(request)
+        try:
+            yield from self._job(job_id, context).artifact(sha256)
+        except KeyError:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} has no artifact {sha256}")
+
+    def _attach(
+        self, requests: Iterator[bytes], context: grpc.ServicerContext
+    ) -> Iterator[bytes]:
+        hello = pickle.loads(next(requests))
+        job = self._job(hello.job_id, context)
+        link = WorkerLink(hello)
+        job.attached(link)
+        self._threads.submit(self._receive, job, link, requests)
+        yield from link.commands()
+
+    def _receive(self, job: JobPeer, link: WorkerLink, requests: Iterator[bytes]) -> None:
+        try:
+            for request in requests:
+                job.received(link, pickle.loads(request))
+        except grpc.RpcError:
+            _LOGGER.debug("worker process %s is gone", link.hello.pid)
+        finally:
+            job.detached(link)
+            link.close()
+
+
+class _TokenCheck(grpc.ServerInterceptor):
+    """Refuses every call without the token before a byte of it is read."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}"
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler | None:
+        shown = dict(handler_call_details.invocation_metadata or ()).get("authorization", "")
+        handler = continuation(handler_call_details)
+        if handler is None or secrets.compare_digest(str(shown), self._expected):
+            return handler
+        return _refuse(handler)
+
+
+def _refuse(handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
+    def refuse(request: Any, context: grpc.ServicerContext) -> None:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "the channel's token is missing or wrong")
+
+    if handler.request_streaming:
+        return grpc.stream_stream_rpc_method_handler(refuse)
+    if handler.response_streaming:
+        return grpc.unary_stream_rpc_method_handler(refuse)
+    return grpc.unary_unary_rpc_method_handler(refuse)

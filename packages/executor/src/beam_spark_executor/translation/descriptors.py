@@ -1,0 +1,157 @@
+"""Bundle descriptors: what an SDK harness must know of one stage and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from beam_runner_urns import transforms as transform_urns
+from beam_runner_worker.records import InputEdge, InputKind, OutputEdge, OutputKind, StageSpec
+
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+
+from beam_spark_executor import _protos
+from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.translation.fusion import FusedPipeline
+from beam_spark_executor.translation.graph import Node
+
+_COMBINE_URNS = frozenset(
+    {
+        transform_urns.COMBINE_PER_KEY_PRECOMBINE,
+        transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
+        transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
+        transform_urns.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS,
+        transform_urns.COMBINE_GROUPED_VALUES,
+    }
+)
+
+
+class DescriptorBuilder:
+    """Builds the :class:`StageSpec` of every node of one fused pipeline."""
+
+    def __init__(self, fused: FusedPipeline) -> None:
+        self._components = fused.components
+        self._edge_coders = fused.edge_coders
+
+    def build(
+        self,
+        stage_id: str,
+        node: Node,
+        environment_id: str,
+        kinds: dict[str, BufferKind],
+        strategies: dict[str, WindowingStrategy],
+    ) -> tuple[StageSpec, dict[str, str]]:
+        """The stage's spec, and the buffer of each of its output edges by transform id."""
+        descriptor = _protos.ProcessBundleDescriptor(id=stage_id)
+        for transform in node.transforms:
+            descriptor.transforms[transform.unique_name].CopyFrom(transform)
+        source_id = self._add_source(descriptor, node)
+        outputs: dict[str, str] = {}
+        edges = []
+        for index, sink in enumerate(node.sinks):
+            sink_id = f"{stage_id}/write/{index}"
+            self._add_edge(descriptor, sink_id, transform_urns.DATA_SINK, sink.pcollection_id)
+            outputs[sink_id] = sink.buffer_id
+            edges.append(_output_edge(sink_id, sink.buffer_id, kinds, strategies))
+        self._add_components(descriptor, environment_id)
+        grouped = (
+            node.source_buffer is not None and kinds[node.source_buffer] is BufferKind.GROUPED
+        )
+        spec = StageSpec(
+            stage_id=stage_id,
+            name=node.name,
+            environment_id=environment_id,
+            descriptor=descriptor.SerializeToString(deterministic=True),
+            input=InputEdge(source_id, InputKind.GROUPS if grouped else InputKind.ELEMENTS),
+            outputs=tuple(edges),
+        )
+        return spec, outputs
+
+    def _add_source(self, descriptor: _protos.ProcessBundleDescriptor, node: Node) -> str:
+        source_id = f"{descriptor.id}/read"
+        self._add_edge(descriptor, source_id, transform_urns.DATA_SOURCE, node.source_pcollection)
+        return source_id
+
+    def _add_edge(
+        self,
+        descriptor: _protos.ProcessBundleDescriptor,
+        transform_id: str,
+        urn: str,
+        pcollection_id: str,
+    ) -> None:
+        port = _protos.RemoteGrpcPort(coder_id=self._edge_coders[pcollection_id])
+        edge = descriptor.transforms[transform_id]
+        edge.unique_name = transform_id
+        edge.spec.urn = urn
+        edge.spec.payload = port.SerializeToString()
+        if urn == transform_urns.DATA_SOURCE:
+            edge.outputs["out"] = pcollection_id
+        else:
+            edge.inputs["in"] = pcollection_id
+
+    def _add_components(
+        self, descriptor: _protos.ProcessBundleDescriptor, environment_id: str
+    ) -> None:
+        """Copies the PCollections, windowing strategies and coders that the transforms name."""
+        components = self._components
+        coders: set[str] = set()
+        for transform in descriptor.transforms.values():
+            coders.update(_coders_of(transform))
+            for pcollection_id in (*transform.inputs.values(), *transform.outputs.values()):
+                pcollection = components.pcollections[pcollection_id]
+                descriptor.pcollections[pcollection_id].CopyFrom(pcollection)
+                coders.add(pcollection.coder_id)
+                strategy_id = pcollection.windowing_strategy_id
+                strategy = components.windowing_strategies[strategy_id]
+                descriptor.windowing_strategies[strategy_id].CopyFrom(strategy)
+                coders.add(strategy.window_coder_id)
+        for coder_id in self._with_parts(coders):
+            descriptor.coders[coder_id].CopyFrom(components.coders[coder_id])
+        for strategy in descriptor.windowing_strategies.values():
+            if strategy.environment_id:
+                strategy.environment_id = environment_id
+        descriptor.environments[environment_id].CopyFrom(components.environments[environment_id])
+
+    def _with_parts(self, coder_ids: Iterable[str]) -> set[str]:
+        reached: set[str] = set()
+        waiting = list(coder_ids)
+        while waiting:
+            coder_id = waiting.pop()
+            if coder_id not in reached:
+                reached.add(coder_id)
+                waiting.extend(self._components.coders[coder_id].component_coder_ids)
+        return reached
+
+
+def _output_edge(
+    sink_id: str,
+    buffer_id: str,
+    kinds: dict[str, BufferKind],
+    strategies: dict[str, WindowingStrategy],
+) -> OutputEdge:
+    match kinds[buffer_id]:
+        case BufferKind.STORED:
+            return OutputEdge(sink_id, OutputKind.ELEMENTS)
+        case BufferKind.DEALT:
+            return OutputEdge(sink_id, OutputKind.CUT_ELEMENTS)
+        case BufferKind.GROUPED:
+            combiner = strategies[buffer_id].timestamp_combiner
+            wanted = combiner is not TimestampCombiner.END_OF_WINDOW
+            return OutputEdge(sink_id, OutputKind.KEYED, timestamps=wanted)
+        case BufferKind.SIDE_ITERABLE:
+            return OutputEdge(sink_id, OutputKind.KEYED, keyed_by_element=True, timestamps=False)
+        case BufferKind.SIDE_MULTIMAP:
+            return OutputEdge(sink_id, OutputKind.KEYED, timestamps=False)
+
+
+def _coders_of(transform: _protos.PTransform) -> Iterable[str]:
+    """The coders that a transform's payload names."""
+    urn, payload = transform.spec.urn, transform.spec.payload
+    if urn in (transform_urns.DATA_SOURCE, transform_urns.DATA_SINK):
+        yield _protos.RemoteGrpcPort.FromString(payload).coder_id
+    elif urn in _COMBINE_URNS:
+        yield _protos.CombinePayload.FromString(payload).accumulator_coder_id
+    elif urn == transform_urns.PAR_DO or urn.startswith("beam:transform:sdf_"):
+        restriction_coder = _protos.ParDoPayload.FromString(payload).restriction_coder_id
+        if restriction_coder:
+            yield restriction_coder
