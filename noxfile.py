@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any, cast
 
 import nox
 
@@ -35,6 +36,8 @@ PACKAGES = {
     "jobservices": "beam_runner_jobservices",
     "executor": "beam_spark_executor",
 }
+# The tests of these compare with Beam, on which the packages themselves must not depend.
+COMPARED_WITH_BEAM = ("urns", "engine")
 # These install and import alone: they are made to be used without this runner.
 REUSABLE = ("urns", "engine", "worker", "jobservices")
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
@@ -54,16 +57,19 @@ nox.options.sessions = [
 ]
 
 
-def group(name: str, folder: str = ".") -> tuple[str, ...]:
-    """Requirements of a dependency group in a folder's ``pyproject.toml``; none if it has no such group."""
-    pyproject = nox.project.load_toml(ROOT / folder / "pyproject.toml")
-    if name not in pyproject.get("dependency-groups", {}):
-        return ()
-    return nox.project.dependency_groups(pyproject, name)
+def group(name: str) -> tuple[str, ...]:
+    """Requirements of a dependency group of the root's ``pyproject.toml``."""
+    return nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), name)
+
+
+def project(package: str) -> dict[str, Any]:
+    """What a package's ``pyproject.toml`` says of itself."""
+    pyproject = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
+    return cast("dict[str, Any]", pyproject["project"])
 
 
 def distribution(package: str) -> str:
-    return nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")["project"]["name"]
+    return str(project(package)["name"])
 
 
 def install(session: nox.Session, *requirements: str) -> None:
@@ -81,9 +87,9 @@ def wheels(session: nox.Session) -> None:
     for package in PACKAGES:
         with session.chdir(ROOT / "packages" / package):
             session.run("hatchling", "build", "-t", "wheel", "-d", str(WHEELS), silent=True)
-    executor = nox.project.load_toml(ROOT / "packages/executor/pyproject.toml")["project"]
     if not list(WHEELS.glob("pyspark-*.whl")):
-        pyspark = next(text for text in executor["dependencies"] if text.startswith("pyspark"))
+        needed = project("executor")["dependencies"]
+        pyspark = next(text for text in needed if text.startswith("pyspark"))
         session.run(
             *("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(WHEELS), pyspark),
             silent=True,
@@ -95,22 +101,20 @@ def wheels(session: nox.Session) -> None:
     CONSTRAINTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-@nox.session(venv_backend="none", default=False)
-def java(session: nox.Session) -> None:
-    """Look for the Java that Spark needs, and say what to install if it is missing."""
+def need_java(session: nox.Session) -> None:
+    """Ends the session with what to install, if there is no Java that Spark can run on."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
-    found = "no Java was found"
+    found = f"JAVA_HOME={home} holds none" if home else "none was found"
     if command:
         answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
         version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
         if version and int(version[1]) >= OLDEST_JAVA:
-            session.log(f"Java {version[1]} at {command}")
             return
         found = f"{command} is Java {version[1]}" if version else f"{command} does not run"
     session.error(
         f"Spark needs Java {OLDEST_JAVA} or newer and {found}: install it, for example with "
-        f"`apt-get install openjdk-{OLDEST_JAVA}-jre-headless`, or set JAVA_HOME to where it is."
+        f"`apt-get install openjdk-{OLDEST_JAVA}-jre-headless`, or set JAVA_HOME to where it is"
     )
 
 
@@ -157,9 +161,9 @@ def run_pytest(session: nox.Session, *arguments: str) -> None:
 def tests(session: nox.Session, suite: str) -> None:
     """Unit tests of one package on its own wheel, with what it declares and no more; or the tests between packages."""
     if suite in PACKAGES:
-        folder = f"packages/{suite}"
-        install(session, distribution(suite), *group("test"), *group("test", folder))
-        run_pytest(session, f"{folder}/tests", *session.posargs)
+        oracle = group("oracle") if suite in COMPARED_WITH_BEAM else ()
+        install(session, distribution(suite), *group("test"), *oracle)
+        run_pytest(session, f"packages/{suite}/tests", *session.posargs)
     elif suite == "contracts":
         install(session, distribution("executor"), *group("test"))
         run_pytest(session, "tests/contracts", *session.posargs)
@@ -168,22 +172,25 @@ def tests(session: nox.Session, suite: str) -> None:
         run_pytest(session, "tests/architecture", *session.posargs)
 
 
-@nox.session(requires=["java", "wheels"])
+@nox.session(requires=["wheels"])
 def pipelines(session: nox.Session) -> None:
     """Whole pipelines against a real server on Spark."""
+    need_java(session)
     install(session, distribution("executor"), *group("test"))
     run_pytest(session, "tests/pipelines", *session.posargs)
 
 
-@nox.session(requires=["java", "wheels"])
+@nox.session(requires=["wheels"])
 def validates_runner(session: nox.Session) -> None:
     """A fixed part of Beam's own suites, against a real server on Spark."""
+    need_java(session)
     install(session, distribution("executor"), *group("test"), *group("validates-runner"))
     run_pytest(session, "tests/validates_runner", *session.posargs)
 
 
-@nox.session(requires=["java", "wheels"])
+@nox.session(requires=["wheels"])
 def wordcount(session: nox.Session) -> None:
     """The main job: count the words of real text on Spark. ``-- --input GLOB`` takes text of your own."""
+    need_java(session)
     install(session, distribution("executor"))
     session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})
