@@ -25,6 +25,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import BinaryIO, NoReturn
 
+from beam_spark_executor.logs import hushed
+
 EXIT_LIMIT_SECONDS = 5
 
 _WARM_MODULES = (
@@ -134,13 +136,12 @@ def _watch_tasks() -> None:
 
 def _import_what_tasks_need() -> None:
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # no channel is ever made before the fork
-    logging.disable(logging.WARNING)  # Beam remarks on optional packages that it does not find
-    for name in _WARM_MODULES:
-        try:
-            importlib.import_module(name)
-        except Exception as error:  # a task that needs it will say so; here only warmth is lost
-            sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
-    logging.disable(logging.NOTSET)
+    with hushed():
+        for name in _WARM_MODULES:
+            try:
+                importlib.import_module(name)
+            except Exception as error:  # a task that needs it will say so; here only warmth is lost
+                sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
     _forget_zip_importers()
     gc.collect()
     gc.freeze()

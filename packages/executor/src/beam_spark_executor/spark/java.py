@@ -144,6 +144,11 @@ class JavaProcess:
         """Whether the process still runs."""
         return self.process.poll() is None
 
+    def kill(self) -> None:
+        """Ends the process and everything beneath it at once."""
+        self.process.kill()
+        _kill(processes_of_session(self._session_id))
+
     def stop(self, limit: float) -> None:
         """Ends the process and everything beneath it; kills what is left after ``limit`` seconds."""
         deadline = time.monotonic() + limit
@@ -158,10 +163,15 @@ class JavaProcess:
             self.process.wait()
         while (left := processes_of_session(self._session_id)) and time.monotonic() < deadline:
             time.sleep(0.05)
-        for pid in left:
-            log.warning("Process %d, left behind by Spark, is killed.", pid)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        if left:
+            log.warning("Processes left behind by Spark are killed: %s", left)
+            _kill(left)
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def processes_of_session(session_id: int) -> list[int]:

@@ -34,6 +34,9 @@ from beam_spark_executor.spark.settings import (
     java_options,
 )
 
+_AMBIENT = {"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
+"""Environment variables by which a configuration that we do not see may name another master."""
+
 STOP_LIMIT_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
@@ -60,6 +63,21 @@ class RunningSpark:
     def version(self) -> str:
         """Spark's version, as in ``4.3.0``."""
         return str(self.session.version)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether Spark still runs; costs about a millisecond."""
+        try:
+            return not self.session.sparkContext._jsc.sc().isStopped()
+        except Exception:  # whatever the bridge to a Java process that is gone comes up with
+            return False
+
+    def kill(self) -> None:
+        """Ends at once what was started for the session, whatever it does; leaves no file."""
+        if self._java is not None:
+            self._java.kill()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def stop(self, limit: float = STOP_LIMIT_SECONDS) -> None:
         """Ends the session and everything that was started for it, within about ``limit`` seconds.
@@ -128,8 +146,9 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
         folder, log4j_file, settings.log_level, conf.get("spark.driver.extraJavaOptions", "")
     )
     variables = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
-    if is_on_this_machine(settings.master or DEFAULT_MASTER):
-        variables.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
+    master = conf.get("spark.master") or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
+    if master is not None and is_on_this_machine(master):
+        variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
     with set_in_environment(**variables):
         return JavaProcess(options, conf)
 

@@ -6,6 +6,7 @@ The measurements are in ``docs/adr/0002-spark-settings.md``.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -94,15 +95,23 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         "spark.python.daemon.module": "beam_spark_executor.python_daemon",
         "spark.python.worker.reuse": "true",
+        "spark.python.unix.domain.socket.enabled": str(_sockets_fit(master, folder)).lower(),
         "spark.python.task.killTimeout": "500ms",
     }
-    if len(str(folder)) + _SOCKET_NAME <= _LONGEST_SOCKET_PATH:
-        conf["spark.python.unix.domain.socket.enabled"] = "true"
-        conf["spark.python.unix.domain.socket.dir"] = str(folder)
     if is_on_this_machine(master):
         conf["spark.driver.bindAddress"] = "127.0.0.1"
         conf["spark.driver.host"] = "127.0.0.1"
+        conf["spark.executor.extraJavaOptions"] = f"-Djava.io.tmpdir={folder} -XX:-UsePerfData"
+        conf["spark.python.unix.domain.socket.dir"] = str(folder)
+        conf["spark.shuffle.compress"] = "false"
+        conf["spark.shuffle.spill.compress"] = "false"
     return conf
+
+
+def _sockets_fit(master: str, folder: Path) -> bool:
+    """Whether paths of Unix sockets stay below what operating systems allow."""
+    path = str(folder) if is_on_this_machine(master) else tempfile.gettempdir()
+    return len(path) + _SOCKET_NAME <= _LONGEST_SOCKET_PATH
 
 
 def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path) -> dict[str, str]:

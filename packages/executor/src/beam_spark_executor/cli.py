@@ -1,0 +1,129 @@
+"""``beam-spark-jobserver``: starts the server, says where it serves, and stops it in good order.
+
+Exit codes: 0 after a signal asked for the end, 1 where the server could not start or lost Spark, 2
+where the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from beam_spark_executor import logs
+from beam_spark_executor.flags import PROGRAM, ServerSettings, parse
+
+if TYPE_CHECKING:
+    from beam_spark_executor.server import Server
+
+_SPARK_CHECK_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the server until SIGTERM, SIGINT or SIGHUP; returns the exit code."""
+    settings = parse(sys.argv[1:] if arguments is None else arguments)
+    logs.configure(settings.log_level, settings.log_kind)
+    signals = _Signals()
+    try:
+        server = _bind(settings)
+    except _CannotStart as error:
+        return _say(str(error))
+    signals.on_hurry(server.kill)
+    failure = _in_background(server.start)
+    if failure is None and not signals.received.is_set():
+        assert server.spark is not None
+        print(
+            f"{PROGRAM} serves the Beam Job API at {server.address} "
+            f"(Spark {server.spark.version}, {server.spark.master})",
+            flush=True,
+        )
+        failure = _serve(server, signals)
+    server.stop()
+    return 0 if failure is None else _say(failure)
+
+
+class _CannotStart(Exception):
+    """The server cannot start; the text says why."""
+
+
+class _Signals:
+    """The signals that ask for the end: the first one sets ``received``, the second one hurries."""
+
+    def __init__(self) -> None:
+        self.received = threading.Event()
+        self._hurry: Callable[[], None] | None = None
+        self._hurried = False
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def on_hurry(self, action: Callable[[], None]) -> None:
+        """From now on a second signal runs ``action`` and ends the process."""
+        self._hurry = action
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self.received.is_set():
+            self.received.set()
+            sys.stderr.write(f"{PROGRAM} is stopping\n")
+        elif self._hurry is not None and not self._hurried:
+            self._hurried = True
+            self._hurry()
+            os._exit(0)
+
+
+def _bind(settings: ServerSettings) -> Server:
+    """A server that has its port; imports Beam, which takes seconds."""
+    with logs.hushed():
+        from beam_runner_jobservices import JobServicesError
+
+        from beam_spark_executor.server import Server
+
+    try:
+        return Server(settings)
+    except (JobServicesError, OSError) as error:
+        raise _CannotStart(str(error)) from error
+
+
+def _in_background(start: Callable[[], str]) -> str | None:
+    """Runs ``start`` to its end, so that what it has started is known; returns why it failed."""
+    from beam_spark_executor.spark.settings import SparkUnavailable
+
+    failures: list[str] = []
+
+    def run() -> None:
+        try:
+            start()
+        except SparkUnavailable as error:
+            failures.append(str(error))
+        except Exception as error:
+            log.exception("the server did not start")
+            failures.append(f"the server did not start ({type(error).__name__}): see the log")
+
+    thread = threading.Thread(target=run, name="start")
+    thread.start()
+    thread.join()
+    return failures[0] if failures else None
+
+
+def _serve(server: Server, signals: _Signals) -> str | None:
+    """Waits for a signal; returns what is wrong if Spark ends first."""
+    assert server.spark is not None
+    while not signals.received.wait(_SPARK_CHECK_SECONDS):
+        if not server.spark.is_alive:
+            return "Spark's Java process has ended unexpectedly; its last lines are in the log"
+    return None
+
+
+def _say(text: str) -> int:
+    sys.stderr.write(f"{PROGRAM}: {text}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
