@@ -8,10 +8,10 @@ needs no trigger, timer or state: see `fires_once`.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.merging import merger_for
 from beam_runner_engine.keyed.ports import BulkGrouper, WindowMerger
@@ -65,10 +65,10 @@ class _PlainGrouper:
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> None:
-        _check_lengths(keys, windows, timestamps, values)
-        _append(self._values, keys, windows, values)
+        check_lengths(keys, windows, timestamps, values)
+        append_cells(self._values, keys, windows, values)
         if self._keeps_times:
-            _append(self._times, keys, windows, timestamps)
+            append_cells(self._times, keys, windows, timestamps)
 
     def groups(self) -> Iterator[Group]:
         coder = self._strategy.window_coder
@@ -90,7 +90,7 @@ class _MergingGrouper:
     def __init__(self, strategy: WindowingStrategy, merger: WindowMerger) -> None:
         self._strategy = strategy
         self._merger = merger
-        self._columns: dict[bytes, tuple[list[bytes], list[Timestamp], list[Any]]] = {}
+        self._columns: dict[bytes, KeyColumns] = {}
 
     def add(
         self,
@@ -99,15 +99,8 @@ class _MergingGrouper:
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> None:
-        _check_lengths(keys, windows, timestamps, values)
-        columns = self._columns
-        for key, window, timestamp, value in zip(keys, windows, timestamps, values, strict=True):
-            of_key = columns.get(key)
-            if of_key is None:
-                of_key = columns[key] = ([], [], [])
-            of_key[0].append(window)
-            of_key[1].append(timestamp)
-            of_key[2].append(value)
+        check_lengths(keys, windows, timestamps, values)
+        append_rows(self._columns, keys, windows, timestamps, values)
 
     def groups(self) -> Iterator[Group]:
         coder = self._strategy.window_coder
@@ -134,34 +127,3 @@ class _MergingGrouper:
                 combiner = self._strategy.timestamp_combiner
                 timestamp = combine_timestamps(combiner, window, part_times)
                 yield Group(key, encode_window(window), timestamp, ONLY_FIRING, part_values)
-
-
-def _append(
-    kept: dict[bytes, dict[bytes, list[Any]]],
-    keys: Sequence[bytes],
-    windows: Sequence[bytes],
-    column: Sequence[Any],
-) -> None:
-    """Appends each cell of the column to the list of its window and key."""
-    if not windows:
-        return
-    first = windows[0]
-    if windows.count(first) == len(windows):
-        of_window = kept.setdefault(first, defaultdict(list))
-        for key, cell in zip(keys, column, strict=True):
-            of_window[key].append(cell)
-        return
-    for window in dict.fromkeys(windows):
-        kept.setdefault(window, defaultdict(list))
-    for key, window, cell in zip(keys, windows, column, strict=True):
-        kept[window][key].append(cell)
-
-
-def _check_lengths(*columns: Sequence[Any]) -> None:
-    lengths = [len(column) for column in columns]
-    if len(set(lengths)) != 1:
-        raise ValueError(
-            "columns differ in length: {} keys, {} windows, {} timestamps, {} values".format(
-                *lengths
-            )
-        )

@@ -46,10 +46,11 @@ class SessionMerger:
 
     def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
         """Returns, for each key's windows, the merged window of each of them."""
-        return [
-            {**merge_sessions(w for w in windows if isinstance(w, IntervalWindow))}
-            for windows in windows_of_keys
-        ]
+        answers: list[dict[Window, Window]] = []
+        for windows in windows_of_keys:
+            intervals = [window for window in windows if isinstance(window, IntervalWindow)]
+            answers.append({w: merged for w, merged in merge_sessions(intervals).items()})
+        return answers
 
 
 def merger_for(strategy: WindowingStrategy, custom: WindowMerger | None) -> WindowMerger | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.windows import Window
@@ -46,4 +47,24 @@ class BulkGrouper(Protocol):
 
         The timestamp is what the strategy's combiner makes of the group's timestamps, the window
         the merged one if windows merge, the pane `ONLY_FIRING`.
+        """
+
+
+class CellStore(Protocol):
+    """Reads committed cells; `beam_runner_engine.testing.store_contract` tells the rules.
+
+    The engine reads only what a bundle needs, when it needs it. What it writes it hands to the host
+    as deltas, which become part of the store when, and if, the bundle commits. Values are what was
+    written: bytes and plain built-in objects from the engine, whatever the host gave for its own.
+    """
+
+    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+        """Returns the values at a subkey of a cell in the order they were added, None if absent."""
+
+    def scan(
+        self, cell: CellId, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, Sequence[Any]]]:
+        """Returns the subkeys from `start` to before `end` (None: to the last), ascending.
+
+        Should fetch as the iterator is used: the engine often needs the first few only.
         """

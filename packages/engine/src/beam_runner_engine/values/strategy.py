@@ -8,7 +8,7 @@ import enum
 
 import attrs
 
-from beam_runner_engine.values.times import Duration, Timestamp, plus
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Duration, Timestamp, plus
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.triggers import DefaultTrigger, Trigger
 from beam_runner_engine.values.window_coders import WindowCoder
@@ -78,7 +78,9 @@ class WindowingStrategy:
         return self.merge_status is MergeStatus.NEEDS_MERGE
 
     def expiry(self, window: Window) -> Timestamp:
-        """Returns the last time (ms) the window is open: once the watermark is beyond it, the
-        window is gone.
+        """Returns the last time (ms) the window is open, its end plus the allowed lateness.
+
+        Once the watermark is beyond it the window is gone. Always below `MAX_TIMESTAMP`, so that
+        every window is gone when the watermark reaches that.
         """
-        return plus(window.max_timestamp(), self.allowed_lateness)
+        return min(plus(window.max_timestamp(), self.allowed_lateness), MAX_TIMESTAMP - 1)

@@ -1,0 +1,61 @@
+"""Columns of elements sorted into lists by key and window, at the cost of a dict loop."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from beam_runner_engine.values.times import Timestamp
+
+KeyColumns: TypeAlias = tuple[list[bytes], list[Timestamp], list[Any]]
+"""Encoded windows, timestamps (ms) and values of one key's elements, in order of arrival."""
+
+
+def check_lengths(*columns: Sequence[Any]) -> None:
+    """Raises ValueError unless keys, windows, timestamps and values are equally many."""
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) != 1:
+        raise ValueError(
+            "columns differ in length: {} keys, {} windows, {} timestamps, {} values".format(
+                *lengths
+            )
+        )
+
+
+def append_cells(
+    kept: dict[bytes, dict[bytes, list[Any]]],
+    keys: Sequence[bytes],
+    windows: Sequence[bytes],
+    column: Sequence[Any],
+) -> None:
+    """Appends each cell of a column to the list of its window and, in that, its key."""
+    if not windows:
+        return
+    first = windows[0]
+    if windows.count(first) == len(windows):
+        of_window = kept.setdefault(first, defaultdict(list))
+        for key, cell in zip(keys, column, strict=True):
+            of_window[key].append(cell)
+        return
+    for window in dict.fromkeys(windows):
+        kept.setdefault(window, defaultdict(list))
+    for key, window, cell in zip(keys, windows, column, strict=True):
+        kept[window][key].append(cell)
+
+
+def append_rows(
+    kept: dict[bytes, KeyColumns],
+    keys: Sequence[bytes],
+    windows: Sequence[bytes],
+    timestamps: Sequence[Timestamp],
+    values: Sequence[Any],
+) -> None:
+    """Appends each element to the columns of its key."""
+    for key, window, timestamp, value in zip(keys, windows, timestamps, values, strict=True):
+        columns = kept.get(key)
+        if columns is None:
+            columns = kept[key] = ([], [], [])
+        columns[0].append(window)
+        columns[1].append(timestamp)
+        columns[2].append(value)

@@ -1,0 +1,243 @@
+"""Triggers made of triggers: their state machines, and the machine of any trigger.
+
+Each asks its parts and combines the answers; the state of each holds the states of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+
+from beam_runner_engine.keyed.triggers import (
+    FOREVER,
+    CountMachine,
+    Instant,
+    Machine,
+    ProcessingTimeMachine,
+    State,
+    Stateless,
+)
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.triggers import (
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterEndOfWindow,
+    AfterProcessingTime,
+    AfterSynchronizedProcessingTime,
+    Always,
+    DefaultTrigger,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+)
+
+
+class ParallelMachine:
+    """After all, after any, or finally: parts that see every element; the state is theirs, in a
+    tuple.
+
+    | trigger | ready when ready are | finished by firing when finished by it are |
+    |---|---|---|
+    | after all | all parts | all parts |
+    | after any | any part | any part |
+    | or finally | any part | any part, or when `until` fires |
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Machine],
+        combine: Callable[[Iterable[bool]], bool],
+        until: int | None = None,
+    ) -> None:
+        self._parts = tuple(parts)
+        self._combine = combine
+        self._quiet = max if combine is all else min
+        self._until = until
+        self.initial: State = tuple(part.initial for part in parts)
+        self.watches_end = any(part.watches_end for part in parts)
+
+    def add(self, state: State, count: int, at: Instant) -> State:
+        return tuple([p.add(s, count, at) for p, s in zip(self._parts, state, strict=True)])
+
+    def quiet(self, state: State, at: Instant) -> int:
+        return self._quiet([p.quiet(s, at) for p, s in zip(self._parts, state, strict=True)])
+
+    def ready(self, state: State, at: Instant) -> bool:
+        return self._combine([p.ready(s, at) for p, s in zip(self._parts, state, strict=True)])
+
+    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+        states = list(state)
+        finished = []
+        for number, part in enumerate(self._parts):
+            if part.ready(states[number], at):
+                states[number], done = part.fire(states[number], at)
+                finished.append(done or number == self._until)
+        return tuple(states), self._combine(finished)
+
+    def merge(self, states: Sequence[State], at: Instant) -> State:
+        columns = zip(*states, strict=True)
+        return tuple(p.merge(column, at) for p, column in zip(self._parts, columns, strict=True))
+
+    def wake(self, state: State) -> Timestamp | None:
+        return _earliest(p.wake(s) for p, s in zip(self._parts, state, strict=True))
+
+
+class EachMachine:
+    """After each: the state is the number of the current part and that part's state."""
+
+    def __init__(self, parts: Sequence[Machine]) -> None:
+        self._parts = tuple(parts)
+        self.initial: State = (0, parts[0].initial)
+        self.watches_end = any(part.watches_end for part in parts)
+
+    def add(self, state: State, count: int, at: Instant) -> State:
+        part = self._current(state)
+        return state if part is None else (state[0], part.add(state[1], count, at))
+
+    def quiet(self, state: State, at: Instant) -> int:
+        part = self._current(state)
+        return FOREVER if part is None else part.quiet(state[1], at)
+
+    def ready(self, state: State, at: Instant) -> bool:
+        part = self._current(state)
+        return part is not None and part.ready(state[1], at)
+
+    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+        index, of_part = state
+        of_part, done = self._parts[index].fire(of_part, at)
+        if not done:
+            return (index, of_part), False
+        if index + 1 == len(self._parts):
+            return (index + 1, None), True
+        return (index + 1, self._parts[index + 1].initial), False
+
+    def merge(self, states: Sequence[State], at: Instant) -> State:
+        """The window that is furthest says which part is current."""
+        index = max(state[0] for state in states)
+        if index == len(self._parts):
+            return (index, None)
+        current = [state[1] for state in states if state[0] == index]
+        return (index, self._parts[index].merge(current, at))
+
+    def wake(self, state: State) -> Timestamp | None:
+        part = self._current(state)
+        return None if part is None else part.wake(state[1])
+
+    def _current(self, state: State) -> Machine | None:
+        return self._parts[state[0]] if state[0] < len(self._parts) else None
+
+
+class RepeatMachine:
+    """Repeatedly: the state is its part's, from the start again whenever that is finished."""
+
+    def __init__(self, part: Machine) -> None:
+        self._part = part
+        self.initial: State = part.initial
+        self.watches_end = part.watches_end
+        self.add = part.add
+        self.quiet = part.quiet
+        self.ready = part.ready
+        self.merge = part.merge
+        self.wake = part.wake
+
+    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+        state, done = self._part.fire(state, at)
+        return (self.initial if done else state), False
+
+
+class EndOfWindowMachine:
+    """After end of window: the state is whether that has fired, and the early and late states.
+
+    | end fired | end passed | who decides | finished by firing |
+    |---|---|---|---|
+    | no | no | early, repeatedly | no |
+    | no | yes | ready | unless there is late |
+    | yes | yes | late, repeatedly | no |
+    """
+
+    watches_end = True
+
+    def __init__(self, early: Machine | None, late: Machine | None) -> None:
+        self._early = (
+            RepeatMachine(early) if early is not None else Stateless(early=False, late=False)
+        )
+        self._late = RepeatMachine(late) if late is not None else None
+        self.initial: State = (
+            False,
+            self._early.initial,
+            late.initial if late is not None else None,
+        )
+
+    def add(self, state: State, count: int, at: Instant) -> State:
+        fired, early, late = state
+        if fired and self._late is not None:
+            return (True, early, self._late.add(late, count, at))
+        return (fired, self._early.add(early, count, at), late)
+
+    def quiet(self, state: State, at: Instant) -> int:
+        if state[0] and self._late is not None:
+            return self._late.quiet(state[2], at)
+        return 0 if at.ended else self._early.quiet(state[1], at)
+
+    def ready(self, state: State, at: Instant) -> bool:
+        if state[0] and self._late is not None:
+            return self._late.ready(state[2], at)
+        return at.ended or self._early.ready(state[1], at)
+
+    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+        fired, early, late = state
+        if fired and self._late is not None:
+            return (True, early, self._late.fire(late, at)[0]), False
+        if at.ended:
+            return (True, self._early.initial, late), self._late is None
+        return (False, self._early.fire(early, at)[0], late), False
+
+    def merge(self, states: Sequence[State], at: Instant) -> State:
+        """A window that has fired its end goes back when the merged window's end is ahead."""
+        early = self._early.merge([state[1] for state in states], at)
+        late = None if self._late is None else self._late.merge([s[2] for s in states], at)
+        if not at.ended:
+            return (False, early, self.initial[2])
+        return (any(state[0] for state in states), early, late)
+
+    def wake(self, state: State) -> Timestamp | None:
+        if state[0]:
+            return None if self._late is None else self._late.wake(state[2])
+        return self._early.wake(state[1])
+
+
+@lru_cache(maxsize=256)
+def machine(trigger: Trigger) -> Machine:
+    """Returns the state machine of a trigger."""
+    match trigger:
+        case DefaultTrigger():
+            return Stateless(early=False, late=True)
+        case Always() | AfterSynchronizedProcessingTime():
+            return Stateless(early=True, late=True)
+        case Never():
+            return Stateless(early=False, late=False)
+        case AfterCount(count):
+            return CountMachine(count)
+        case AfterProcessingTime(transforms):
+            return ProcessingTimeMachine(transforms)
+        case AfterEndOfWindow(early, late):
+            return EndOfWindowMachine(
+                None if early is None else machine(early), None if late is None else machine(late)
+            )
+        case AfterAll(triggers):
+            return ParallelMachine([machine(part) for part in triggers], all)
+        case AfterAny(triggers):
+            return ParallelMachine([machine(part) for part in triggers], any)
+        case OrFinally(main, until):
+            return ParallelMachine([machine(main), machine(until)], any, until=1)
+        case AfterEach(triggers):
+            return EachMachine([machine(part) for part in triggers])
+        case Repeatedly(part):
+            return RepeatMachine(machine(part))
+
+
+def _earliest(times: Iterable[Timestamp | None]) -> Timestamp | None:
+    return min((time for time in times if time is not None), default=None)

@@ -1,0 +1,192 @@
+"""Firing: elements and time come to one open window, panes come out.
+
+Knows the window, its trigger and its values, but not how windows are found or when they are due:
+that is the grouper's. The rules are the table in `open_windows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.open_windows import OpenWindow
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.triggers import Instant
+from beam_runner_engine.values.strategy import (
+    AccumulationMode,
+    ClosingBehavior,
+    OnTimeBehavior,
+    WindowingStrategy,
+)
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+
+_ELEMENTS = "~elements"
+
+
+class Firing:
+    """What happens in the windows of one strategy; panes are appended to `out` as they fire."""
+
+    def __init__(self, strategy: WindowingStrategy, cells: TentativeCells) -> None:
+        self.machine = machine(strategy.trigger)
+        self.now = Now()
+        self.out: list[Group] = []
+        self.dropped = 0
+        self._cells = cells
+        self._accumulates = strategy.accumulation_mode is AccumulationMode.ACCUMULATING
+        self._always_on_time = strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
+        self._always_closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
+        self._combiner = strategy.timestamp_combiner
+
+    def at(self, window: OpenWindow) -> Instant:
+        """Returns what the window's trigger may know of the time it is now."""
+        now = self.now
+        return Instant(now.watermark > window.max_timestamp, now.processing_time)
+
+    def add(self, window: OpenWindow, times: Sequence[Timestamp], values: Sequence[Any]) -> None:
+        """Adds elements in order of arrival and fires after each that makes the trigger ready.
+
+        Goes in strides: a trigger that is surely not ready for some elements isn't asked for them.
+        """
+        trigger = self.machine
+        at = self.at(window)
+        window.ended = at.ended
+        count = len(values)
+        position = 0
+        while position < count:
+            if window.finished:
+                self.dropped += count - position
+                return
+            stride = min(count - position, trigger.quiet(window.trigger, at) + 1)
+            window.trigger = trigger.add(window.trigger, stride, at)
+            if stride == count:
+                window.buffer.extend(values)
+                self._combine_times(window, times)
+            else:
+                window.buffer.extend(values[position : position + stride])
+                self._combine_times(window, times[position : position + stride])
+            window.fresh += stride
+            position += stride
+            if trigger.ready(window.trigger, at):
+                self._fire(window, at, on_time=False)
+
+    def pass_end(self, window: OpenWindow) -> None:
+        """Fires the window when the watermark has passed its end."""
+        window.ended = True
+        at = self.at(window)
+        if not window.finished and self.machine.ready(window.trigger, at):
+            self._fire(window, at, on_time=True)
+
+    def pass_processing_time(self, window: OpenWindow) -> None:
+        """Fires the window when processing time has passed what its trigger waits for."""
+        at = self.at(window)
+        if not window.finished and self.machine.ready(window.trigger, at):
+            self._fire(window, at, on_time=False)
+
+    def close(self, window: OpenWindow) -> None:
+        """Fires the window for the last time when the watermark is beyond its expiry."""
+        passing = not window.ended
+        window.ended = True
+        if not window.finished:
+            expected = (
+                self._always_on_time
+                and passing
+                and window.nonspeculative_index == 0
+                and self.machine.ready(window.trigger, self.at(window))
+            )
+            if window.fresh or expected or self._always_closing:
+                held = passing or window.timestamp is not None
+                self._emit(window, ended=True, on_time=held, is_last=True)
+        self._forget_values(window)
+
+    def merge(self, parts: Sequence[OpenWindow], into: OpenWindow) -> None:
+        """Makes all that the parts have the merged window's, which may have something itself.
+
+        Panes are counted from the start again unless the merged window is one of those there were.
+        """
+        everyone = (into, *parts)
+        at = self.at(into)
+        into.trigger = self.machine.merge([part.trigger for part in everyone], at)
+        into.ended = at.ended
+        into.fresh = sum(part.fresh for part in everyone)
+        into.buffer = [value for part in everyone for value in part.buffer]
+        addresses = [a for part in everyone if part.stored for a in part.addresses]
+        into.stored = bool(addresses)
+        into.addresses = tuple(addresses) or into.addresses
+        times = [part.timestamp for part in everyone if part.timestamp is not None]
+        into.timestamp = None
+        if times:
+            self._combine_times(into, times)
+        if any(part.finished for part in everyone):
+            into.finished = True
+            self._forget_values(into)
+
+    def save_values(self, window: OpenWindow) -> None:
+        """Writes the values that came in this bundle to the window's first bag."""
+        if window.buffer:
+            cell = CellId(_ELEMENTS, window.key, window.addresses[0])
+            self._cells.append(cell, window.buffer)
+            window.buffer = []
+            window.stored = True
+
+    def _fire(self, window: OpenWindow, at: Instant, *, on_time: bool) -> None:
+        window.trigger, finished = self.machine.fire(window.trigger, at)
+        expected = on_time and window.nonspeculative_index == 0 and self._always_on_time
+        if window.fresh or expected or (finished and self._always_closing):
+            self._emit(window, ended=at.ended, on_time=on_time, is_last=finished)
+        if finished:
+            window.finished = True
+            self._forget_values(window)
+
+    def _emit(self, window: OpenWindow, *, ended: bool, on_time: bool, is_last: bool) -> None:
+        pane = window.next_pane(ended=ended, on_time=on_time, is_last=is_last)
+        values = window.buffer
+        if window.stored:
+            values = [*self._stored_values(window), *values]
+        if self._accumulates:
+            if values is window.buffer:
+                values = values.copy()
+        else:
+            window.buffer = []
+            self._clear_stored(window)
+        timestamp = window.timestamp if window.timestamp is not None else window.max_timestamp
+        self.out.append(Group(window.key, window.encoded, timestamp, pane, values))
+        window.fresh = 0
+        window.timestamp = None
+
+    def _combine_times(self, window: OpenWindow, times: Sequence[Timestamp]) -> None:
+        """Combines the timestamps that are not too late to be held for with those before."""
+        output_watermark = self.now.output_watermark
+        if self._combiner is TimestampCombiner.END_OF_WINDOW:
+            if window.max_timestamp >= output_watermark:
+                window.timestamp = window.max_timestamp
+            return
+        combine = min if self._combiner is TimestampCombiner.EARLIEST else max
+        if window.timestamp is not None:
+            times = (window.timestamp, *times)
+        held = [time for time in times if time >= output_watermark]
+        if held:
+            window.timestamp = combine(held)
+
+    def _stored_values(self, window: OpenWindow) -> list[Any]:
+        return [
+            value
+            for address in window.addresses
+            for value in self._cells.read(CellId(_ELEMENTS, window.key, address)) or ()
+        ]
+
+    def _clear_stored(self, window: OpenWindow) -> None:
+        if window.stored:
+            for address in window.addresses:
+                self._cells.clear(CellId(_ELEMENTS, window.key, address))
+            window.stored = False
+
+    def _forget_values(self, window: OpenWindow) -> None:
+        window.buffer = []
+        window.fresh = 0
+        window.timestamp = None
+        self._clear_stored(window)

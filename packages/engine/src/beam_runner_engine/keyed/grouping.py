@@ -1,0 +1,225 @@
+"""Grouping with triggers: a shard's elements go in, panes of its keys' windows come out.
+
+Triggers are evaluated after every element, when the watermark passes the end of a window, and when
+processing time reaches what a trigger waits for. A window closes when the watermark is beyond its
+end and the allowed lateness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from beam_runner_engine.keyed.agenda import Agenda
+from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
+from beam_runner_engine.keyed.commits import KeyedCommit
+from beam_runner_engine.keyed.firing import Firing
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.holds import Holds
+from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.open_windows import OpenWindow
+from beam_runner_engine.keyed.ports import CellStore, WindowMerger
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.window_tables import MergingWindows, SeparateWindows, WindowTable
+from beam_runner_engine.values.strategy import OnTimeBehavior, WindowingStrategy
+from beam_runner_engine.values.summary import ShardSummary
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.window_coders import encoded_max_timestamp
+
+
+class TriggeredGrouper:
+    """Groups the elements of one shard by key and window, for the length of one bundle.
+
+    Reads the state of the keys it is given from the store, and of others only when they are due.
+    Raises ValueError if windows must be merged by a `WindowMerger` that is None.
+    """
+
+    def __init__(
+        self, strategy: WindowingStrategy, store: CellStore, merger: WindowMerger | None = None
+    ) -> None:
+        self._strategy = strategy
+        self._cells = TentativeCells(store)
+        self._firing = Firing(strategy, self._cells)
+        self._agenda = Agenda(self._cells, "~event agenda")
+        self._process_agenda = Agenda(self._cells, "~processing agenda")
+        self._holds = Holds(self._cells)
+        self._merger = merger_for(strategy, merger)
+        self._keeps_times = strategy.timestamp_combiner is not TimestampCombiner.END_OF_WINDOW
+        self._awaits_end = (
+            self._firing.machine.watches_end
+            and strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
+        )
+        self._late_data = 0
+        initial = self._firing.machine.initial
+        self._table: WindowTable
+        if self._merger is None:
+            self._table = SeparateWindows(self._cells, strategy, initial)
+        else:
+            self._table = MergingWindows(self._cells, strategy, initial, self._merger, self._merge)
+
+    def process(
+        self,
+        keys: Sequence[bytes],
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+        now: Now,
+    ) -> list[Group]:
+        """Adds elements, as columns of one length, and returns the panes that fire.
+
+        Keys and windows are encoded, timestamps in ms. What is due by `now` fires before the
+        elements are added. The panes of a key's window come in the order they fired in. Elements
+        whose window has closed are dropped and counted.
+        """
+        check_lengths(keys, windows, timestamps, values)
+        out = self.advance(now)
+        self._firing.out = out
+        if self._merger is None:
+            self._process_separate(keys, windows, timestamps, values)
+        else:
+            self._process_merging(keys, windows, timestamps, values)
+        return out
+
+    def advance(self, now: Now) -> list[Group]:
+        """Returns the panes that fire because time has come to `now`, in order of time."""
+        firing = self._firing
+        firing.now = now
+        firing.out = []
+        while (due := self._agenda.pop_due(now.watermark)) is not None:
+            window = self._find(due[1])
+            window.wake = None
+            if now.watermark >= window.closes:
+                firing.close(window)
+                self._release(window)
+                self._table.close(window)
+            else:
+                firing.pass_end(window)
+                self._settle(window)
+        while (due := self._process_agenda.pop_due(now.processing_time)) is not None:
+            window = self._find(due[1])
+            window.process_wake = None
+            firing.pass_processing_time(window)
+            self._settle(window)
+        return firing.out
+
+    def commit(self) -> KeyedCommit:
+        """Ends the bundle: returns what changed, and the shard's new summary."""
+        for window in self._table.windows():
+            self._firing.save_values(window)
+        self._table.save()
+        event, processing = self._agenda.first(), self._process_agenda.first()
+        self._agenda.save()
+        self._process_agenda.save()
+        self._holds.save()
+        summary = ShardSummary(
+            holds=self._holds.earliest(),
+            next_event_timer=None if event is None else event[0],
+            next_processing_timer=None if processing is None else processing[0],
+        )
+        return KeyedCommit(self._cells.deltas(), summary, self._late_data + self._firing.dropped)
+
+    def _process_separate(
+        self,
+        keys: Sequence[bytes],
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+    ) -> None:
+        columns: dict[bytes, dict[bytes, list[Any]]] = {}
+        times: dict[bytes, dict[bytes, list[Timestamp]]] = {}
+        append_cells(columns, keys, windows, values)
+        if self._keeps_times:
+            append_cells(times, keys, windows, timestamps)
+        for data, of_window in columns.items():
+            if self._is_late(data):
+                self._late_data += sum(map(len, of_window.values()))
+                continue
+            times_of_window = times.get(data)
+            for key, of_key in of_window.items():
+                window = self._table.enter(key, data)
+                self._firing.add(window, times_of_window[key] if times_of_window else (), of_key)
+                self._settle(window)
+
+    def _process_merging(
+        self,
+        keys: Sequence[bytes],
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+    ) -> None:
+        """Elements are added one by one, since each may merge the windows of its key."""
+        columns: dict[bytes, KeyColumns] = {}
+        append_rows(columns, keys, windows, timestamps, values)
+        for key, rows in columns.items():
+            touched: dict[int, OpenWindow] = {}
+            for data, time, value in zip(*rows, strict=True):
+                if self._is_late(data):
+                    self._late_data += 1
+                    continue
+                window = self._table.enter(key, data)
+                touched[id(window)] = window
+                self._firing.add(window, (time,), (value,))
+            for window in touched.values():
+                if self._table.get(key, window.encoded) is window:
+                    self._settle(window)
+
+    def _is_late(self, data: bytes) -> bool:
+        end = encoded_max_timestamp(self._strategy.window_coder, data)
+        expiry = min(end + self._strategy.allowed_lateness, MAX_TIMESTAMP - 1)
+        return self._firing.now.watermark > expiry
+
+    def _find(self, reference: tuple[bytes, ...]) -> OpenWindow:
+        key, data = reference
+        window = self._table.get(key, data)
+        if window is None:
+            raise ValueError(f"the window {data!r} of key {key!r} is due but the store has lost it")
+        return window
+
+    def _merge(self, parts: list[OpenWindow], into: OpenWindow) -> None:
+        self._firing.merge(parts, into)
+        for part in parts:
+            self._release(part)
+
+    def _settle(self, window: OpenWindow) -> None:
+        """Brings agenda and holds in line with what the window waits for now."""
+        trigger = self._firing.machine
+        if window.ended or window.finished or not trigger.watches_end:
+            wake = window.closes
+        else:
+            wake = window.max_timestamp + 1
+        process_wake = None if window.finished else trigger.wake(window.trigger)
+        if process_wake is not None and process_wake <= self._firing.now.processing_time:
+            process_wake = None
+        self._move(window, wake, process_wake, self._hold(window))
+
+    def _release(self, window: OpenWindow) -> None:
+        self._move(window, None, None, None)
+
+    def _move(
+        self,
+        window: OpenWindow,
+        wake: Timestamp | None,
+        process_wake: Timestamp | None,
+        hold: Timestamp | None,
+    ) -> None:
+        reference = (window.key, window.encoded)
+        self._agenda.move(window.wake, wake, reference)
+        self._process_agenda.move(window.process_wake, process_wake, reference)
+        self._holds.move(window.hold, hold)
+        window.wake, window.process_wake, window.hold = wake, process_wake, hold
+
+    def _hold(self, window: OpenWindow) -> Timestamp | None:
+        """Returns the time the output watermark must not pass until the window fires.
+
+        That is the output timestamp of what waits in it, its end if it may fire there, and its
+        expiry if all that waits is late, so that what comes out then is not dropped downstream.
+        """
+        if window.finished:
+            return None
+        if window.timestamp is not None:
+            return window.timestamp
+        if not window.ended and (window.fresh or self._awaits_end):
+            return window.max_timestamp
+        return window.closes - 1 if window.fresh else None

@@ -1,0 +1,132 @@
+"""An open window of a key: what is kept of it between firings, and how it fires.
+
+| event | trigger is asked | fires if | timing of the pane |
+|---|---|---|---|
+| an element came | yes | the trigger is ready | early before the window's end, late after it |
+| the watermark passed the end | yes | ready, and there is something new or on-time always fires | on time |
+| processing time passed | yes | ready, and there is something new | early or late |
+| the window closes | no | there is something new, or closing always fires | on time if held, else late |
+
+When end and closing pass at once they fire once. A window fires no more once its trigger is
+finished, and what comes for it is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from beam_runner_engine.keyed.triggers import State
+from beam_runner_engine.values.panes import PaneInfo, PaneTiming
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.windows import Window
+
+
+class OpenWindow:
+    """One key's window and what is known of it; times in ms.
+
+    `fresh` counts elements since the last pane; `timestamp` is the output timestamp those have so
+    far, None if all were late. `buffer` holds values this bundle brought, `stored` says that
+    earlier ones lie in the bag cells at `addresses`. `ended` says that the end of the window was
+    seen to pass. `wake`, `process_wake` and `hold` are what the shard's agenda and holds say of it.
+    """
+
+    __slots__ = (
+        "addresses",
+        "buffer",
+        "closes",
+        "encoded",
+        "ended",
+        "finished",
+        "fresh",
+        "hold",
+        "index",
+        "key",
+        "max_timestamp",
+        "nonspeculative_index",
+        "process_wake",
+        "stored",
+        "timestamp",
+        "trigger",
+        "wake",
+        "window",
+    )
+
+    def __init__(
+        self, key: bytes, window: Window, encoded: bytes, closes: Timestamp, trigger: State
+    ) -> None:
+        self.key = key
+        self.window = window
+        self.encoded = encoded
+        self.max_timestamp = window.max_timestamp()
+        self.closes = closes
+        self.trigger = trigger
+        self.addresses: tuple[bytes, ...] = (encoded,)
+        self.buffer: list[Any] = []
+        self.stored = False
+        self.fresh = 0
+        self.timestamp: Timestamp | None = None
+        self.index = 0
+        self.nonspeculative_index = 0
+        self.finished = False
+        self.ended = False
+        self.wake: Timestamp | None = None
+        self.process_wake: Timestamp | None = None
+        self.hold: Timestamp | None = None
+
+    def kept(self) -> tuple[Any, ...]:
+        """Returns all that must be kept until the next bundle, as plain values."""
+        return (
+            self.trigger,
+            self.addresses,
+            self.stored,
+            self.fresh,
+            self.timestamp,
+            self.index,
+            self.nonspeculative_index,
+            self.finished,
+            self.ended,
+            self.wake,
+            self.process_wake,
+            self.hold,
+        )
+
+    def restore(self, kept: Sequence[Any]) -> None:
+        """Takes over what `kept` returned."""
+        (
+            self.trigger,
+            self.addresses,
+            self.stored,
+            self.fresh,
+            self.timestamp,
+            self.index,
+            self.nonspeculative_index,
+            self.finished,
+            self.ended,
+            self.wake,
+            self.process_wake,
+            self.hold,
+        ) = kept
+
+    def next_pane(self, *, ended: bool, on_time: bool, is_last: bool) -> PaneInfo:
+        """Counts a firing and returns its pane.
+
+        `ended` says whether the end of the window has passed, `on_time` whether the firing may be
+        the on-time one: the first after the end is, if it may.
+        """
+        index = self.index
+        self.index = index + 1
+        if not ended:
+            return _pane(index == 0, is_last, PaneTiming.EARLY, index, -1)
+        nonspeculative = self.nonspeculative_index
+        self.nonspeculative_index = nonspeculative + 1
+        timing = PaneTiming.ON_TIME if on_time and nonspeculative == 0 else PaneTiming.LATE
+        return _pane(index == 0, is_last, timing, index, nonspeculative)
+
+
+@lru_cache(maxsize=4096)
+def _pane(
+    is_first: bool, is_last: bool, timing: PaneTiming, index: int, nonspeculative_index: int
+) -> PaneInfo:
+    return PaneInfo(is_first, is_last, timing, index, nonspeculative_index)

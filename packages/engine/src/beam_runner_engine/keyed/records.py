@@ -1,0 +1,25 @@
+"""Records: the engine's own plain values as bytes, marked with the version of their layout.
+
+Only built-in types are written. Bytes of another version are refused, never misread.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+LAYOUT = 1
+"""The version of the layout; it changes whenever what a record holds changes its meaning."""
+
+
+def write_record(values: Any) -> bytes:
+    """Returns the bytes of tuples, lists and dicts of built-in values."""
+    return bytes((LAYOUT,)) + pickle.dumps(values, protocol=5)
+
+
+def read_record(data: bytes) -> Any:
+    """Returns what `write_record` was given; ValueError if another version wrote it."""
+    if not data or data[0] != LAYOUT:
+        found = data[0] if data else "nothing"
+        raise ValueError(f"keyed state was written with layout {found}, this engine reads {LAYOUT}")
+    return pickle.loads(memoryview(data)[1:])

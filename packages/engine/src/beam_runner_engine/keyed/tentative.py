@@ -1,0 +1,126 @@
+"""Tentative cells: a store's cells with a bundle's changes on top, which count once it commits.
+
+Reads go to the store lazily and once; writes stay here. Throwing the object away is a rollback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, in_ranges
+from beam_runner_engine.keyed.ports import CellStore
+
+
+class _Draft:
+    """The changes to one cell so far; `CellDelta` while it is being written."""
+
+    __slots__ = ("added", "cleared", "ranges", "removed")
+
+    def __init__(self) -> None:
+        self.cleared = False
+        self.ranges: list[Range] = []
+        self.removed: set[bytes] = set()
+        self.added: dict[bytes, list[Any]] = {}
+
+    def hides(self, subkey: bytes) -> bool:
+        return self.cleared or subkey in self.removed or in_ranges(subkey, self.ranges)
+
+    def delta(self) -> CellDelta:
+        added = {subkey: tuple(values) for subkey, values in self.added.items()}
+        return CellDelta(self.cleared, tuple(self.ranges), frozenset(self.removed), added)
+
+
+class TentativeCells:
+    """Reads and writes cells on top of a store. Not written through: see `deltas`."""
+
+    def __init__(self, store: CellStore) -> None:
+        self._store = store
+        self._drafts: dict[CellId, _Draft] = {}
+        self._fetched: dict[tuple[CellId, bytes], Sequence[Any] | None] = {}
+
+    def read(self, cell: CellId, subkey: bytes = b"") -> Sequence[Any] | None:
+        """Returns the values at a subkey in the order they were added; None if it is absent."""
+        draft = self._drafts.get(cell)
+        if draft is None:
+            return self._fetch(cell, subkey)
+        base = None if draft.hides(subkey) else self._fetch(cell, subkey)
+        added = draft.added.get(subkey)
+        if added is None:
+            return base
+        return tuple(added) if not base else (*base, *added)
+
+    def scan(
+        self, cell: CellId, start: bytes = b"", end: bytes | None = None
+    ) -> Iterator[tuple[bytes, Sequence[Any]]]:
+        """Returns subkeys and values from `start` to before `end` (None: the last), ascending.
+
+        The cell must not be changed while the iterator is in use.
+        """
+        stored = self._store.scan(cell, start, end)
+        draft = self._drafts.get(cell)
+        if draft is None:
+            yield from stored
+            return
+        added = sorted(s for s in draft.added if in_ranges(s, ((start, end),)))
+        position = 0
+        for subkey, values in stored:
+            while position < len(added) and added[position] < subkey:
+                yield added[position], tuple(draft.added[added[position]])
+                position += 1
+            hidden = draft.hides(subkey)
+            if position < len(added) and added[position] == subkey:
+                position += 1
+                here = draft.added[subkey]
+                yield subkey, tuple(here) if hidden else (*values, *here)
+            elif not hidden:
+                yield subkey, values
+        for subkey in added[position:]:
+            yield subkey, tuple(draft.added[subkey])
+
+    def append(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
+        """Appends values at a subkey, which is present afterwards even without values."""
+        self._draft(cell).added.setdefault(subkey, []).extend(values)
+
+    def replace(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
+        """Makes these the values at a subkey."""
+        draft = self._draft(cell)
+        draft.added[subkey] = list(values)
+        if not draft.cleared:
+            draft.removed.add(subkey)
+
+    def remove(self, cell: CellId, subkey: bytes = b"") -> None:
+        """Makes a subkey absent."""
+        draft = self._draft(cell)
+        draft.added.pop(subkey, None)
+        if not draft.cleared:
+            draft.removed.add(subkey)
+
+    def remove_range(self, cell: CellId, start: bytes, end: bytes | None) -> None:
+        """Makes all subkeys from `start` to before `end` (None: the last) absent."""
+        draft = self._draft(cell)
+        for subkey in [s for s in draft.added if in_ranges(s, ((start, end),))]:
+            del draft.added[subkey]
+        if not draft.cleared:
+            draft.ranges.append((start, end))
+
+    def clear(self, cell: CellId) -> None:
+        """Makes the cell empty."""
+        draft = self._drafts[cell] = _Draft()
+        draft.cleared = True
+
+    def deltas(self) -> dict[CellId, CellDelta]:
+        """Returns all changes, for the host to commit; cells that were only read are not in it."""
+        return {cell: draft.delta() for cell, draft in self._drafts.items()}
+
+    def _fetch(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+        place = (cell, subkey)
+        if place not in self._fetched:
+            self._fetched[place] = self._store.read(cell, subkey)
+        return self._fetched[place]
+
+    def _draft(self, cell: CellId) -> _Draft:
+        draft = self._drafts.get(cell)
+        if draft is None:
+            draft = self._drafts[cell] = _Draft()
+        return draft

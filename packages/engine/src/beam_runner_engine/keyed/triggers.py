@@ -1,0 +1,155 @@
+"""Triggers that stand alone, as state machines whose states are plain immutable values.
+
+Every machine answers the same questions about a state; `composite_triggers` puts them together. An
+`Instant` tells all that a trigger may know about time. The methods:
+
+- `initial`: the state before the first element.
+- `add(state, count, at)`: the state after `count` more elements.
+- `quiet(state, at)`: how many elements may surely be added before the trigger is ready. Lets a
+  bundle's elements be added in strides, with the same result as asking after each of them.
+- `ready(state, at)`: whether the trigger fires now.
+- `fire(state, at)`: the state after it fired, and whether the trigger is finished.
+- `merge(states, at)`: the state of the window that windows in these states merge into.
+- `wake(state)`: the next processing time (ms) that may make it ready, None if none may.
+- `watches_end`: whether passing the end of the window may make it ready.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from beam_runner_engine.values.times import Timestamp, plus
+from beam_runner_engine.values.triggers import AlignTo, Delay
+
+FOREVER = sys.maxsize
+"""More elements than there will ever be."""
+
+State: TypeAlias = Any
+"""A machine's state: None, a number, or a tuple of states."""
+
+
+class Instant(NamedTuple):
+    """What a window's trigger knows of time: whether its end has passed, and processing time (ms)."""
+
+    ended: bool
+    processing_time: Timestamp
+
+
+class Machine(Protocol):
+    """What every trigger's state machine can do; the module says what the members mean."""
+
+    @property
+    def initial(self) -> State: ...
+    @property
+    def watches_end(self) -> bool: ...
+    def add(self, state: State, count: int, at: Instant) -> State: ...
+    def quiet(self, state: State, at: Instant) -> int: ...
+    def ready(self, state: State, at: Instant) -> bool: ...
+    def fire(self, state: State, at: Instant) -> tuple[State, bool]: ...
+    def merge(self, states: Sequence[State], at: Instant) -> State: ...
+    def wake(self, state: State) -> Timestamp | None: ...
+
+
+class Stateless:
+    """The machine of triggers that remember nothing, from a table of when they are ready.
+
+    | trigger | before the end | after the end | finished by firing |
+    |---|---|---|---|
+    | default | no | yes | no |
+    | always, after synchronized processing time | yes | yes | no |
+    | never | no | no | no |
+    """
+
+    initial: State = None
+
+    def __init__(self, *, early: bool, late: bool) -> None:
+        self._ready = (early, late)
+        self.watches_end = late and not early
+
+    def add(self, state: State, count: int, at: Instant) -> State:
+        return None
+
+    def quiet(self, state: State, at: Instant) -> int:
+        return 0 if self._ready[at.ended] else FOREVER
+
+    def ready(self, state: State, at: Instant) -> bool:
+        return self._ready[at.ended]
+
+    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+        return None, False
+
+    def merge(self, states: Sequence[State], at: Instant) -> State:
+        return None
+
+    def wake(self, state: State) -> Timestamp | None:
+        return None
+
+
+class CountMachine:
+    """After count: the state is the number of elements so far."""
+
+    initial: State = 0
+    watches_end = False
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def add(self, state: State, count: int, at: Instant) -> State:
+        return state + count
+
+    def quiet(self, state: State, at: Instant) -> int:
+        left = self._count - state - 1
+        return left if left > 0 else 0
+
+    def ready(self, state: State, at: Instant) -> bool:
+        return bool(state >= self._count)
+
+    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+        return state, True
+
+    def merge(self, states: Sequence[State], at: Instant) -> State:
+        return sum(states)
+
+    def wake(self, state: State) -> Timestamp | None:
+        return None
+
+
+class ProcessingTimeMachine:
+    """After processing time: the state is the time (ms) it fires at, None before the first
+    element.
+    """
+
+    initial: State = None
+    watches_end = False
+
+    def __init__(self, transforms: tuple[Delay | AlignTo, ...]) -> None:
+        self._transforms = transforms
+
+    def add(self, state: State, count: int, at: Instant) -> State:
+        return self._firing_time(at.processing_time) if state is None else state
+
+    def quiet(self, state: State, at: Instant) -> int:
+        return 0 if self.ready(self.add(state, 1, at), at) else FOREVER
+
+    def ready(self, state: State, at: Instant) -> bool:
+        return state is not None and at.processing_time >= state
+
+    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+        return state, True
+
+    def merge(self, states: Sequence[State], at: Instant) -> State:
+        return min((state for state in states if state is not None), default=None)
+
+    def wake(self, state: State) -> Timestamp | None:
+        return state  # type: ignore[no-any-return]
+
+    def _firing_time(self, time: Timestamp) -> Timestamp:
+        for transform in self._transforms:
+            match transform:
+                case Delay(delay):
+                    time = plus(time, delay)
+                case AlignTo(period, offset):
+                    time = plus(time, period - (time - offset) % period)
+        return time

@@ -1,0 +1,199 @@
+"""The open windows of a shard's keys, loaded as they are needed and saved as they changed.
+
+Windows that merge are one table per key, since a new element may merge any of them; their values
+stay in the bags they are in, and a window knows the addresses of its bags. Others are by
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeAlias
+
+from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.open_windows import OpenWindow
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.varints import encode_varint
+from beam_runner_engine.values.window_coders import decode_window, encode_window
+from beam_runner_engine.values.windows import Window
+
+_WINDOW = "~window"
+_WINDOWS = "~windows"
+
+MergeInto: TypeAlias = Callable[[list[OpenWindow], OpenWindow], None]
+"""Called with the windows of a key that are merged, and the window they become part of."""
+
+
+class WindowTable(Protocol):
+    """Finds open windows of keys; windows are given and kept encoded."""
+
+    def enter(self, key: bytes, data: bytes) -> OpenWindow:
+        """Returns the window of a key that an element in window `data` belongs to, made if new."""
+
+    def get(self, key: bytes, data: bytes) -> OpenWindow | None:
+        """Returns a window of a key if it is open."""
+
+    def close(self, window: OpenWindow) -> None:
+        """Forgets a window."""
+
+    def windows(self) -> Iterator[OpenWindow]:
+        """Returns the open windows that were looked at."""
+
+    def save(self) -> None:
+        """Writes the windows that were looked at."""
+
+
+class _Windows:
+    """Makes windows from their bytes, decoding each only once."""
+
+    def __init__(self, strategy: WindowingStrategy, initial: Any) -> None:
+        self._strategy = strategy
+        self._initial = initial
+        self._decoded: dict[bytes, tuple[Window, int]] = {}
+
+    def decode(self, data: bytes) -> tuple[Window, int]:
+        found = self._decoded.get(data)
+        if found is None:
+            window = decode_window(self._strategy.window_coder, data)
+            found = self._decoded[data] = (window, self._strategy.expiry(window) + 1)
+        return found
+
+    def open(self, key: bytes, data: bytes) -> OpenWindow:
+        window, closes = self.decode(data)
+        return OpenWindow(key, window, data, closes, self._initial)
+
+
+class SeparateWindows:
+    """The table for windows that don't merge: a record per key and window."""
+
+    def __init__(self, cells: TentativeCells, strategy: WindowingStrategy, initial: Any) -> None:
+        self._cells = cells
+        self._windows = _Windows(strategy, initial)
+        self._open: dict[tuple[bytes, bytes], OpenWindow] = {}
+        self._stored: set[tuple[bytes, bytes]] = set()
+        self._closed: set[tuple[bytes, bytes]] = set()
+
+    def enter(self, key: bytes, data: bytes) -> OpenWindow:
+        window = self.get(key, data)
+        if window is None:
+            window = self._open[key, data] = self._windows.open(key, data)
+        return window
+
+    def get(self, key: bytes, data: bytes) -> OpenWindow | None:
+        place = (key, data)
+        window = self._open.get(place)
+        if window is None and place not in self._closed:
+            kept = self._cells.read(CellId(_WINDOW, key, data))
+            if kept:
+                window = self._open[place] = self._windows.open(key, data)
+                window.restore(read_record(kept[0]))
+                self._stored.add(place)
+        return window
+
+    def close(self, window: OpenWindow) -> None:
+        self._open.pop((window.key, window.encoded))
+        self._closed.add((window.key, window.encoded))
+
+    def windows(self) -> Iterator[OpenWindow]:
+        return iter(self._open.values())
+
+    def save(self) -> None:
+        for key, data in sorted(self._stored - self._open.keys()):
+            self._cells.remove(CellId(_WINDOW, key, data))
+        for (key, data), window in self._open.items():
+            self._cells.replace(CellId(_WINDOW, key, data), (write_record(window.kept()),))
+
+
+class _KeyWindows:
+    """The open windows of one key, and the number the next bag of values gets."""
+
+    __slots__ = ("next_address", "windows")
+
+    def __init__(self) -> None:
+        self.windows: dict[Window, OpenWindow] = {}
+        self.next_address = 0
+
+
+class MergingWindows:
+    """The table for windows that merge: a record per key."""
+
+    def __init__(
+        self,
+        cells: TentativeCells,
+        strategy: WindowingStrategy,
+        initial: Any,
+        merger: WindowMerger,
+        merge_into: MergeInto,
+    ) -> None:
+        self._cells = cells
+        self._windows = _Windows(strategy, initial)
+        self._merger = merger
+        self._merge_into = merge_into
+        self._keys: dict[bytes, _KeyWindows] = {}
+
+    def enter(self, key: bytes, data: bytes) -> OpenWindow:
+        of_key = self._load(key)
+        window, _ = self._windows.decode(data)
+        known = of_key.windows.get(window)
+        if known is not None:
+            return known
+        answer = self._merger.merge([[*of_key.windows, window]])[0]
+        for result in dict.fromkeys(answer.get(w, w) for w in (*of_key.windows, window)):
+            parts = [of_key.windows[w] for w in list(of_key.windows) if answer.get(w, w) == result]
+            if len(parts) > 1 or (parts and parts[0].window != result):
+                self._merge(of_key, key, parts, result)
+        result = answer.get(window, window)
+        known = of_key.windows.get(result)
+        return known if known is not None else self._open(of_key, key, result)
+
+    def get(self, key: bytes, data: bytes) -> OpenWindow | None:
+        return self._load(key).windows.get(self._windows.decode(data)[0])
+
+    def close(self, window: OpenWindow) -> None:
+        del self._keys[window.key].windows[window.window]
+
+    def windows(self) -> Iterator[OpenWindow]:
+        return (w for of_key in self._keys.values() for w in of_key.windows.values())
+
+    def save(self) -> None:
+        for key, of_key in self._keys.items():
+            cell = CellId(_WINDOWS, key, b"")
+            if of_key.windows:
+                kept = [(w.encoded, w.kept()) for w in of_key.windows.values()]
+                self._cells.replace(cell, (write_record((of_key.next_address, kept)),))
+            else:
+                self._cells.remove(cell)
+
+    def _load(self, key: bytes) -> _KeyWindows:
+        of_key = self._keys.get(key)
+        if of_key is None:
+            of_key = self._keys[key] = _KeyWindows()
+            kept = self._cells.read(CellId(_WINDOWS, key, b""))
+            if kept:
+                of_key.next_address, windows = read_record(kept[0])
+                for data, of_window in windows:
+                    window = self._windows.open(key, data)
+                    window.restore(of_window)
+                    of_key.windows[window.window] = window
+        return of_key
+
+    def _open(self, of_key: _KeyWindows, key: bytes, window: Window) -> OpenWindow:
+        opened = self._windows.open(key, encode_window(window))
+        opened.addresses = (encode_varint(of_key.next_address),)
+        of_key.next_address += 1
+        of_key.windows[window] = opened
+        return opened
+
+    def _merge(
+        self, of_key: _KeyWindows, key: bytes, parts: list[OpenWindow], result: Window
+    ) -> None:
+        into = of_key.windows.get(result)
+        if into is None:
+            into = self._open(of_key, key, result)
+        others = [part for part in parts if part is not into]
+        for part in others:
+            del of_key.windows[part.window]
+        self._merge_into(others, into)

@@ -1,0 +1,54 @@
+"""A store of cells in memory: for tests, and for runners that fit in one process."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
+
+
+class MemoryStore:
+    """A `CellStore` in dictionaries that also commits; it counts what is read."""
+
+    def __init__(self) -> None:
+        self._cells: dict[CellId, dict[bytes, list[Any]]] = {}
+        self._order: dict[CellId, list[bytes]] = {}
+        self.reads = 0
+
+    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+        """Returns the values at a subkey of a cell, None if absent."""
+        self.reads += 1
+        values = self._cells.get(cell, {}).get(subkey)
+        return None if values is None else tuple(values)
+
+    def scan(
+        self, cell: CellId, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, Sequence[Any]]]:
+        """Returns subkeys and values from `start` to before `end`, ascending."""
+        contents = self._cells.get(cell, {})
+        order = self._order.get(cell)
+        if order is None:
+            order = self._order[cell] = sorted(contents)
+        for subkey in order[bisect_left(order, start) :]:
+            if end is not None and subkey >= end:
+                return
+            self.reads += 1
+            yield subkey, tuple(contents[subkey])
+
+    def commit(self, deltas: Mapping[CellId, CellDelta]) -> None:
+        """Makes a bundle's changes part of the store."""
+        for cell, delta in deltas.items():
+            contents = self._cells.setdefault(cell, {})
+            apply_delta(contents, delta)
+            self._order.pop(cell, None)
+            if not contents:
+                del self._cells[cell]
+
+    def cells(self) -> dict[CellId, dict[bytes, list[Any]]]:
+        """Returns a copy of everything in the store."""
+        return {
+            cell: {subkey: list(values) for subkey, values in contents.items()}
+            for cell, contents in self._cells.items()
+        }

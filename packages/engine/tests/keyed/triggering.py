@@ -1,0 +1,282 @@
+"""Runs schedules of elements and times through our grouper and through Beam's own trigger driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+from apache_beam.transforms import trigger as beam_trigger
+from apache_beam.transforms import window as beam_window
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.utils.timestamp import MIN_TIMESTAMP as BEAM_MIN
+from apache_beam.utils.timestamp import Duration as BeamDuration
+from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
+from apache_beam.utils.windowed_value import PaneInfoTiming, WindowedValue
+
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.values import triggers as t
+from beam_runner_engine.values.panes import PaneTiming
+from beam_runner_engine.values.strategy import AccumulationMode, WindowingStrategy
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_engine.values.window_coders import decode_window, encode_window
+from beam_runner_engine.values.window_fns import (
+    FixedWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
+from beam_runner_engine.values.windows import Window
+
+KEY = b"key"
+
+
+@attrs.frozen
+class Element:
+    """An element arrives; its value is its number in the schedule."""
+
+    timestamp: int
+
+
+@attrs.frozen
+class Watermark:
+    """The watermark comes to a time (ms)."""
+
+    time: int
+
+
+@attrs.frozen
+class ProcessingTime:
+    """Processing time comes to a time (ms)."""
+
+    time: int
+
+
+Step = Element | Watermark | ProcessingTime
+
+
+@attrs.frozen(order=True)
+class FiredPane:
+    """A pane in terms that both sides can be put in; windows by start and end, times in ms."""
+
+    step: int
+    window: tuple[int, int]
+    values: tuple[int, ...]
+    timestamp: int
+    timing: str
+    index: int
+    nonspeculative_index: int
+    is_last: bool
+
+
+class OurRun:
+    """Feeds a grouper; every step is a bundle of its own unless `one_bundle`."""
+
+    def __init__(self, strategy: WindowingStrategy, *, one_bundle: bool = False) -> None:
+        self.strategy = strategy
+        self.store = MemoryStore()
+        self.now = Now()
+        self.one_bundle = one_bundle
+        self.grouper = TriggeredGrouper(strategy, self.store)
+        self.dropped = 0
+        self.summary: Any = None
+
+    def element(
+        self, value: int, timestamp: int, windows: Iterable[Window] | None = None
+    ) -> list[Group]:
+        """Adds one element to all of its windows."""
+        if windows is None:
+            windows = assign_windows(self.strategy.window_fn, timestamp)
+        encoded = [encode_window(window) for window in windows]
+        many = len(encoded)
+        out = self.grouper.process(
+            [KEY] * many, encoded, [timestamp] * many, [value] * many, self.now
+        )
+        self._end_bundle()
+        return out
+
+    def time(self, *, watermark: int | None = None, processing_time: int | None = None) -> list[Group]:
+        """Brings time to what is given."""
+        self.now = Now(
+            watermark=self.now.watermark if watermark is None else watermark,
+            processing_time=self.now.processing_time if processing_time is None else processing_time,
+        )
+        out = self.grouper.advance(self.now)
+        self._end_bundle()
+        return out
+
+    def _end_bundle(self) -> None:
+        if not self.one_bundle:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commits the bundle and opens the next one."""
+        commit = self.grouper.commit()
+        self.store.commit(commit.deltas)
+        self.dropped += commit.dropped
+        self.summary = commit.summary
+        self.grouper = TriggeredGrouper(self.strategy, self.store)
+
+
+def fired(strategy: WindowingStrategy, step: int, groups: Iterable[Group]) -> list[FiredPane]:
+    """Returns groups as fired panes."""
+    panes = []
+    for group in groups:
+        window: Any = decode_window(strategy.window_coder, group.window)
+        panes.append(
+            FiredPane(
+                step,
+                (window.start, window.end),
+                tuple(sorted(group.values)),
+                group.timestamp,
+                group.pane.timing.name,
+                group.pane.index,
+                group.pane.nonspeculative_index,
+                group.pane.is_last,
+            )
+        )
+    return panes
+
+
+def run_ours(
+    strategy: WindowingStrategy, schedule: Iterable[Step], *, one_bundle: bool = False
+) -> tuple[list[FiredPane], OurRun]:
+    """Runs a schedule through our grouper."""
+    run = OurRun(strategy, one_bundle=one_bundle)
+    panes: list[FiredPane] = []
+    for number, step in enumerate(schedule):
+        match step:
+            case Element(timestamp):
+                groups = run.element(number, timestamp)
+            case Watermark(time):
+                groups = run.time(watermark=time)
+            case ProcessingTime(time):
+                groups = run.time(processing_time=time)
+        panes.extend(fired(strategy, number, groups))
+    return panes, run
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = BEAM_MIN
+
+    def time(self) -> BeamTimestamp:
+        return self.now
+
+
+def _seconds(millis: int) -> BeamTimestamp:
+    return BeamTimestamp(micros=millis * 1000)
+
+
+def run_beam(strategy: WindowingStrategy, schedule: Iterable[Step]) -> list[FiredPane]:
+    """Runs a schedule through Beam's `GeneralTriggerDriver`, one element a call."""
+    clock = _Clock()
+    window_fn = beam_window_fn(strategy.window_fn)
+    driver = beam_trigger.GeneralTriggerDriver(
+        Windowing(
+            window_fn,
+            beam_trigger_fn(strategy.trigger),
+            getattr(beam_trigger.AccumulationMode, strategy.accumulation_mode.name),
+            _COMBINERS[strategy.timestamp_combiner],
+            BeamDuration(micros=strategy.allowed_lateness * 1000),
+        ),
+        clock,
+    )
+    state = beam_trigger.InMemoryUnmergedState()
+    watermark = BEAM_MIN
+    panes: list[FiredPane] = []
+    for number, step in enumerate(schedule):
+        out: list[WindowedValue] = []
+        match step:
+            case Element(timestamp):
+                context = beam_window.WindowFn.AssignContext(_seconds(timestamp), None)
+                element = WindowedValue(number, _seconds(timestamp), window_fn.assign(context))
+                out.extend(driver.process_elements(state, [element], watermark, watermark))
+            case Watermark(time):
+                watermark = _seconds(time)
+            case ProcessingTime(time):
+                clock.now = _seconds(time)
+        while due := state.get_timers(True, watermark, clock.now)[0]:
+            for window_id, (name, domain, timestamp, _) in sorted(due, key=lambda timer: timer[1][2]):
+                passed = watermark if domain == TimeDomain.WATERMARK else timestamp
+                out.extend(driver.process_timer(window_id, name, domain, passed, state, watermark))
+        panes.extend(_fired_by_beam(number, value) for value in out)
+    return panes
+
+
+def _fired_by_beam(step: int, value: WindowedValue) -> FiredPane:
+    window = value.windows[0]
+    pane = value.pane_info
+    return FiredPane(
+        step,
+        (window.start.micros // 1000, window.end.micros // 1000),
+        tuple(sorted(value.value)),
+        value.timestamp.micros // 1000,
+        PaneInfoTiming.to_string(pane.timing),
+        pane.index,
+        pane.nonspeculative_index,
+        pane.is_last,
+    )
+
+
+_COMBINERS = {
+    TimestampCombiner.EARLIEST: beam_window.TimestampCombiner.OUTPUT_AT_EARLIEST,
+    TimestampCombiner.LATEST: beam_window.TimestampCombiner.OUTPUT_AT_LATEST,
+    TimestampCombiner.END_OF_WINDOW: beam_window.TimestampCombiner.OUTPUT_AT_EOW,
+}
+
+
+def beam_window_fn(window_fn: WindowFn) -> beam_window.WindowFn:
+    """Returns Beam's window function that is ours."""
+    match window_fn:
+        case FixedWindows(size, offset):
+            return beam_window.FixedWindows(_duration(size), _seconds(offset))
+        case SlidingWindows(size, period, offset):
+            return beam_window.SlidingWindows(_duration(size), _duration(period), _seconds(offset))
+        case Sessions(gap):
+            return beam_window.Sessions(_duration(gap))
+        case _:
+            raise ValueError(window_fn)
+
+
+def _duration(millis: int) -> BeamDuration:
+    return BeamDuration(micros=millis * 1000)
+
+
+def beam_trigger_fn(trigger: t.Trigger) -> beam_trigger.TriggerFn:
+    """Returns Beam's trigger that is ours."""
+    match trigger:
+        case t.DefaultTrigger():
+            return beam_trigger.DefaultTrigger()
+        case t.Always():
+            return beam_trigger.Always()
+        case t.Never():
+            return beam_trigger._Never()
+        case t.AfterCount(count):
+            return beam_trigger.AfterCount(count)
+        case t.AfterProcessingTime(transforms):
+            delay = sum(transform.delay for transform in transforms)
+            return beam_trigger.AfterProcessingTime(_duration(delay))
+        case t.AfterSynchronizedProcessingTime():
+            return beam_trigger._AfterSynchronizedProcessingTime()
+        case t.AfterEndOfWindow(early, late):
+            return beam_trigger.AfterWatermark(
+                None if early is None else beam_trigger_fn(early),
+                None if late is None else beam_trigger_fn(late),
+            )
+        case t.AfterAll(parts):
+            return beam_trigger.AfterAll(*map(beam_trigger_fn, parts))
+        case t.AfterAny(parts):
+            return beam_trigger.AfterAny(*map(beam_trigger_fn, parts))
+        case t.AfterEach(parts):
+            return beam_trigger.AfterEach(*map(beam_trigger_fn, parts))
+        case t.OrFinally(main, until):
+            return beam_trigger.OrFinally(beam_trigger_fn(main), beam_trigger_fn(until))
+        case t.Repeatedly(part):
+            return beam_trigger.Repeatedly(beam_trigger_fn(part))
