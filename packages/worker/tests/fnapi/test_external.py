@@ -6,10 +6,10 @@ import json
 
 import apache_beam as beam
 import pytest
+from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline
 
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.records import Environment
-from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import copy
 import itertools
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import apache_beam as beam
+from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
@@ -312,6 +314,11 @@ class TinyHost:
         """Runs all stages; ``harness_of`` gives the harness of an environment."""
         for spec in self.specs:
             self.run_stage(spec, harness_of(spec.environment_id))
+
+
+def pickle_by_value(module_name: str) -> None:
+    """Lets a test module's own classes be used in SDK harnesses, which can't import it."""
+    cloudpickle.register_pickle_by_value(sys.modules[module_name])
 
 
 def new_pipeline(*options: str) -> beam.Pipeline:

@@ -262,14 +262,14 @@ class SdkConnection:
         """
         with self._changed:
             for _ in range(max(1, int(limit * 10))):
-                if self._connected or self._lost is not None:
+                if self._connected or not self.usable:
                     break
                 reason = check()
                 if reason is not None:
                     raise HarnessError(f"the SDK did not start: {reason}; {self.describe()}")
                 self._changed.wait(0.1)
-            if self._lost is not None:
-                raise HarnessError(self._lost)
+            if not self.usable:
+                raise HarnessError(self._lost or "the harness was closed")
             if not self._connected:
                 raise HarnessError(
                     f"the SDK did not connect within {limit:g} seconds; {self.describe()}"
@@ -349,8 +349,12 @@ class SdkConnection:
 
     # The end.
 
-    def begin_closing(self) -> None:
-        """Ends the control stream, upon which an SDK tears down and goes; fails what runs."""
+    def begin_closing(self) -> bool:
+        """Ends the control stream, upon which an SDK tears down and goes; fails what runs.
+
+        Returns:
+            Whether bundles were running.
+        """
         with self._changed:
             self._closing = True
             bundles, answers = list(self._bundles.values()), list(self._answers.values())
@@ -362,6 +366,7 @@ class SdkConnection:
         for answer in answers:
             answer.set_exception(HarnessError("the harness was closed"))
         self.instructions.put(None)
+        return bool(bundles)
 
     def wait_gone(self, limit: float) -> bool:
         """Waits until every stream is over, for at most ``limit`` seconds."""

@@ -16,8 +16,11 @@ from beam_runner_worker._protos import (
     endpoints_pb2,
 )
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.peers import same_process
 
 _CALL_SECONDS = 30.0
+_THREAD_TEARDOWN_SECONDS = 0.2
 
 
 class ExternalWorker:
@@ -79,9 +82,18 @@ class ExternalWorker:
         """Always None: pools do not tell of workers that died."""
         return None
 
-    def wait_torn_down(self, limit: float, gone: Callable[[float], bool]) -> None:
-        """Waits until the worker has left its streams, as its process does when it ends."""
-        gone(limit)
+    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
+        """Waits until the worker's process has ended, which is seen by its streams.
+
+        A worker that is a thread of the pool's process has no such end. It tears down right after
+        it has ended its data, and stopping it does not interrupt it.
+        """
+        if not connection.wait_data_ended(limit) or connection.wait_gone(0):
+            return
+        if same_process(self._pool, connection.peer):
+            connection.wait_gone(min(limit, _THREAD_TEARDOWN_SECONDS))
+        else:
+            connection.wait_gone(limit)
 
     def stop(self) -> None:
         """Asks the pool to stop the worker; a pool that is gone has no worker to stop."""

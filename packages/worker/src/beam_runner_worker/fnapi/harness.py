@@ -28,10 +28,12 @@ class Limits:
     Attributes:
         connect: from the start of a harness until it has connected.
         teardown: from the end of its work until it has called every teardown and gone.
+        interrupted: the same if a bundle was still running, whose user code may never return.
     """
 
     connect: float = 60.0
     teardown: float = 5.0
+    interrupted: float = 2.0
 
 
 class _RunningSdk:
@@ -145,10 +147,13 @@ class FnApiHarness:
         if self._running is running:
             self._running = None
         connection, launcher = running.connection, running.launcher
-        usable = connection.usable and connection.connected
-        connection.begin_closing()
-        if usable:
-            launcher.wait_torn_down(self._limits.teardown, connection.wait_gone)
+        was_there = connection.usable and connection.connected
+        interrupted = connection.begin_closing()
+        if was_there:
+            limits = self._limits
+            launcher.wait_torn_down(
+                limits.interrupted if interrupted else limits.teardown, connection
+            )
         launcher.stop()
         connection.release()
         self._workers.remove(connection)

@@ -8,6 +8,7 @@ from typing import Protocol
 from beam_runner_urns import environments as urns
 
 from beam_runner_worker.errors import UnsupportedEnvironment
+from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.external import ExternalWorker
 from beam_runner_worker.fnapi.process import ProcessWorker
 from beam_runner_worker.ports import LogSink
@@ -27,12 +28,12 @@ class Launcher(Protocol):
     def failure(self) -> str | None:
         """Why the harness will never come, or None as long as it may."""
 
-    def wait_torn_down(self, limit: float, gone: Callable[[float], bool]) -> None:
+    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until a harness whose control stream has ended has called every teardown.
 
         Args:
             limit: in seconds, at most.
-            gone: waits until the SDK has left all its streams, for at most so many seconds.
+            connection: the runner's end of the harness.
         """
 
     def stop(self) -> None:

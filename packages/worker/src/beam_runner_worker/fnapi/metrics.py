@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
+from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import MonitoringInfo
 
 Ask = Callable[[beam_fn_api_pb2.InstructionRequest], beam_fn_api_pb2.InstructionResponse]
@@ -61,6 +62,8 @@ class ShortIds:
         )
         answer = self._ask(request).monitoring_infos.monitoring_info
         for short_id in short_ids:
+            if short_id not in answer:
+                raise HarnessError(f"the SDK does not know its own short id {short_id!r}")
             self._known[short_id] = _full(answer[short_id])
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
+from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.ports import LogSink
 from beam_runner_worker.records import LogRecord, Severity
 
@@ -97,6 +98,7 @@ class ProcessWorker:
                 stderr=subprocess.STDOUT,
                 env={
                     **os.environ,
+                    "WORKER_ID": self._worker_id,
                     "SEMI_PERSISTENT_DIRECTORY": self._directory,
                     **self._env,
                 },
@@ -132,7 +134,7 @@ class ProcessWorker:
             return None
         return f"its process {self._command!r} ended with exit code {code}"
 
-    def wait_torn_down(self, limit: float, gone: Callable[[float], bool]) -> None:
+    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until the process has ended."""
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -27,7 +27,7 @@ RUNNER_CAPABILITIES = (
 """What SDKs may rely on. Not among them: data inside of control messages."""
 
 
-class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):  # type: ignore[misc]
+class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
     """Tells an SDK harness the job's options, its artifacts and where the services are."""
 
     def __init__(self, job: JobContext, workers: Workers) -> None:
@@ -58,9 +58,7 @@ class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):  #
         return beam_provision_api_pb2.GetProvisionInfoResponse(info=info)
 
 
-class ArtifactService(
-    beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceServicer  # type: ignore[misc]
-):
+class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceServicer):
     """Gives SDK harnesses the files that their environments need."""
 
     def __init__(

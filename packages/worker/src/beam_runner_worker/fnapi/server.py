@@ -115,4 +115,6 @@ class FnApiServer:
         for closer in closers:
             closer.join()
         self._server.stop(grace=0).wait(_STOP_SECONDS)
-        self._threads.shutdown(wait=True)
+        ending = threading.Thread(target=self._threads.shutdown, daemon=True)
+        ending.start()
+        ending.join(_STOP_SECONDS)

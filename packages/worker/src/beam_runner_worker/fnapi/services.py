@@ -91,7 +91,7 @@ def _on_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None
         callback()
 
 
-class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):  # type: ignore[misc]
+class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
     """Instructions to SDKs, and their responses."""
 
     def __init__(self, workers: Workers) -> None:
@@ -127,7 +127,7 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):  # type: ignor
         return descriptor
 
 
-class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):  # type: ignore[misc]
+class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
     """Elements of all bundles of an SDK, on one stream."""
 
     def __init__(self, workers: Workers) -> None:
@@ -150,7 +150,7 @@ class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):  # type: ignore[misc
             bundle.sent()
 
 
-class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):  # type: ignore[misc]
+class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
     """Side inputs, read by running bundles."""
 
     def __init__(self, workers: Workers) -> None:
@@ -190,7 +190,7 @@ def _answer(
     )
 
 
-class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):  # type: ignore[misc]
+class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
     """What SDKs log."""
 
     def __init__(self, workers: Workers, sink: LogSink) -> None:

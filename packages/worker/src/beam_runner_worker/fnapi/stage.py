@@ -62,7 +62,7 @@ class FnApiStage:
         self._side_inputs = side_inputs
         self._source = source
         self._lock = threading.Lock()
-        self._running: tuple[Sdk, RunningBundle] | None = None
+        self._running: dict[str, tuple[Sdk, RunningBundle]] = {}
 
     def process_bundle(
         self, bundle_id: str, inputs: Iterable[InputChunk], outputs: Mapping[str, OutputPort]
@@ -80,7 +80,7 @@ class FnApiStage:
             SideInputPages(self._side_inputs, self._plan.side_inputs),
         )
         with self._lock:
-            self._running = (sdk, bundle)
+            self._running[bundle.instruction_id] = (sdk, bundle)
         try:
             transfer = _Transfer(self._plan, sdk.connection, bundle, outputs)
             try:
@@ -91,7 +91,7 @@ class FnApiStage:
             return self._result(sdk, response)
         finally:
             with self._lock:
-                self._running = None
+                del self._running[bundle.instruction_id]
             sdk.connection.close_bundle(bundle)
 
     def _result(self, sdk: Sdk, response: beam_fn_api_pb2.InstructionResponse) -> BundleResult:
@@ -110,12 +110,12 @@ class FnApiStage:
         )
 
     def progress(self) -> tuple[MonitoringInfo, ...]:
-        """Metrics of the running bundle so far; empty if there is none or it has just ended."""
+        """Metrics of the running bundles so far; empty if there is none or it has just ended."""
         with self._lock:
-            running = self._running
-        if running is None:
-            return ()
-        sdk, bundle = running
+            running = list(self._running.values())
+        return tuple(info for sdk, bundle in running for info in self._progress_of(sdk, bundle))
+
+    def _progress_of(self, sdk: Sdk, bundle: RunningBundle) -> tuple[MonitoringInfo, ...]:
         request = beam_fn_api_pb2.InstructionRequest(
             process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(
                 instruction_id=bundle.instruction_id
@@ -152,15 +152,20 @@ class _Transfer:
         """Sends the inputs, and writes outputs meanwhile; stops early when the bundle failed."""
         for message in data_messages(inputs):
             self._write(self._bundle.poll())
-            while not self._bundle.has_room():
+            while not self._bundle.has_room() and not self._failed():
                 self._write(self._bundle.wait(self._bundle.response, for_room=True))
-            if self._bundle.response is not None and self._bundle.response.error:
+            if self._failed():
                 return
             self._send(beam_fn_api_pb2.Elements.Data(data=message))
 
     def end_input(self) -> None:
         """Tells the SDK that no more input comes, so that it never waits for any."""
-        self._send(beam_fn_api_pb2.Elements.Data(is_last=True))
+        if not self._failed():
+            self._send(beam_fn_api_pb2.Elements.Data(is_last=True))
+
+    def _failed(self) -> bool:
+        response = self._bundle.response
+        return response is not None and bool(response.error)
 
     def finish(self) -> beam_fn_api_pb2.InstructionResponse:
         """Waits for all outputs and the response, or for the response that tells of an error."""

@@ -1,0 +1,66 @@
+"""Finds out whether two ends of connections on this machine belong to one process.
+
+A worker pool does not tell whether its workers are processes, which end, or threads, which do not
+seem to. Where the system shows who holds which socket (Linux, for processes of the same user), that
+is the answer; everywhere else it is no.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+_PROC = Path("/proc")
+_LISTENING, _ESTABLISHED = "0A", "01"
+
+
+def same_process(listening: str, peer: str) -> bool:
+    """Whether the process that listens at ``listening`` is also the one at ``peer``.
+
+    Args:
+        listening: host and port; hosts other than this one are never the same.
+        peer: as gRPC names the other end of a connection to this machine.
+    """
+    host, _, port = listening.rpartition(":")
+    if host.removeprefix("dns:///") not in _LOCAL_HOSTS or not port.isdigit():
+        return False
+    other_port = peer.rpartition(":")[2]
+    if not other_port.isdigit():
+        return False
+    servers = _sockets(int(port), _LISTENING)
+    clients = _sockets(int(other_port), _ESTABLISHED)
+    return any(servers & held and clients & held for held in _held_sockets())
+
+
+def _sockets(port: int, state: str) -> set[str]:
+    """The sockets with that local port, as links of open files name them."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = (_PROC / "net" / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[3] == state and int(fields[1].rpartition(":")[2], 16) == port:
+                found.add(f"socket:[{fields[9]}]")
+    return found
+
+
+def _held_sockets() -> list[set[str]]:
+    """The open files of every process that may be looked at."""
+    processes = []
+    for process in _PROC.glob("[0-9]*"):
+        try:
+            descriptors = os.listdir(process / "fd")
+        except OSError:
+            continue
+        held = set()
+        for descriptor in descriptors:
+            try:
+                held.add(os.readlink(process / "fd" / descriptor))
+            except OSError:
+                continue
+        processes.append(held)
+    return processes

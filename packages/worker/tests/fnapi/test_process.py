@@ -1,0 +1,272 @@
+"""SDK harnesses started as processes: they boot, work, and never outlive their runner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
+from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+
+from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
+from beam_runner_worker.fnapi import FnApiServer, Limits
+from beam_runner_worker.records import Artifact, Environment
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+
+
+def process(command: Path | str, **env: str) -> Environment:
+    payload = beam_runner_api_pb2.ProcessPayload(command=str(command), env=env)
+    return Environment("beam:env:process:v1", payload.SerializeToString())
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text("#!/bin/sh\n" + textwrap.dedent(text))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def boot(tmp_path: Path) -> Path:
+    """A boot command with the package's own boot program."""
+    return script(
+        tmp_path / "boot", f'exec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n'
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until(condition, limit: float = 20.0) -> None:
+    deadline = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+class RecordsLife(beam.DoFn):
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def _note(self, what: str) -> None:
+        with open(self.path, "a") as file:
+            file.write(f"{what} {os.getpid()} {id(self)}\n")
+
+    def setup(self):
+        self._note("setup")
+
+    def process(self, element):
+        self._note("process")
+        yield element
+
+    def teardown(self):
+        time.sleep(0.5)
+        self._note("teardown")
+
+
+def test_a_process_runs_a_pipeline_and_tears_down(boot: Path, tmp_path: Path):
+    life = tmp_path / "life"
+    p = new_pipeline()
+    p | beam.Create([1, 2, 3]) | beam.ParDo(RecordsLife(str(life)))
+    host = TinyHost(p)
+    server = FnApiServer(
+        job_with(process(boot), environments=host.environment_ids), Artifacts(), Logs()
+    )
+    try:
+        host.run(server.harness)
+    finally:
+        server.close()
+    lines = [line.split() for line in life.read_text().splitlines()]
+    set_up = [line[1:] for line in lines if line[0] == "setup"]
+    torn_down = [line[1:] for line in lines if line[0] == "teardown"]
+    assert sorted(set_up) == sorted(torn_down)
+    assert len(set_up) == 1
+    assert set_up[0][0] != str(os.getpid())
+    assert not alive(int(set_up[0][0]))
+
+
+def test_options_and_staged_files_reach_the_harness(boot: Path, tmp_path: Path):
+    out = tmp_path / "out"
+
+    def look(_, path=str(out)):
+        from apache_beam.io.filesystems import FileSystems  # noqa: F401
+        from apache_beam.options.value_provider import RuntimeValueProvider
+
+        directory = os.environ["SEMI_PERSISTENT_DIRECTORY"]
+        staged = Path(directory, "staged", "data.txt").read_bytes()
+        runtime = RuntimeValueProvider.runtime_options
+        Path(path).write_text(f"{len(staged)} {staged[:5]!r} {runtime['my_option']}")
+
+    p = new_pipeline()
+    p | beam.Create([1]) | beam.Map(look)
+    host = TinyHost(p)
+    content = b"hello" * 500_000
+    staged = Artifact(
+        role_urn="beam:artifact:role:staging_to:v1",
+        role_payload=beam_runner_api_pb2.ArtifactStagingToRolePayload(
+            staged_name="data.txt"
+        ).SerializeToString(),
+        type_urn="beam:artifact:type:file:v1",
+        type_payload=b"whatever",
+        staged_name="data.txt",
+        sha256="abc",
+    )
+    environment = process(boot)
+    environment = Environment(environment.urn, environment.payload, (staged,))
+    job = job_with(environment, '{"beam:option:my_option:v1": "seen"}', host.environment_ids)
+    server = FnApiServer(job, Artifacts({"abc": content}), Logs())
+    try:
+        host.run(server.harness)
+    finally:
+        server.close()
+    assert out.read_text() == f"{len(content)} b'hello' seen"
+
+
+def test_what_a_process_logs_and_prints_reaches_the_sink(boot: Path):
+    def speak(_):
+        import logging
+
+        print("said on stdout")
+        sys.stdout.flush()
+        logging.getLogger("mine").warning("said in the log")
+
+    p = new_pipeline()
+    p | beam.Create([1]) | "Speak" >> beam.Map(speak)
+    host = TinyHost(p)
+    logs = Logs()
+    server = FnApiServer(
+        job_with(process(boot), environments=host.environment_ids), Artifacts(), logs
+    )
+    try:
+        host.run(server.harness)
+    finally:
+        server.close()
+    assert "said on stdout" in logs.messages
+    (record,) = [each for each in logs.records if each.message == "said in the log"]
+    assert record.severity.name == "WARN"
+    assert record.transform_id == "Speak"
+    assert abs(record.time_ms / 1000 - time.time()) < 100
+
+
+def test_a_process_that_ends_before_it_connects_is_reported_with_its_words(tmp_path: Path):
+    host = TinyHost(one_element())
+    command = script(tmp_path / "boot", "echo no python here >&2; exit 3\n")
+    server = FnApiServer(
+        job_with(process(command), environments=host.environment_ids), Artifacts(), Logs()
+    )
+    try:
+        with pytest.raises(HarnessError, match=r"(?s)exit code 3.*no python here"):
+            host.run(server.harness)
+    finally:
+        server.close()
+
+
+def test_a_process_that_never_connects_is_given_up(tmp_path: Path):
+    pid = tmp_path / "pid"
+    host = TinyHost(one_element())
+    command = script(tmp_path / "boot", f"echo $$ >{pid}; echo waiting; exec sleep 600\n")
+    server = FnApiServer(
+        job_with(process(command), environments=host.environment_ids),
+        Artifacts(),
+        Logs(),
+        limits=Limits(connect=1.0),
+    )
+    try:
+        with pytest.raises(HarnessError, match=r"(?s)within 1 seconds.*waiting"):
+            host.run(server.harness)
+        assert not alive(int(pid.read_text()))
+    finally:
+        server.close()
+
+
+def one_element() -> beam.Pipeline:
+    p = new_pipeline()
+    p | beam.Create([1]) | beam.Map(print)
+    return p
+
+
+def test_a_missing_command_is_reported(tmp_path: Path):
+    host = TinyHost(one_element())
+    server = FnApiServer(
+        job_with(process(tmp_path / "nothing"), environments=host.environment_ids),
+        Artifacts(),
+        Logs(),
+    )
+    try:
+        with pytest.raises(HarnessError, match="no executable file"):
+            host.run(server.harness)
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        (Environment("beam:env:docker:v1", b""), "docker container"),
+        (Environment("beam:env:moon:v1", b""), "beam:env:moon:v1"),
+        (process(""), "without a command"),
+        (
+            Environment(
+                "beam:env:process:v1",
+                beam_runner_api_pb2.ProcessPayload(os="plan9", command="x").SerializeToString(),
+            ),
+            "plan9",
+        ),
+    ],
+)
+def test_environments_that_cannot_be_run_are_named(environment: Environment, words: str):
+    host = TinyHost(one_element())
+    server = FnApiServer(
+        job_with(environment, environments=host.environment_ids), Artifacts(), Logs()
+    )
+    try:
+        with pytest.raises(UnsupportedEnvironment, match=words):
+            host.run(server.harness)
+    finally:
+        server.close()
+
+
+def test_a_harness_dies_with_its_runner(tmp_path: Path):
+    """The runner is killed by SIGKILL: the whole process group of the harness must follow."""
+    pids = tmp_path / "pids"
+    command = script(tmp_path / "boot", f"sleep 600 & echo $$ $! >{pids}; wait\n")
+    runner = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
+                import time
+                from beam_runner_worker.fnapi.process import ProcessWorker
+                from apache_beam.portability.api import beam_runner_api_pb2
+                payload = beam_runner_api_pb2.ProcessPayload(command={str(command)!r})
+                class Logs:
+                    def log(self, records):
+                        pass
+                worker = ProcessWorker("env", payload.SerializeToString(), "w", Logs(), print)
+                worker.start("127.0.0.1:1")
+                time.sleep(600)
+            """),
+        ],
+    )
+    try:
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), 60)
+        harness = [int(pid) for pid in pids.read_text().split()]
+        assert all(map(alive, harness))
+        runner.send_signal(signal.SIGKILL)
+        wait_until(lambda: not any(map(alive, harness)))
+    finally:
+        runner.kill()
+        runner.wait()
