@@ -1,0 +1,48 @@
+"""A job server around a fake runner, and a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_runner_jobservices import JobClient, JobServer, Limits
+
+from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto
+
+
+@pytest.fixture
+def executor() -> FakeExecutor:
+    return FakeExecutor()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return Limits()
+
+
+@pytest.fixture
+def server(
+    executor: FakeExecutor, clock: Clock, limits: Limits, tmp_path: Path
+) -> Iterator[JobServer]:
+    with JobServer(
+        executor, artifacts_dir=tmp_path / "artifacts", port=0, limits=limits, clock=clock
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: JobServer) -> Iterator[JobClient]:
+    with JobClient(server.address, timeout=LIMIT) as connected:
+        yield connected
+
+
+@pytest.fixture
+def pipeline() -> bytes:
+    return pipeline_proto().SerializeToString()

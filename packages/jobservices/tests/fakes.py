@@ -1,0 +1,110 @@
+"""A runner that does what the test says, pipelines, and patience."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from beam_runner_jobservices import (
+    JobMetrics,
+    JobReporter,
+    JobSpec,
+    JobState,
+)
+from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
+
+LIMIT = 20.0
+
+
+class FakeJob:
+    """A job the test drives through `reporter`. Reports CANCELLED when it is cancelled."""
+
+    def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
+        self.spec = spec
+        self.reporter = reporter
+        self.cancels = 0
+        self.reported_metrics = JobMetrics()
+
+    def cancel(self) -> None:
+        self.cancels += 1
+        self.reporter.state(JobState.CANCELLED)
+
+    def metrics(self) -> JobMetrics:
+        return self.reported_metrics
+
+
+class FakeExecutor:
+    """Records the jobs it is given; `on_start` may raise, or report."""
+
+    def __init__(self) -> None:
+        self.jobs: list[FakeJob] = []
+        self.on_start: Callable[[FakeJob], None] = lambda job: None
+
+    def __call__(self, job: JobSpec, reporter: JobReporter) -> FakeJob:
+        fake = FakeJob(job, reporter)
+        self.jobs.append(fake)
+        self.on_start(fake)
+        return fake
+
+    def job(self, job_id: str) -> FakeJob:
+        return next(fake for fake in self.jobs if fake.spec.job_id == job_id)
+
+
+class Clock:
+    """A clock the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def run_to_end(job: FakeJob) -> None:
+    """A job that is done at once, for `FakeExecutor.on_start`."""
+    job.reporter.state(JobState.RUNNING)
+    job.reporter.state(JobState.DONE)
+
+
+def pipeline_proto() -> runner_api.Pipeline:
+    """One impulse, in an environment without dependencies."""
+    pipeline = runner_api.Pipeline(root_transform_ids=["impulse"])
+    components = pipeline.components
+    components.transforms["impulse"].unique_name = "Create/Impulse"
+    components.transforms["impulse"].spec.urn = "beam:transform:impulse:v1"
+    components.transforms["impulse"].outputs["out"] = "bytes"
+    components.pcollections["bytes"].coder_id = "bytes_coder"
+    components.pcollections["bytes"].windowing_strategy_id = "global"
+    components.windowing_strategies["global"].window_coder_id = "window_coder"
+    components.coders["bytes_coder"].spec.urn = "beam:coder:bytes:v1"
+    components.coders["window_coder"].spec.urn = "beam:coder:global_window:v1"
+    components.environments["python"].urn = "beam:env:docker:v1"
+    return pipeline
+
+
+def file_artifact(path: Path, staged_name: str, sha256: str = "") -> runner_api.ArtifactInformation:
+    return runner_api.ArtifactInformation(
+        type_urn="beam:artifact:type:file:v1",
+        type_payload=runner_api.ArtifactFilePayload(
+            path=str(path), sha256=sha256
+        ).SerializeToString(),
+        role_urn="beam:artifact:role:staging_to:v1",
+        role_payload=runner_api.ArtifactStagingToRolePayload(
+            staged_name=staged_name
+        ).SerializeToString(),
+    )
+
+
+def threads(name: str) -> int:
+    return sum(thread.name == name for thread in threading.enumerate())
+
+
+def eventually(condition: Callable[[], bool], limit: float = LIMIT) -> bool:
+    """Whether `condition` becomes true within `limit` seconds."""
+    waiting = threading.Event()
+    for _ in range(int(limit / 0.02)):
+        if condition():
+            return True
+        waiting.wait(0.02)
+    return condition()

@@ -1,0 +1,260 @@
+"""Artifacts on their way: from clients to the store, and on to SDK harnesses."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+from pathlib import Path
+
+import grpc
+import pytest
+
+from beam_runner_jobservices import JobApiError, JobServer, JobServicesError, JobState, Limits
+from beam_runner_jobservices._protos import RetrievalStub, StagingStub
+from beam_runner_jobservices._protos import beam_artifact_api_pb2 as artifact_api
+from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
+
+from .fakes import LIMIT, eventually, file_artifact, pipeline_proto, run_to_end, threads
+
+EVIL = ["../../../../etc/passwd", "/etc/passwd", "..", "", "a\\..\\b", "nul\0byte", "x" * 5_000]
+
+
+def with_artifacts(*artifacts):
+    pipeline = pipeline_proto()
+    pipeline.components.environments["python"].dependencies.extend(artifacts)
+    return pipeline.SerializeToString()
+
+
+def files(folder):
+    return [path for path in Path(folder).rglob("*") if path.is_file() and path.name != "lock"]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "artifacts"
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "source.bin"
+    path.write_bytes(bytes(range(256)) * 20_000)
+    return path
+
+
+@pytest.fixture
+def channel(server):
+    with grpc.insecure_channel(server.address) as opened:
+        yield opened
+
+
+def test_an_artifact_goes_to_the_store_and_from_there_to_harnesses(
+    client, executor, source, store, tmp_path
+):
+    job_id = client.submit(with_artifacts(file_artifact(source, "data.bin")))
+    spec = executor.job(job_id).spec
+    (artifact,) = spec.artifacts["python"]
+    content = source.read_bytes()
+    assert artifact.sha256 == hashlib.sha256(content).hexdigest()
+    assert (artifact.staged_name, artifact.size) == ("data.bin", len(content))
+    assert Path(artifact.path).read_bytes() == content
+    assert Path(artifact.path).is_relative_to(store)
+
+    environment = runner_api.Pipeline.FromString(spec.pipeline).components.environments["python"]
+    (information,) = environment.dependencies
+    payload = runner_api.ArtifactFilePayload.FromString(information.type_payload)
+    assert (payload.path, payload.sha256) == (artifact.path, artifact.sha256)
+    assert information.role_payload == artifact.role_payload
+
+    chunks = list(client.artifact(artifact))
+    assert b"".join(chunks) == content
+    assert max(map(len, chunks)) <= 2 << 20
+
+
+def test_what_beams_own_worker_code_fetches_is_what_was_staged(
+    client, executor, source, channel, tmp_path
+):
+    from apache_beam.runners.portability.artifact_service import resolve_artifacts
+
+    job_id = client.submit(with_artifacts(file_artifact(source, "data.bin")))
+    pipeline = runner_api.Pipeline.FromString(executor.job(job_id).spec.pipeline)
+    dependencies = pipeline.components.environments["python"].dependencies
+    target = tmp_path / "worker"
+    target.mkdir()
+    (fetched,) = resolve_artifacts(list(dependencies), RetrievalStub(channel), str(target))
+    path = runner_api.ArtifactFilePayload.FromString(fetched.type_payload).path
+    assert Path(path).read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_a_clients_names_are_never_paths(client, executor, source, store, tmp_path, name):
+    before = files(tmp_path)
+    job_id = client.submit(with_artifacts(file_artifact(source, name)), job_name=name)
+    (artifact,) = executor.job(job_id).spec.artifacts["python"]
+    assert artifact.staged_name == name
+    assert sorted(files(tmp_path)) == sorted([*before, Path(artifact.path)])
+    assert artifact.path.endswith(f"/sha256/{artifact.sha256[:2]}/{artifact.sha256}")
+    assert artifact.file_name not in ("", ".", "..")
+    assert not {"/", "\\", "\0"} & set(artifact.file_name)
+
+
+def test_artifacts_are_shared_by_jobs_and_removed_with_the_last(client, executor, source, store):
+    pipeline = with_artifacts(file_artifact(source, "data.bin"))
+    first, second = client.submit(pipeline), client.submit(pipeline)
+    assert len(files(store)) == 1
+    executor.job(first).reporter.state(JobState.DONE)
+    assert len(files(store)) == 1
+    executor.job(second).reporter.state(JobState.FAILED)
+    assert files(store) == []
+
+
+def test_artifacts_of_a_rejected_job_are_removed(client, executor, source, store):
+    def fail(fake):
+        raise ValueError
+
+    executor.on_start = fail
+    with pytest.raises(JobApiError):
+        client.submit(with_artifacts(file_artifact(source, "data.bin")))
+    assert files(store) == []
+
+
+def test_a_job_without_its_artifacts_is_not_run(client, source):
+    pipeline = with_artifacts(file_artifact(source, "data.bin"))
+    prepared = client.prepare(pipeline)
+    with pytest.raises(JobApiError, match=r"'python'.*data\.bin") as raised:
+        client.run(prepared)
+    assert raised.value.code == "FAILED_PRECONDITION"
+    client.stage(prepared, pipeline)
+    client.run(prepared)
+
+
+def test_a_file_that_is_not_what_was_announced_is_refused(client, source, store):
+    pipeline = with_artifacts(file_artifact(source, "data.bin", sha256="0" * 64))
+    prepared = client.prepare(pipeline)
+    with pytest.raises(JobApiError, match=r"data\.bin.*0000") as raised:
+        client.stage(prepared, pipeline)
+    assert raised.value.code == "INVALID_ARGUMENT"
+    assert eventually(lambda: files(store) == [])
+
+
+def test_a_file_that_cannot_be_read_is_the_clients_error(client, store, tmp_path):
+    pipeline = with_artifacts(file_artifact(tmp_path / "missing", "data.bin"))
+    prepared = client.prepare(pipeline)
+    with pytest.raises(FileNotFoundError):
+        client.stage(prepared, pipeline)
+    assert eventually(lambda: files(store) == [] and threads("beam-job-api") == 0)
+
+
+def test_a_client_gives_only_what_its_pipeline_names(client, source):
+    prepared = client.prepare(with_artifacts(file_artifact("/etc/hostname", "secret")))
+    with pytest.raises(JobServicesError, match="does not name"):
+        client.stage(prepared, with_artifacts(file_artifact(source, "data.bin")))
+
+
+def test_a_token_that_was_not_given_out_stages_nothing(client, pipeline):
+    prepared = client.prepare(pipeline)
+    forged = type(prepared)(prepared.preparation_id, prepared.staging_endpoint, "forged")
+    with pytest.raises(JobApiError) as raised:
+        client.stage(forged, pipeline)
+    assert raised.value.code == "NOT_FOUND"
+
+
+def test_a_client_that_vanishes_while_staging_leaves_nothing(client, server, source, store):
+    prepared = client.prepare(with_artifacts(file_artifact(source, "data.bin")))
+    answers: queue.SimpleQueue = queue.SimpleQueue()
+    answers.put(artifact_api.ArtifactResponseWrapper(staging_token=prepared.staging_token))
+    channel = grpc.insecure_channel(server.address)
+    call = StagingStub(channel).ReverseArtifactRetrievalService(iter(answers.get, None))
+    assert next(call).HasField("get_artifact")
+    chunk = artifact_api.GetArtifactResponse(data=b"x" * 100_000)
+    answers.put(artifact_api.ArtifactResponseWrapper(get_artifact_response=chunk))
+    assert eventually(lambda: len(files(store)) == 1)
+    channel.close()
+    answers.put(None)
+    assert eventually(lambda: files(store) == [] and threads("beam-job-api") == 0)
+
+
+def test_a_client_that_hangs_up_too_early_is_told(client, channel, source):
+    prepared = client.prepare(with_artifacts(file_artifact(source, "data.bin")))
+    hello = artifact_api.ArtifactResponseWrapper(staging_token=prepared.staging_token)
+    for said in ([], [hello]):
+        with pytest.raises(grpc.RpcError, match="before it was over"):
+            list(StagingStub(channel).ReverseArtifactRetrievalService(iter(said)))
+
+
+class TestSilence:
+    @pytest.fixture
+    def limits(self):
+        return Limits(staging_idle=0.4)
+
+    def test_a_client_that_says_nothing_is_sent_away(self, server, channel):
+        silent: queue.SimpleQueue = queue.SimpleQueue()
+        call = StagingStub(channel).ReverseArtifactRetrievalService(iter(silent.get, None))
+        with pytest.raises(grpc.RpcError) as raised:
+            next(call)
+        silent.put(None)
+        assert raised.value.code() is grpc.StatusCode.CANCELLED
+        assert eventually(lambda: threads("beam-job-api") == 0)
+
+
+class TestExpiry:
+    @pytest.fixture
+    def limits(self):
+        return Limits(preparation_ttl=0.4)
+
+    def test_artifacts_of_a_job_that_is_never_run_are_removed(self, client, source, store, clock):
+        pipeline = with_artifacts(file_artifact(source, "data.bin"))
+        prepared = client.prepare(pipeline)
+        client.stage(prepared, pipeline)
+        assert len(files(store)) == 1
+        clock.now += 10
+        assert eventually(lambda: files(store) == [])
+        with pytest.raises(JobApiError) as raised:
+            client.run(prepared)
+        assert raised.value.code == "NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "information",
+    [
+        file_artifact("/etc/passwd", "x"),
+        file_artifact("/etc/passwd", "x", sha256="0" * 64),
+        file_artifact("x", "x", sha256="../../../../../../etc/passwd"),
+        file_artifact("x", "x", sha256="/etc/passwd"),
+        runner_api.ArtifactInformation(
+            type_urn="beam:artifact:type:url:v1",
+            type_payload=runner_api.ArtifactUrlPayload(
+                url="file:///etc/passwd"
+            ).SerializeToString(),
+        ),
+        runner_api.ArtifactInformation(type_urn="beam:artifact:type:deferred:v1"),
+        runner_api.ArtifactInformation(),
+    ],
+)
+def test_nothing_but_the_store_can_be_retrieved(channel, information):
+    request = artifact_api.GetArtifactRequest(artifact=information)
+    with pytest.raises(grpc.RpcError) as raised:
+        list(RetrievalStub(channel).GetArtifact(request, timeout=LIMIT))
+    assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_embedded_artifacts_can_be_retrieved_as_they_are(channel):
+    information = runner_api.ArtifactInformation(
+        type_urn="beam:artifact:type:embedded:v1",
+        type_payload=runner_api.EmbeddedFilePayload(data=b"content").SerializeToString(),
+    )
+    request = artifact_api.GetArtifactRequest(artifact=information)
+    assert [item.data for item in RetrievalStub(channel).GetArtifact(request)] == [b"content"]
+
+
+def test_the_server_leaves_no_artifacts(executor, source, tmp_path):
+    from beam_runner_jobservices import JobClient
+
+    executor.on_start = lambda fake: None
+    with (
+        JobServer(executor, artifacts_dir=tmp_path / "a", port=0) as server,
+        JobClient(server.address) as client,
+    ):
+        client.submit(with_artifacts(file_artifact(source, "data.bin")))
+        assert len(files(tmp_path / "a")) == 1
+        run_to_end(executor.jobs[0])
+    assert files(tmp_path / "a") == []

@@ -1,0 +1,65 @@
+"""Listening at addresses."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+
+from beam_runner_jobservices import AddressError
+from beam_runner_jobservices.binding import bind
+
+
+@pytest.fixture
+def server():
+    made = grpc.server(ThreadPoolExecutor(1), options=[("grpc.so_reuseport", 0)])
+    yield made
+    made.stop(None).wait(5)
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def reachable(address, port):
+    try:
+        socket.create_connection((address, port), 5).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_localhost_is_every_localhost(server):
+    port = bind(server, "localhost", 0)
+    server.start()
+    assert reachable("127.0.0.1", port)
+    assert reachable("::1", port) == has_ipv6()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "0.0.0.0"])
+def test_a_port_in_use_is_refused_by_name(server, host):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(AddressError, match=rf"{port}.*in use"):
+            bind(server, host, port)
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
+def test_a_port_in_use_on_one_address_only_is_refused_too(server):
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(AddressError, match=rf"{port}.*in use on ::1"):
+            bind(server, "localhost", port)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_a_host_that_is_not_here_is_refused_by_name(server, host):
+    with pytest.raises(AddressError, match=host):
+        bind(server, host, 0)

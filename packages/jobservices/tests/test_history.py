@@ -1,0 +1,134 @@
+"""Histories: replay, following, limits."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from beam_runner_jobservices import Importance, JobMessage, JobState, Limits, StateEvent
+from beam_runner_jobservices.history import JobHistory
+
+from .fakes import LIMIT
+
+
+def history(limits=None):
+    return JobHistory(limits or Limits(), StateEvent(JobState.STOPPED, 1.0))
+
+
+def never():
+    return False
+
+
+def shown(entries):
+    return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
+
+
+def test_a_reader_gets_everything_in_order_and_then_the_end():
+    told = history()
+    told.add_message(Importance.BASIC, "one", 2.0)
+    told.add_state(JobState.STARTING, 3.0)
+    told.add_message(Importance.ERROR, "two", 4.0)
+    told.add_state(JobState.FAILED, 5.0)
+    expected = ["STOPPED", "one", "STARTING", "two", "FAILED"]
+    assert shown(told.follow(never)) == expected
+    assert shown(told.follow(never)) == expected
+
+
+def test_messages_are_numbered_and_timed():
+    told = history()
+    told.add_message(Importance.WARNING, "one", 0.5)
+    told.add_message(Importance.BASIC, "two", 1.0)
+    told.add_state(JobState.DONE, 2.0)
+    messages = [entry for entry in told.follow(never) if isinstance(entry, JobMessage)]
+    assert messages == [
+        JobMessage("1", "1970-01-01T00:00:00.500+00:00", Importance.WARNING, "one"),
+        JobMessage("2", "1970-01-01T00:00:01.000+00:00", Importance.BASIC, "two"),
+    ]
+
+
+def test_the_state_stream_begins_with_the_present_state():
+    told = history()
+    told.add_state(JobState.STARTING, 2.0)
+    told.add_state(JobState.RUNNING, 3.0)
+    states = told.follow_states(never)
+    assert next(states).state is JobState.RUNNING
+    told.add_state(JobState.CANCELLING, 4.0)
+    told.add_state(JobState.CANCELLED, 5.0)
+    assert shown(states) == ["CANCELLING", "CANCELLED"]
+    assert shown(told.follow_states(never)) == ["CANCELLED"]
+
+
+def test_a_waiting_reader_is_woken_by_what_comes():
+    told = history()
+    seen = []
+    reader = threading.Thread(target=lambda: seen.extend(told.follow(never)))
+    reader.start()
+    for number in range(1000):
+        told.add_message(Importance.BASIC, str(number), 2.0)
+    told.add_state(JobState.DONE, 3.0)
+    reader.join(LIMIT)
+    assert shown(seen) == ["STOPPED", *map(str, range(1000)), "DONE"]
+
+
+@pytest.mark.parametrize("follow", ["follow", "follow_states"])
+def test_a_waiting_reader_that_is_gone_ends_when_woken(follow):
+    told = history()
+    gone = threading.Event()
+    reader = threading.Thread(target=lambda: list(getattr(told, follow)(gone.is_set)))
+    reader.start()
+    gone.set()
+    told.wake()
+    reader.join(LIMIT)
+    assert not reader.is_alive()
+
+
+def test_old_messages_are_dropped_and_the_reader_is_told_how_many():
+    told = history(Limits(messages=100))
+    told.add_state(JobState.RUNNING, 2.0)
+    for number in range(1000):
+        told.add_message(Importance.BASIC, str(number), 2.0)
+    told.add_state(JobState.DONE, 3.0)
+    first, second, gap, *rest, last = shown(told.follow(never))
+    assert (first, second, last) == ("STOPPED", "RUNNING", "DONE")
+    assert 90 <= len(rest) <= 100
+    assert rest == [str(number) for number in range(1000 - len(rest), 1000)]
+    assert gap == f"({1000 - len(rest)} earlier messages are no longer kept)"
+
+
+def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
+    told = history(Limits(messages=100))
+    reader = told.follow(never)
+    assert next(reader).state is JobState.STOPPED
+    for number in range(500):
+        told.add_message(Importance.BASIC, str(number), 2.0)
+    told.add_state(JobState.CANCELLING, 3.0)
+    for number in range(500, 1000):
+        told.add_message(Importance.BASIC, str(number), 2.0)
+    told.add_state(JobState.CANCELLED, 3.0)
+    state, gap, *rest, end = shown(reader)
+    assert (state, end) == ("CANCELLING", "CANCELLED")
+    assert gap == f"({1000 - len(rest)} earlier messages are no longer kept)"
+
+
+def test_long_texts_count_towards_the_limit():
+    told = history(Limits(message_chars=1000))
+    for _ in range(100):
+        told.add_message(Importance.BASIC, "x" * 300, 2.0)
+    told.add_state(JobState.DONE, 3.0)
+    assert 2 <= shown(told.follow(never)).count("x" * 300) <= 3
+
+
+def test_one_message_above_all_limits_is_kept_though_cut():
+    told = history(Limits(message_chars=10, text_chars=100))
+    told.add_message(Importance.ERROR, "a" * 500 + "b" * 500, 2.0)
+    told.add_state(JobState.FAILED, 3.0)
+    _, text, _ = shown(told.follow(never))
+    assert text == "a" * 50 + "\n... (900 characters left out) ...\n" + "b" * 50
+
+
+def test_waiting_for_the_end_has_a_limit():
+    told = history()
+    assert not told.wait_until_ended(0.01)
+    told.add_state(JobState.DONE, 2.0)
+    assert told.wait_until_ended(0.01)

@@ -1,0 +1,173 @@
+"""Jobs: any reports from any threads, and there is one end."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_jobservices import (
+    IllegalTransition,
+    Importance,
+    JobMetrics,
+    JobSpec,
+    JobState,
+    Limits,
+    MonitoringInfo,
+    StateEvent,
+)
+from beam_runner_jobservices.job import Job
+from beam_runner_jobservices.states import TRANSITIONS
+
+from .fakes import Clock
+
+SPEC = JobSpec("word-1", "word", b"", {}, "{}", {}, "localhost:1")
+
+
+class Handle:
+    def __init__(self, error=None):
+        self.cancels = 0
+        self.error = error
+
+    def cancel(self):
+        self.cancels += 1
+        if self.error:
+            raise self.error
+
+    def metrics(self):
+        return JobMetrics(attempted=(MonitoringInfo("urn", "type", b"1"),))
+
+
+@pytest.fixture
+def ends():
+    return []
+
+
+@pytest.fixture
+def job(ends):
+    return make(ends)
+
+
+def make(ends):
+    return Job(SPEC, limits=Limits(), clock=Clock(), on_end=lambda: ends.append(1))
+
+
+def names(job):
+    return [event.state.name for event in job.history.states()]
+
+
+def texts(job):
+    entries = job.history.follow(lambda: False)
+    return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
+
+
+reports = st.lists(st.sampled_from([*JobState, "cancel", "message"]), max_size=30)
+
+
+@given(reports)
+def test_whatever_is_reported_the_history_follows_the_table_and_ends_once(actions):
+    ends = []
+    job = make(ends)
+    for action in actions:
+        before = job.history.current.state
+        if action == "cancel":
+            state = job.cancel()
+            assert state.is_terminal or state is JobState.CANCELLING
+        elif action == "message":
+            job.message(Importance.BASIC, "text")
+        else:
+            try:
+                entered = job.state(action)
+            except IllegalTransition as error:
+                assert before.name in str(error)
+                assert action.name in str(error)
+                entered = False
+            assert entered == (before is not job.history.current.state)
+        if before.is_terminal:
+            assert job.history.current.state is before
+    states = [event.state for event in job.history.states()]
+    assert states[0] is JobState.STOPPED
+    assert all(after in TRANSITIONS[state] for state, after in itertools.pairwise(states))
+    assert sum(state.is_terminal for state in states) == len(ends) <= 1
+
+
+def test_many_threads_reporting_ends_leave_one_end(ends, job):
+    job.state(JobState.STARTING)
+    job.state(JobState.RUNNING)
+    together = threading.Barrier(24)
+    taken = []
+
+    def end(state):
+        together.wait()
+        taken.append(job.state(state, state.name))
+
+    kinds = [JobState.DONE, JobState.FAILED, JobState.CANCELLED]
+    threads = [threading.Thread(target=end, args=(kinds[n % 3],)) for n in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(taken) == len(ends) == 1
+    assert texts(job) == [job.history.current.state.name]
+
+
+def test_the_reason_comes_directly_before_the_state(job):
+    job.message(Importance.ERROR, "a symptom")
+    job.state(JobState.FAILED, "the cause")
+    entries = list(job.history.follow(lambda: False))
+    assert entries[-2].text == "the cause"
+    assert entries[-2].importance is Importance.ERROR
+    assert entries[-1].state is JobState.FAILED
+
+
+def test_messages_name_their_transform_and_end_with_the_job(job):
+    job.message(Importance.BASIC, "hello", transform="Read/ParDo(Split)")
+    job.state(JobState.FAILED)
+    job.message(Importance.BASIC, "too late")
+    assert texts(job) == ["[Read/ParDo(Split)] hello"]
+
+
+def test_a_message_that_is_no_valid_unicode_is_shown_as_far_as_possible(job):
+    job.message(Importance.BASIC, "broken \ud800 text")
+    job.state(JobState.FAILED)
+    assert texts(job) == ["broken ? text"]
+
+
+def test_cancel_reaches_the_executor_and_waits_for_its_word(job):
+    handle = Handle()
+    job.state(JobState.STARTING)
+    job.attach(handle)
+    assert job.cancel() is JobState.CANCELLING
+    assert job.cancel() is JobState.CANCELLING
+    assert handle.cancels == 2
+    assert not job.state(JobState.RUNNING)
+    assert job.state(JobState.CANCELLED)
+    assert names(job) == ["STOPPED", "STARTING", "CANCELLING", "CANCELLED"]
+    assert job.cancel() is JobState.CANCELLED
+    assert handle.cancels == 2
+
+
+def test_a_cancel_before_there_is_a_handle_is_passed_on_to_it(job):
+    job.state(JobState.STARTING)
+    job.cancel()
+    handle = Handle()
+    job.attach(handle)
+    assert handle.cancels == 1
+
+
+def test_a_cancel_that_the_executor_fails_is_told(job):
+    job.state(JobState.STARTING)
+    job.attach(Handle(error=ValueError("no way")))
+    assert job.cancel() is JobState.CANCELLING
+    job.state(JobState.FAILED)
+    assert texts(job) == ["the job could not be cancelled: ValueError: no way"]
+
+
+def test_metrics_are_empty_until_there_is_a_handle(job):
+    assert job.metrics() == JobMetrics()
+    handle = Handle()
+    job.attach(handle)
+    assert job.metrics() == handle.metrics()

@@ -1,0 +1,188 @@
+"""Running jobs: answers, rejections, ends."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from beam_runner_jobservices import (
+    ExecutorFailed,
+    JobRejected,
+    JobState,
+    Limits,
+    NotFound,
+    StateEvent,
+    Unavailable,
+)
+from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
+from beam_runner_jobservices.preparations import Preparations
+from beam_runner_jobservices.registry import Registry
+from beam_runner_jobservices.store import ArtifactStore
+from beam_runner_jobservices.wire.pipelines import prepare_request
+
+from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto, run_to_end
+
+
+class Jobs:
+    def __init__(self, folder, executor):
+        limits = Limits(ended_jobs=3)
+        self.store = ArtifactStore(folder)
+        self.preparations = Preparations(self.store, limits, Clock())
+        self.registry = Registry(executor, self.store, self.preparations, limits, Clock())
+
+    def prepare(self, name="job", **options):
+        message = job_api.PrepareJobRequest(pipeline=pipeline_proto(), job_name=name)
+        message.pipeline_options.update(options)
+        return self.preparations.add(prepare_request(message))
+
+    def run(self, preparation):
+        return self.registry.run(preparation.preparation_id, "localhost:1")
+
+
+@pytest.fixture
+def executor():
+    return FakeExecutor()
+
+
+@pytest.fixture
+def jobs(tmp_path, executor):
+    made = Jobs(tmp_path, executor)
+    yield made
+    made.store.close()
+
+
+def messages(job):
+    entries = job.history.follow(lambda: False)
+    return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
+
+
+def test_run_gives_the_executor_everything(jobs, executor):
+    preparation = jobs.prepare(**{"beam:option:job_name:v1": "Word Count!", "other": 1})
+    job_id = jobs.run(preparation)
+    (fake,) = executor.jobs
+    assert fake.spec.job_id == job_id != preparation.preparation_id
+    assert job_id.startswith("word-count-")
+    assert fake.spec.job_name == "Word Count!"
+    assert fake.spec.options["other"] == 1
+    assert '"other"' in fake.spec.options_json
+    assert fake.spec.pipeline == preparation.request.pipeline
+    assert fake.spec.artifacts == {"python": ()}
+    assert fake.spec.retrieval_endpoint == "localhost:1"
+    assert jobs.registry.job(job_id).history.current.state is JobState.STARTING
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [("go-job", {}, "go-job"), ("", {}, "job"), ("job", {"beam:option:job_name:v1": 3}, "job")],
+)
+def test_the_name_is_the_one_of_prepare_where_no_option_names_it(jobs, name, options, expected):
+    assert jobs.registry.job(jobs.run(jobs.prepare(name, **options))).info.job_name == expected
+
+
+def test_a_repeated_run_gets_the_same_job(jobs, executor):
+    preparation = jobs.prepare()
+    with ThreadPoolExecutor(8) as pool:
+        ids = set(pool.map(lambda _: jobs.run(preparation), range(50)))
+    assert len(ids) == len(executor.jobs) == 1
+
+
+def test_a_run_that_comes_while_the_first_is_starting_waits_for_it(jobs, executor):
+    starting, go_on = threading.Event(), threading.Event()
+
+    def start(fake):
+        starting.set()
+        go_on.wait(LIMIT)
+
+    executor.on_start = start
+    preparation = jobs.prepare()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(jobs.run, preparation)
+        starting.wait(LIMIT)
+        second = pool.submit(jobs.run, preparation)
+        go_on.set()
+        assert first.result(LIMIT) == second.result(LIMIT)
+
+
+@pytest.mark.parametrize("unsupported", [True, False])
+def test_a_rejected_job_is_failed_and_says_why_to_all_who_ask(jobs, executor, unsupported):
+    def reject(fake):
+        raise JobRejected("transform 'A/B' uses state", unsupported=unsupported)
+
+    executor.on_start = reject
+    preparation = jobs.prepare()
+    for _ in range(2):
+        with pytest.raises(JobRejected, match="transform 'A/B' uses state") as raised:
+            jobs.run(preparation)
+        assert raised.value.unsupported is unsupported
+    (job,) = jobs.registry.jobs()
+    assert job.history.current.state is JobState.FAILED
+    assert messages(job) == ["transform 'A/B' uses state"]
+
+
+@pytest.mark.parametrize("error", [ValueError("two\nlines"), SystemExit("two\nlines")])
+def test_an_executor_that_fails_makes_the_job_fail(jobs, executor, error):
+    def fail(fake):
+        raise error
+
+    executor.on_start = fail
+    with pytest.raises(ExecutorFailed, match=f"{type(error).__name__}: two lines"):
+        jobs.run(jobs.prepare())
+    (job,) = jobs.registry.jobs()
+    assert job.history.current.state is JobState.FAILED
+    assert messages(job) == [f"the job could not be started: {type(error).__name__}: two lines"]
+
+
+def test_artifacts_stay_until_the_job_has_ended(jobs, executor):
+    preparation = jobs.prepare()
+    stored = jobs.store.add("owner", b"content")
+    jobs.preparations.set_staged(preparation, "owner", {})
+    jobs.run(preparation)
+    assert stored.path.exists()
+    run_to_end(executor.jobs[0])
+    assert not stored.path.exists()
+
+
+def test_a_job_ends_even_if_its_artifacts_cannot_be_removed(jobs, executor, monkeypatch):
+    def fail(owner):
+        raise PermissionError(owner)
+
+    job_id = jobs.run(jobs.prepare())
+    monkeypatch.setattr(jobs.store, "release", fail)
+    run_to_end(executor.jobs[0])
+    assert jobs.registry.job(job_id).history.current.state is JobState.DONE
+
+
+def test_of_the_ended_jobs_the_last_are_remembered(jobs, executor):
+    running = jobs.run(jobs.prepare())
+    executor.on_start = run_to_end
+    preparations = [jobs.prepare() for _ in range(5)]
+    ids = [jobs.run(preparation) for preparation in preparations]
+    assert [job.spec.job_id for job in jobs.registry.jobs()] == [running, *ids[2:]]
+    assert jobs.run(preparations[4]) == ids[4]
+    with pytest.raises(NotFound):
+        jobs.run(preparations[0])
+    with pytest.raises(NotFound, match=ids[0]):
+        jobs.registry.job(ids[0])
+
+
+def test_cancel_all_cancels_what_runs_and_names_what_does_not_end(jobs, executor):
+    executor.on_start = run_to_end
+    jobs.run(jobs.prepare())
+    executor.on_start = lambda fake: None
+    jobs.run(jobs.prepare())
+    stubborn = jobs.run(jobs.prepare())
+    executor.job(stubborn).cancel = lambda: None
+    assert jobs.registry.cancel_all(0.1) == (stubborn,)
+    states = [job.history.current.state for job in jobs.registry.jobs()]
+    assert states == [JobState.DONE, JobState.CANCELLED, JobState.CANCELLING]
+
+
+def test_a_registry_that_refuses_still_answers_for_what_was_run(jobs):
+    ran, waiting = jobs.prepare(), jobs.prepare()
+    job_id = jobs.run(ran)
+    jobs.registry.refuse()
+    assert jobs.run(ran) == job_id
+    with pytest.raises(Unavailable):
+        jobs.run(waiting)

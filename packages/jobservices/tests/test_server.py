@@ -1,0 +1,352 @@
+"""The server as its clients see it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+
+from beam_runner_jobservices import (
+    AddressError,
+    Importance,
+    JobApiError,
+    JobClient,
+    JobInfo,
+    JobMessage,
+    JobMetrics,
+    JobRejected,
+    JobServer,
+    JobServicesError,
+    JobState,
+    Limits,
+    MonitoringInfo,
+    OptionType,
+    PipelineOption,
+    StateEvent,
+)
+
+from .fakes import LIMIT, FakeExecutor, eventually, pipeline_proto, run_to_end, threads
+
+OPTIONS = {"beam:option:job_name:v1": "words", "beam:option:flag:v1": True}
+
+
+def shown(entries):
+    return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
+
+
+def test_a_job_from_submission_to_its_end(client, executor, pipeline, clock):
+    job_id = client.submit(pipeline, OPTIONS)
+    fake = executor.job(job_id)
+    assert client.state(job_id) == StateEvent(JobState.STARTING, clock.now)
+    assert client.jobs() == (JobInfo(job_id, "words", JobState.STARTING, OPTIONS),)
+    assert client.pipeline(job_id) == pipeline
+
+    states, messages = client.states(job_id, LIMIT), client.messages(job_id, LIMIT)
+    assert next(states).state is JobState.STARTING
+    fake.reporter.state(JobState.RUNNING)
+    fake.reporter.message(Importance.WARNING, "careful", transform="A/B")
+    fake.reporter.state(JobState.DONE, "all is well")
+    assert shown(states) == ["RUNNING", "DONE"]
+    *others, message, reason, done = messages
+    assert shown(others) == ["STOPPED", "STARTING", "RUNNING"]
+    assert message == JobMessage(
+        "1", "2023-11-14T22:13:20.000+00:00", Importance.WARNING, "[A/B] careful"
+    )
+    assert shown([reason, done]) == ["all is well", "DONE"]
+    assert client.wait(job_id, LIMIT) is JobState.DONE
+
+
+def test_metrics_while_running_and_afterwards(client, executor, pipeline):
+    job_id = client.submit(pipeline)
+    fake = executor.job(job_id)
+    assert client.metrics(job_id) == JobMetrics()
+    info = MonitoringInfo("urn", "type", b"\x01", {"PTRANSFORM": "A"})
+    fake.reported_metrics = JobMetrics(attempted=(info, info))
+    assert client.metrics(job_id) == JobMetrics(attempted=(info, info))
+    run_to_end(fake)
+    fake.reported_metrics = JobMetrics(attempted=(info,), committed=(info,))
+    assert client.metrics(job_id) == fake.reported_metrics
+
+
+def test_cancel(client, executor, pipeline):
+    job_id = client.submit(pipeline)
+    states = client.states(job_id, LIMIT)
+    assert next(states).state is JobState.STARTING
+    assert client.cancel(job_id) in (JobState.CANCELLING, JobState.CANCELLED)
+    assert shown(states) == ["CANCELLING", "CANCELLED"]
+    assert client.cancel(job_id) is JobState.CANCELLED
+    assert executor.job(job_id).cancels == 1
+
+
+def test_jobs_in_parallel_do_not_mix(client, executor, pipeline):
+    with ThreadPoolExecutor(10) as pool:
+        ids = list(pool.map(lambda _: client.submit(pipeline), range(30)))
+        streams = [pool.submit(lambda each: list(client.messages(each, LIMIT)), i) for i in ids]
+        for number, job_id in enumerate(ids):
+            reporter = executor.job(job_id).reporter
+            reporter.message(Importance.BASIC, job_id)
+            reporter.state(JobState.FAILED if number % 2 else JobState.DONE)
+        for number, (job_id, stream) in enumerate(zip(ids, streams, strict=True)):
+            ended = "FAILED" if number % 2 else "DONE"
+            assert shown(stream.result(LIMIT)) == ["STOPPED", "STARTING", job_id, ended]
+    assert len(set(ids)) == 30
+
+
+METHODS = ["state", "pipeline", "metrics", "cancel", "states", "messages"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_unknown_job_is_not_found_by_name(client, pipeline, method):
+    prepared = client.prepare(pipeline)
+    for job_id in ("nobody", "", "../x", prepared.preparation_id):
+        with pytest.raises(JobApiError, match=repr(job_id)) as raised:
+            answer = getattr(client, method)(job_id)
+            list(answer)
+        assert raised.value.code == "NOT_FOUND"
+
+
+def test_an_unknown_preparation_is_not_found(client, pipeline):
+    prepared = client.prepare(pipeline)
+    client.run(prepared)
+    with pytest.raises(JobApiError, match="nobody") as raised:
+        client.run(type(prepared)("nobody", "", ""))
+    assert raised.value.code == "NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("unsupported", "code"), [(True, "UNIMPLEMENTED"), (False, "INVALID_ARGUMENT")]
+)
+def test_a_rejection_is_told_by_run_and_by_the_job(client, executor, pipeline, unsupported, code):
+    reason = "transform 'Léa/ParDo' uses state, which is not supported"
+
+    def reject(fake):
+        raise JobRejected(reason, unsupported=unsupported)
+
+    executor.on_start = reject
+    with pytest.raises(JobApiError, match=reason) as raised:
+        client.submit(pipeline)
+    assert raised.value.code == code
+    (info,) = client.jobs()
+    assert info.state is JobState.FAILED
+    assert shown(client.messages(info.job_id, LIMIT)) == ["STOPPED", "STARTING", reason, "FAILED"]
+
+
+def test_a_very_long_rejection_still_arrives(client, executor, pipeline):
+    def reject(fake):
+        raise JobRejected("first " + "é" * 100_000 + " last")
+
+    executor.on_start = reject
+    with pytest.raises(JobApiError, match="first é") as raised:
+        client.submit(pipeline)
+    assert raised.value.code == "UNIMPLEMENTED"
+
+
+def test_an_executor_that_fails_answers_one_line(client, executor, pipeline):
+    def fail(fake):
+        raise RuntimeError("no\nSpark")
+
+    executor.on_start = fail
+    with pytest.raises(JobApiError) as raised:
+        client.submit(pipeline)
+    assert raised.value.code == "INTERNAL"
+    assert raised.value.text.endswith("the job could not be started: RuntimeError: no Spark")
+
+
+def test_metrics_that_fail_answer_one_line(client, executor, pipeline):
+    job_id = client.submit(pipeline)
+
+    def fail():
+        raise SystemExit("gone")
+
+    executor.job(job_id).metrics = fail
+    with pytest.raises(JobApiError, match="SystemExit: gone") as raised:
+        client.metrics(job_id)
+    assert raised.value.code == "INTERNAL"
+
+
+def test_a_malformed_pipeline_is_refused_with_the_transforms_name(client):
+    broken = pipeline_proto()
+    broken.components.transforms["impulse"].outputs["out"] = "gone"
+    with pytest.raises(JobApiError, match="'Create/Impulse'.*'gone'") as raised:
+        client.prepare(broken.SerializeToString())
+    assert raised.value.code == "INVALID_ARGUMENT"
+    with pytest.raises(JobApiError, match="no components") as raised:
+        client.prepare(b"")
+    assert raised.value.code == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("method", ["Prepare", "Run", "GetState", "Nonsense"])
+@pytest.mark.parametrize("request_bytes", [b"\xff" * 100, b"", b"\x0a\xff\xff\xff\xff\x0f"])
+def test_no_bytes_take_the_server_down(server, client, pipeline, method, request_bytes):
+    with grpc.insecure_channel(server.address) as channel:
+        call = channel.unary_unary(
+            f"/org.apache.beam.model.job_management.v1.JobService/{method}",
+            request_serializer=lambda data: data,
+            response_deserializer=lambda data: data,
+        )
+        with pytest.raises(grpc.RpcError):
+            call(request_bytes, timeout=LIMIT)
+    client.submit(pipeline)
+
+
+def test_large_pipelines_are_taken(client, executor):
+    pipeline = pipeline_proto()
+    pipeline.components.transforms["impulse"].annotations["large"] = b"x" * (20 << 20)
+    job_id = client.submit(pipeline.SerializeToString())
+    assert len(client.pipeline(job_id)) > 20 << 20
+
+
+def test_options_of_the_runner_are_described(executor, tmp_path):
+    options = (
+        PipelineOption("workers", OptionType.INTEGER, "How many.", "2", "runner"),
+        PipelineOption("fast", OptionType.BOOLEAN, "Faster."),
+    )
+    with (
+        JobServer(executor, artifacts_dir=tmp_path, port=0, options=options) as server,
+        JobClient(server.address) as client,
+    ):
+        assert client.describe_options() == options
+
+
+def test_two_hundred_open_streams_starve_nobody_and_leave_no_thread(server, client, pipeline):
+    job_id = client.submit(pipeline)
+    streams = []
+    for _ in range(100):
+        streams += [client.states(job_id), client.messages(job_id)]
+    for stream in streams:
+        next(stream)
+    assert threads("beam-job-api") >= 200
+    started = time.monotonic()
+    client.run(client.prepare(pipeline))
+    assert time.monotonic() - started < 1.0
+    for stream in streams:
+        stream.close()
+    assert eventually(lambda: threads("beam-job-api") == 0)
+
+
+def test_a_reader_that_does_not_read_delays_nobody(client, executor, pipeline):
+    job_id = client.submit(pipeline)
+    slow = client.messages(job_id)
+    next(slow)
+    reporter = executor.job(job_id).reporter
+    started = time.monotonic()
+    for _ in range(5_000):
+        reporter.message(Importance.BASIC, "x" * 2_000)
+    reporter.state(JobState.DONE)
+    assert time.monotonic() - started < 5.0
+    assert len(list(client.messages(job_id, LIMIT))) > 5_000
+    slow.close()
+
+
+class TestLimits:
+    @pytest.fixture
+    def limits(self):
+        return Limits(streams=5)
+
+    def test_streams_above_the_limit_are_refused_until_one_is_closed(self, client, pipeline):
+        job_id = client.submit(pipeline)
+        streams = [client.states(job_id) for _ in range(5)]
+        for stream in streams:
+            next(stream)
+        with pytest.raises(JobApiError, match="5 state and message streams") as raised:
+            next(client.states(job_id))
+        assert raised.value.code == "RESOURCE_EXHAUSTED"
+        streams[0].close()
+
+        def opens():
+            again = client.states(job_id, LIMIT)
+            try:
+                return next(again).state is JobState.STARTING
+            except JobApiError:
+                return False
+
+        assert eventually(opens)
+
+
+def test_clients_that_vanish_without_a_word_free_their_threads(server, pipeline, executor):
+    vanishing = JobClient(server.address)
+    job_id = vanishing.submit(pipeline)
+    streams = [vanishing.states(job_id), vanishing.messages(job_id)]
+    for stream in streams:
+        next(stream)
+    assert threads("beam-job-api") >= 2
+    vanishing.close()
+    assert eventually(lambda: threads("beam-job-api") == 0)
+    assert executor.job(job_id).cancels == 0
+
+
+class TestStarting:
+    def test_a_port_in_use_is_known_before_anything_else(self, server, executor, tmp_path):
+        folder = tmp_path / "other"
+        with pytest.raises(AddressError, match=f"{server.port}.*in use"):
+            JobServer(executor, artifacts_dir=folder, port=server.port)
+        assert not folder.exists()
+
+    def test_a_folder_in_use_is_refused_and_the_port_given_back(self, server, executor, tmp_path):
+        with pytest.raises(JobServicesError, match="in use by another server"):
+            JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=0)
+
+    def test_both_families_of_localhost_are_served(self, server, pipeline):
+        for address in ("127.0.0.1", "localhost"):
+            with JobClient(f"{address}:{server.port}") as client:
+                client.submit(pipeline)
+
+    def test_clients_of_a_wildcard_are_told_a_name(self, executor, tmp_path):
+        server = JobServer(executor, artifacts_dir=tmp_path, host="0.0.0.0", port=0)
+        assert not server.address.startswith("0.0.0.0")
+        server.stop()
+        server = JobServer(
+            executor, artifacts_dir=tmp_path, host="0.0.0.0", port=0, advertised_host="me"
+        )
+        assert server.address == f"me:{server.port}"
+        server.stop()
+
+
+class TestStopping:
+    def test_running_jobs_are_cancelled_and_streams_hear_of_it(self, tmp_path, pipeline):
+        executor = FakeExecutor()
+        server = JobServer(executor, artifacts_dir=tmp_path, port=0)
+        server.start()
+        with JobClient(server.address) as client:
+            job_id = client.submit(pipeline)
+            heard = []
+
+            def read():
+                for event in client.states(job_id, LIMIT):
+                    heard.append(event.state.name)
+
+            reader = threading.Thread(target=read)
+            reader.start()
+            assert eventually(lambda: heard == ["STARTING"])
+            assert server.stop(grace=LIMIT) == ()
+            reader.join(LIMIT)
+        assert heard == ["STARTING", "CANCELLING", "CANCELLED"]
+        assert server.stop() == ()
+        assert not (tmp_path / "sha256").exists()
+        assert eventually(lambda: threads("beam-job-api") == 0)
+
+    def test_a_job_that_does_not_end_is_named_and_holds_nobody_up(self, tmp_path, pipeline):
+        executor = FakeExecutor()
+        server = JobServer(executor, artifacts_dir=tmp_path, port=0)
+        server.start()
+        with JobClient(server.address) as client:
+            job_id = client.submit(pipeline)
+            executor.job(job_id).cancel = lambda: None
+            stream = client.states(job_id, LIMIT)
+            next(stream)
+            started = time.monotonic()
+            assert server.stop(grace=0.1) == (job_id,)
+            assert time.monotonic() - started < 5.0
+            with pytest.raises(JobApiError):
+                list(stream)
+        assert eventually(lambda: threads("beam-job-api") == 0)
+
+    def test_the_port_is_free_again(self, tmp_path, executor):
+        server = JobServer(executor, artifacts_dir=tmp_path, port=0)
+        server.start()
+        server.stop()
+        again = JobServer(executor, artifacts_dir=tmp_path, port=server.port)
+        again.stop()

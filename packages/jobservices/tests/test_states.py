@@ -1,0 +1,41 @@
+"""The table of a job's life."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_jobservices import IllegalTransition, JobState
+from beam_runner_jobservices.states import OVERTAKEN, TRANSITIONS, Verdict, judge
+
+UNUSED = {JobState.UNSPECIFIED, JobState.UPDATING, JobState.UPDATED}
+
+
+def test_every_state_that_jobs_enter_has_a_row_and_leads_to_an_end():
+    assert set(TRANSITIONS) == set(JobState) - UNUSED
+    for state in TRANSITIONS:
+        reached = {state}
+        while more := {after for each in reached for after in TRANSITIONS[each]} - reached:
+            reached |= more
+        assert any(end.is_terminal for end in reached), state
+
+
+def test_nothing_follows_a_terminal_state():
+    for state, after in TRANSITIONS.items():
+        assert state.is_terminal == (not after)
+
+
+def test_no_report_is_both_legal_and_overtaken():
+    for state, late in OVERTAKEN.items():
+        assert not late & TRANSITIONS[state]
+
+
+@pytest.mark.parametrize("present", list(TRANSITIONS))
+@pytest.mark.parametrize("reported", list(JobState))
+def test_judge_agrees_with_the_table(present, reported):
+    if present.is_terminal or present is reported or reported in OVERTAKEN.get(present, ()):
+        assert judge(present, reported) is Verdict.IGNORE
+    elif reported in TRANSITIONS[present]:
+        assert judge(present, reported) is Verdict.ENTER
+    else:
+        with pytest.raises(IllegalTransition, match=rf"{present.name}.*{reported.name}"):
+            judge(present, reported)

@@ -1,0 +1,117 @@
+"""The artifact store."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+import pytest
+
+from beam_runner_jobservices import JobServicesError, NotFound
+from beam_runner_jobservices.store import ArtifactStore
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "deep" / "store"
+
+
+@pytest.fixture
+def store(root):
+    opened = ArtifactStore(root)
+    yield opened
+    opened.close()
+
+
+def files(root):
+    return sorted(path for path in root.rglob("*") if path.is_file() and path.name != "lock")
+
+
+def test_content_is_found_by_its_hash(root, store):
+    stored = store.add("job", b"content")
+    assert stored.sha256 == hashlib.sha256(b"content").hexdigest()
+    assert stored.size == 7
+    assert stored.path.read_bytes() == b"content"
+    with store.open(stored.sha256) as file:
+        assert file.read() == b"content"
+    assert files(root) == [stored.path]
+    assert not stored.path.stat().st_mode & 0o222
+
+
+def test_a_file_is_there_only_when_it_is_complete(root, store):
+    with store.incoming("job") as file:
+        file.write(b"con")
+        with pytest.raises(NotFound):
+            store.open(hashlib.sha256(b"con").hexdigest())
+        file.write(b"tent")
+        stored = file.commit()
+    assert stored.path.read_bytes() == b"content"
+
+
+def test_a_file_that_is_given_up_leaves_nothing(root, store):
+    with pytest.raises(KeyError), store.incoming("job") as file:
+        file.write(b"content")
+        raise KeyError
+    assert files(root) == []
+
+
+def test_equal_content_is_kept_once_until_nobody_holds_it(root, store):
+    first, second = store.add("a", b"same"), store.add("b", b"same")
+    store.add("a", b"other")
+    assert first == second
+    assert len(files(root)) == 2
+    store.release("a")
+    assert files(root) == [first.path]
+    store.release("a")
+    store.release("b")
+    assert files(root) == []
+    assert store.add("c", b"same").path.read_bytes() == b"same"
+
+
+@pytest.mark.parametrize("name", ["", "../../etc/passwd", "/etc/passwd", "A" * 64, "a" * 63, "."])
+def test_only_hashes_are_looked_for(store, name):
+    with pytest.raises(NotFound):
+        store.open(name)
+
+
+def test_a_folder_has_one_store_and_is_emptied_when_it_is_taken(root):
+    first = ArtifactStore(root)
+    first.add("job", b"content")
+    with pytest.raises(JobServicesError, match="in use by another server"):
+        ArtifactStore(root)
+    assert len(files(root)) == 1
+    (root / "incoming" / "left").write_bytes(b"by a crash")
+    first.close()
+    first.close()
+    assert files(root) == []
+    (root / "sha256").mkdir()
+    (root / "sha256" / "left").write_bytes(b"by a crash")
+    second = ArtifactStore(root)
+    assert files(root) == []
+    second.close()
+
+
+def test_files_of_others_in_the_folder_stay(root):
+    root.mkdir(parents=True)
+    (root / "precious").write_text("mine")
+    ArtifactStore(root).close()
+    assert (root / "precious").read_text() == "mine"
+
+
+def test_threads_adding_and_releasing_the_same_content_never_lose_it(root, store):
+    failures = []
+
+    def work(owner):
+        for _ in range(100):
+            stored = store.add(owner, b"same")
+            if stored.path.read_bytes() != b"same":
+                failures.append(owner)
+            store.release(owner)
+
+    workers = [threading.Thread(target=work, args=(str(number),)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+    assert files(root) == []

@@ -1,0 +1,35 @@
+"""Texts on the wire."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from beam_runner_jobservices.texts import cut, iso_time, one_line, status_text
+
+
+def test_short_texts_stay():
+    assert cut("text", 4) == status_text("text") == "text"
+
+
+@pytest.mark.parametrize("character", ["x", "é", "日", "\n", "🙂"])
+def test_a_status_always_fits_into_the_trailers(character):
+    text = status_text(f"start {character * 50_000} end")
+    assert len(quote(text)) <= 6_000
+    assert text.startswith("start ")
+    assert text.endswith(" end")
+    assert "characters left out" in text
+
+
+def test_lone_surrogates_are_replaced():
+    cut("\udcff", 10).encode("utf-8")
+
+
+def test_one_line():
+    assert one_line(ValueError("two\nlines")) == "ValueError: two lines"
+    assert one_line(ValueError()) == "ValueError"
+
+
+def test_iso_time():
+    assert iso_time(0.25) == "1970-01-01T00:00:00.250+00:00"

@@ -1,0 +1,48 @@
+"""A thread for each call, also when the system has no more of them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from beam_runner_jobservices.threads import ThreadPerCall
+
+from .fakes import LIMIT, eventually, threads
+
+
+def test_calls_do_not_wait_for_each_other_and_leave_no_thread():
+    pool = ThreadPerCall("per-call-a")
+    release = threading.Event()
+    blocked = [pool.submit(release.wait, LIMIT) for _ in range(300)]
+    assert pool.submit(lambda: "answer").result(LIMIT) == "answer"
+    release.set()
+    assert all(future.result(LIMIT) for future in blocked)
+    assert eventually(lambda: threads("per-call-a") == 0)
+
+
+def test_errors_are_the_futures_even_those_that_end_programs():
+    def leave():
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        ThreadPerCall("per-call-b").submit(leave).result(LIMIT)
+
+
+def test_without_more_threads_a_call_waits_for_one(monkeypatch):
+    pool = ThreadPerCall("per-call-c")
+    release = threading.Event()
+    first = pool.submit(release.wait, LIMIT)
+
+    def no_more(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    later = [pool.submit(lambda number=number: number) for number in range(3)]
+    assert not any(future.done() for future in later)
+    release.set()
+    assert [future.result(LIMIT) for future in later] == [0, 1, 2]
+    assert first.result(LIMIT)
+    with pytest.raises(RuntimeError):
+        while True:
+            pool.submit(threading.Event().wait, 0.01).result(LIMIT)
