@@ -9,13 +9,12 @@ from __future__ import annotations
 import collections
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
 import attrs
 from apache_beam.coders import coder_impl
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import common_urns
 from apache_beam.runners import pipeline_context
 from apache_beam.runners.portability.fn_api_runner import translations
@@ -253,8 +252,7 @@ class MiniRunner:
         elif stage.spec.input.kind is InputKind.GROUPS:
             yield group(self.buffers[stage.input_buffer], self._window_coder(stage))
         else:
-            for chunk in self.buffers[stage.input_buffer]:
-                yield chunk
+            yield from self.buffers[stage.input_buffer]
 
     def elements(self, pcollection_id: str) -> list[WindowedValue]:
         """What a materialized PCollection holds, by the stock coder."""
