@@ -40,7 +40,8 @@ class Residual:
     It resumes `delay` ms of processing time after the event that brings it. `watermark` (ms) is
     the output watermark its watermark estimator reported, None without one: then the data's own
     earliest time holds the watermark. `estimator_state` is handed back when it resumes. `windows`
-    narrows it to some windows of the data, None is all.
+    narrows it to some windows of the data, None is all. `untouched` says that these are whole inputs
+    the bundle had not begun with: if they had to be truncated, they still have.
     """
 
     data: Data
@@ -48,6 +49,7 @@ class Residual:
     watermark: Timestamp | None = None
     estimator_state: Any = None
     windows: frozenset[Window] | None = None
+    untouched: bool = False
 
 
 @attrs.frozen

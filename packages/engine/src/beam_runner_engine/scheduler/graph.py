@@ -169,7 +169,7 @@ def _collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[str, Co
             consumers.setdefault(name, []).append(number)
         for place, side in enumerate(stage.side_inputs):
             side_consumers.setdefault(side.collection, []).append((number, place))
-    for number, stage in enumerate(stages):
+    for stage in stages:
         for name in sorted(_reads(stage)):
             if name not in producers:
                 raise GraphError(f"stage {stage.name!r} reads {name!r}, which nothing produces")

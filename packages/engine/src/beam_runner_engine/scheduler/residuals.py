@@ -36,7 +36,7 @@ def take_back(
             watermark=residual.watermark,
             estimator_state=residual.estimator_state,
             residual=True,
-            truncated=record.truncated,
+            truncated=record.truncated and not residual.untouched,
         ):
             if residual.delay and state.phase is Phase.RUNNING:
                 delay_work(state, stage, work, residual.delay)

@@ -1,0 +1,177 @@
+"""Random jobs for the simulation: graphs of stages, their simulated user code, their sources."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import strategies as st
+
+from beam_runner_engine.scheduler.specs import (
+    AddElements,
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    GraphSpec,
+    Limits,
+    SideInputReadiness,
+    SideInputSpec,
+    SideWindowOf,
+    StageKind,
+    StageSpec,
+    TestStreamSpec,
+)
+from beam_runner_engine.values.window_fns import (
+    FixedWindows,
+    GlobalWindows,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
+
+from .host import ENDLESS, Behaviour, Element, SimulatedHost
+
+WINDOW_FNS: tuple[WindowFn, ...] = (GlobalWindows(), FixedWindows(10), SlidingWindows(20, 10))
+
+
+@attrs.frozen
+class Job:
+    """A host with a job that has not begun, and what it begins with."""
+
+    host: SimulatedHost
+    roots: dict[str, list[Element]]
+    unbounded: bool
+    leaks: bool
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Job:
+    """Draws a job of up to seven stages, two roots and two TestStreams."""
+    window_fn = draw(st.sampled_from(WINDOW_FNS))
+    late = draw(st.integers(0, 4)) == 0
+    maker = SimulatedHost(GraphSpec((), ()), {}, Limits())
+    streams = tuple(
+        draw(_stream(maker, number, window_fn, late)) for number in range(draw(st.integers(0, 2)))
+    )
+    roots = tuple(f"root{number}" for number in range(draw(st.integers(not streams, 2))))
+    known = [*roots, *(name for stream in streams for name in stream.outputs)]
+    stages: list[StageSpec] = []
+    behaviours: dict[str, Behaviour] = {}
+    for number in range(draw(st.integers(1, 7))):
+        stage, behaviour = draw(_stage(number, known, stages, window_fn))
+        stages.append(stage)
+        behaviours[stage.name] = behaviour
+        known += [name for name in stage.outputs if name not in known]
+    graph = GraphSpec(tuple(stages), roots, streams)
+    limits = Limits(
+        parallelism=draw(st.integers(1, 4)),
+        bundles_per_stage=draw(st.integers(1, 4)),
+        user_attempts=draw(st.integers(1, 3)),
+        outside_attempts=draw(st.integers(2, 4)),
+        backlog_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
+    )
+    host = SimulatedHost(graph, behaviours, limits, late)
+    host.next_ident, host.next_ref = maker.next_ident, maker.next_ref
+    host.any_windows = frozenset(assign_windows(window_fn, 0))
+    return Job(
+        host=host,
+        roots={name: draw(_elements(host, window_fn, 0)) for name in roots},
+        unbounded=any(one.unbounded for one in behaviours.values()),
+        leaks=any(one.leaks for one in behaviours.values()),
+    )
+
+
+@st.composite
+def _elements(
+    draw: st.DrawFn, host: SimulatedHost, window_fn: WindowFn, earliest: int
+) -> list[Element]:
+    times = draw(st.lists(st.integers(earliest, earliest + 30), max_size=5))
+    return [host.element(time, frozenset(assign_windows(window_fn, time))) for time in times]
+
+
+@st.composite
+def _stream(
+    draw: st.DrawFn, host: SimulatedHost, number: int, window_fn: WindowFn, late: bool
+) -> TestStreamSpec:
+    outputs = tuple(f"stream{number}.{place}" for place in range(draw(st.integers(1, 2))))
+    watermarks = dict.fromkeys(outputs, 0)
+    steps: list[AddElements | AdvanceWatermark | AdvanceProcessingTime] = []
+    for _ in range(draw(st.integers(0, 6))):
+        name = draw(st.sampled_from(outputs))
+        match draw(st.sampled_from(("add", "add", "watermark", "clock"))):
+            case "add":
+                earliest = 0 if late else watermarks[name]
+                elements = draw(_elements(host, window_fn, earliest))
+                steps += [AddElements(*_of(one)) for one in host.outputs(name, elements)]
+            case "watermark":
+                watermarks[name] += draw(st.integers(0, 20))
+                steps.append(AdvanceWatermark(name, watermarks[name]))
+            case _:
+                steps.append(AdvanceProcessingTime(draw(st.integers(0, 20))))
+    return TestStreamSpec(f"stream{number}", outputs, tuple(steps))
+
+
+def _of(output: object) -> tuple[object, object]:
+    return attrs.astuple(output, recurse=False)  # type: ignore[arg-type, return-value]
+
+
+@st.composite
+def _stage(
+    draw: st.DrawFn,
+    number: int,
+    known: list[str],
+    earlier: list[StageSpec],
+    window_fn: WindowFn,
+) -> tuple[StageSpec, Behaviour]:
+    name = f"stage{number}"
+    kind = draw(st.sampled_from(StageKind))
+    inputs = draw(st.lists(st.sampled_from(known), min_size=1, max_size=2, unique=True))
+    outputs = [f"{name}.{place}" for place in range(draw(st.integers(0, 2)))]
+    if earlier and draw(st.integers(0, 5)) == 0:
+        outputs += draw(_shared_output(earlier, inputs))
+    splittable = kind is StageKind.ORDINARY and draw(st.booleans())
+    side_inputs = draw(_side_inputs(known, window_fn)) if kind is not StageKind.GROUPING else ()
+    read = {*inputs, *(side.collection for side in side_inputs)}
+    spec = StageSpec(
+        name=name,
+        inputs=tuple(inputs),
+        outputs=tuple(one for one in outputs if one not in read),
+        kind=kind,
+        side_inputs=side_inputs,
+        splittable=splittable,
+        whole_input=draw(st.integers(0, 4)) == 0,
+    )
+    behaviour = Behaviour(
+        unbounded=splittable and draw(st.integers(0, 2)) == 0,
+        delay=draw(st.sampled_from((0, 0, 5))),
+        processing_timers=draw(st.booleans()),
+        leaks=kind is StageKind.STATEFUL and draw(st.integers(0, 14)) == 0,
+        lateness=draw(st.sampled_from((0, 7))),
+    )
+    return spec, behaviour
+
+
+@st.composite
+def _shared_output(draw: st.DrawFn, earlier: list[StageSpec], inputs: list[str]) -> list[str]:
+    """A second writer of a collection that nobody reads yet, as flattening makes them."""
+    read = {name for stage in earlier for name in stage.inputs}
+    read |= {side.collection for stage in earlier for side in stage.side_inputs}
+    free = [name for stage in earlier for name in stage.outputs if name not in {*read, *inputs}]
+    return [draw(st.sampled_from(free))] if free else []
+
+
+@st.composite
+def _side_inputs(
+    draw: st.DrawFn, known: list[str], window_fn: WindowFn
+) -> tuple[SideInputSpec, ...]:
+    collections = draw(st.lists(st.sampled_from(known), max_size=2, unique=True))
+    if draw(st.booleans()):
+        return ()
+    return tuple(
+        SideInputSpec(
+            name=f"side{place}",
+            collection=collection,
+            mapping=SideWindowOf(window_fn),
+            readiness=draw(st.sampled_from(SideInputReadiness)),
+            retention=draw(st.sampled_from((0, ENDLESS))),
+            replaces=draw(st.integers(0, 4)) == 0,
+        )
+        for place, collection in enumerate(collections)
+    )

@@ -1,0 +1,195 @@
+"""The scheduler's promises, on random jobs with random order, failures, splits, drains and restarts.
+
+About 100 runs by default; `BEAM_ENGINE_RUNS=10000` is the long profile. A failure prints the steps and
+a seed to run it again.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.errors import IllegalEvent
+from beam_runner_engine.scheduler.events import (
+    Abort,
+    BundleDone,
+    BundleFailed,
+    Cancel,
+    Drain,
+    FailureKind,
+    Output,
+    Progress,
+    SplitDone,
+    Start,
+)
+from beam_runner_engine.scheduler.scheduler import Scheduler
+
+from .graphs import Job, jobs
+
+RUNS = int(os.environ.get("BEAM_ENGINE_RUNS", "100"))
+
+
+class JobRun(RuleBasedStateMachine):
+    """One job, run by a host that does things in any order and goes wrong now and then."""
+
+    @initialize(job=jobs())
+    def begin(self, job: Job) -> None:
+        self.job, self.host = job, job.host
+        self.saved: tuple[int, bytes] | None = None
+        self.stopped = False
+        self.host.start(job.roots)
+
+    def pick(self, number: int) -> int:
+        return list(self.host.open)[number % len(self.host.open)]
+
+    @rule(which=st.integers(0, 20), most=st.integers(1, 3), twice=st.booleans())
+    def complete(self, which: int, most: int, twice: bool) -> None:
+        if not self.host.open:
+            return
+        self.host.complete(self.pick(which), most)
+        if twice:
+            self.repeat(self.host.log[-1])
+
+    @rule(which=st.integers(0, 20), kind=st.sampled_from(FailureKind), twice=st.booleans())
+    def fail(self, which: int, kind: FailureKind, twice: bool) -> None:
+        if not self.host.open:
+            return
+        self.host.fail(self.pick(which), kind)
+        if twice:
+            self.repeat(self.host.log[-1])
+
+    @rule(which=st.integers(0, 20), fraction=st.floats(0, 1), elapsed=st.integers(0, 20_000))
+    def progress(self, which: int, fraction: float, elapsed: int) -> None:
+        if not self.host.open:
+            return
+        self.host.progress(self.pick(which), fraction, elapsed)
+
+    @rule(which=st.integers(0, 20), keep=st.integers(0, 3))
+    def split(self, which: int, keep: int) -> None:
+        if self.host.asked:
+            asked = list(self.host.asked)
+            self.host.answer_split(asked[which % len(asked)], keep)
+
+    @rule(ahead=st.integers(-3, 15))
+    def tick(self, ahead: int) -> None:
+        self.host.tick(self.host.now + ahead)
+
+    @rule(what=st.sampled_from((None,) * 8 + (Drain(),) * 4 + (Cancel(), Abort("lost"))))
+    def stop(self, what: Drain | Cancel | Abort | None) -> None:
+        if what is not None:
+            self.stopped = True
+            self.host.handle(what)
+
+    @rule()
+    def save(self) -> None:
+        self.saved = len(self.host.log), self.host.scheduler.snapshot()
+
+    @rule()
+    def restart(self) -> None:
+        self.host.scheduler = Scheduler.restore(self.host.scheduler.snapshot())
+
+    @rule(which=st.integers(0, 60))
+    def send_late(self, which: int) -> None:
+        """An event of a bundle that is closed, or of an attempt that is over, comes once more."""
+        late = [
+            event
+            for event in self.host.log
+            if isinstance(event, BundleDone | BundleFailed | Progress | SplitDone)
+            and (
+                event.bundle not in self.host.open
+                or self.host.open[event.bundle].attempt > event.attempt
+            )
+        ]
+        if late:
+            self.repeat(late[which % len(late)])
+
+    def repeat(self, event: object) -> None:
+        before = self.host.scheduler.snapshot()
+        assert self.host.scheduler.handle(event) == ()  # type: ignore[arg-type]
+        assert self.host.scheduler.snapshot() == before
+
+    @rule(which=st.integers(0, 20))
+    def send_illegal(self, which: int) -> None:
+        if self.host.end is not None:
+            return
+        illegal = [
+            Start(),
+            BundleDone(1_000_000, 1),
+            BundleFailed(-1, 1, "no such bundle"),
+        ]
+        for number, bundle in self.host.open.items():
+            spec = self.host.stages[bundle.stage]
+            illegal += [
+                BundleDone(number, bundle.attempt + 1),
+                Progress(number, bundle.attempt, 2.0, 0),
+                BundleDone(
+                    number,
+                    bundle.attempt,
+                    (Output("elsewhere", self.host.data((self.host.element(0, frozenset()),))),),
+                ),
+            ]
+            if spec.keyed:
+                illegal.append(BundleDone(number, bundle.attempt))
+            if number not in self.host.asked:
+                illegal.append(SplitDone(number, bundle.attempt))
+        event = illegal[which % len(illegal)]
+        asked = isinstance(event, Progress) and event.bundle in self.host.asked
+        if asked:
+            return
+        before = self.host.scheduler.snapshot()
+        with pytest.raises(IllegalEvent, match=type(event).__name__):
+            self.host.scheduler.handle(event)
+        assert self.host.scheduler.snapshot() == before
+
+    def teardown(self) -> None:
+        if not hasattr(self, "host"):
+            return
+        host = self.host
+        if self.job.unbounded and host.end is None:
+            host.handle(Drain())
+        host.run_to_end(2_000)
+        host.check_end()
+        self.check_outcome()
+        self.check_replay()
+
+    def check_outcome(self) -> None:
+        end = self.host.end
+        if isinstance(end, FinishJob):
+            assert self.stopped or self.job.unbounded or end.outcome is Outcome.DONE
+            return
+        assert isinstance(end, FailJob)
+        if end.reason.startswith("the job is stuck because"):
+            leaking = [name for (name, _), keep in self.host.keeps.items() if keep.leak is not None]
+            assert any(
+                f"stage {name!r} holds its output watermark" in end.reason for name in leaking
+            )
+        elif end.reason != "lost":
+            assert end.stage is not None
+            assert end.causes[-1] in end.reason or end.causes
+            failures = [event.cause for event in self.host.log if isinstance(event, BundleFailed)]
+            assert set(end.causes) <= set(failures)
+
+    def check_replay(self) -> None:
+        """The log gives the same commands again, from the start and from a snapshot."""
+        host = self.host
+        again = Scheduler(host.graph, host.limits)
+        assert [again.handle(event) for event in host.log] == host.answers
+        if self.saved is not None:
+            start, snapshot = self.saved
+            again = Scheduler.restore(snapshot)
+            assert [again.handle(event) for event in host.log[start:]] == host.answers[start:]
+
+
+TestJobRun = JobRun.TestCase
+TestJobRun.settings = settings(
+    max_examples=RUNS,
+    stateful_step_count=30,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
