@@ -128,7 +128,8 @@ def test_a_job_without_its_artifacts_is_not_run(client, source):
 
 
 def test_a_file_that_is_not_what_was_announced_is_refused(client, source, store):
-    pipeline = with_artifacts(file_artifact(source, "data.bin", sha256="0" * 64))
+    good, bad = file_artifact(source, "good.bin"), file_artifact(source, "data.bin", "0" * 64)
+    pipeline = with_artifacts(good, bad)
     prepared = client.prepare(pipeline)
     with pytest.raises(JobApiError, match=r"data\.bin.*0000") as raised:
         client.stage(prepared, pipeline)

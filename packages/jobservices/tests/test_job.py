@@ -64,6 +64,14 @@ def texts(job):
     return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
 
 
+def report(job, state):
+    """Whether the job entered `state`; an illegal report changes nothing."""
+    try:
+        return job.state(state)
+    except IllegalTransition:
+        return False
+
+
 reports = st.lists(st.sampled_from([*JobState, "cancel", "message"]), max_size=30)
 
 
@@ -79,12 +87,7 @@ def test_whatever_is_reported_the_history_follows_the_table_and_ends_once(action
         elif action == "message":
             job.message(Importance.BASIC, "text")
         else:
-            try:
-                entered = job.state(action)
-            except IllegalTransition as error:
-                assert before.name in str(error)
-                assert action.name in str(error)
-                entered = False
+            entered = report(job, action)
             assert entered == (before is not job.history.current.state)
         if before.is_terminal:
             assert job.history.current.state is before

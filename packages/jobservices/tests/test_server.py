@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -103,8 +104,7 @@ def test_an_unknown_job_is_not_found_by_name(client, pipeline, method):
     prepared = client.prepare(pipeline)
     for job_id in ("nobody", "", "../x", prepared.preparation_id):
         with pytest.raises(JobApiError, match=repr(job_id)) as raised:
-            answer = getattr(client, method)(job_id)
-            list(answer)
+            list(getattr(client, method)(job_id))
         assert raised.value.code == "NOT_FOUND"
 
 
@@ -286,8 +286,11 @@ class TestStarting:
         assert not folder.exists()
 
     def test_a_folder_in_use_is_refused_and_the_port_given_back(self, server, executor, tmp_path):
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
         with pytest.raises(JobServicesError, match="in use by another server"):
-            JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=0)
+            JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=port)
+        JobServer(executor, artifacts_dir=tmp_path / "other", port=port).stop()
 
     def test_both_families_of_localhost_are_served(self, server, pipeline):
         for address in ("127.0.0.1", "localhost"):

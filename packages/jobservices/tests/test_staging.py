@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_a_file_comes_in_chunks(store):
     assert requests == [GetRequest(item)]
     (artifact,) = staged[item]
     assert (artifact.type_urn, artifact.size, artifact.staged_name) == ("file", 3, "name")
-    assert open(artifact.path, "rb").read() == b"abc"
+    assert Path(artifact.path).read_bytes() == b"abc"
 
 
 def test_the_last_chunk_may_carry_data(store):
@@ -69,7 +70,7 @@ def test_embedded_content_is_not_asked_for(store):
     item = dependency(Embedded(b"content"))
     requests, staged = converse(store, [item], [])
     assert requests == []
-    assert open(staged[item][0].path, "rb").read() == b"content"
+    assert Path(staged[item][0].path).read_bytes() == b"content"
 
 
 def test_deferred_artifacts_are_resolved_first(store):

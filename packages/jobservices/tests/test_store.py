@@ -49,9 +49,14 @@ def test_a_file_is_there_only_when_it_is_complete(root, store):
 
 
 def test_a_file_that_is_given_up_leaves_nothing(root, store):
-    with pytest.raises(KeyError), store.incoming("job") as file:
-        file.write(b"content")
-        raise KeyError
+
+    def give_up():
+        with store.incoming("job") as file:
+            file.write(b"content")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        give_up()
     assert files(root) == []
 
 

@@ -43,6 +43,6 @@ def test_without_more_threads_a_call_waits_for_one(monkeypatch):
     release.set()
     assert [future.result(LIMIT) for future in later] == [0, 1, 2]
     assert first.result(LIMIT)
+    assert eventually(lambda: threads("per-call-c") == 0)
     with pytest.raises(RuntimeError):
-        while True:
-            pool.submit(threading.Event().wait, 0.01).result(LIMIT)
+        pool.submit(release.wait)

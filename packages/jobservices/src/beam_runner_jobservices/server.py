@@ -36,6 +36,7 @@ _SERVER_OPTIONS = (
 )
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
 _LAST_WORDS = 1.0
+_STOPPING_LIMIT = 5.0
 
 
 class JobServer:
@@ -75,6 +76,7 @@ class JobServer:
         clock: Callable[[], float] = time.time,
     ) -> None:
         limits = limits or Limits()
+        self._started = False
         self._server = grpc.server(
             ThreadPerCall("beam-job-api"),
             options=_SERVER_OPTIONS,
@@ -87,7 +89,7 @@ class JobServer:
         try:
             self._store = ArtifactStore(artifacts_dir)
         except BaseException:
-            self._server.stop(None)
+            self._give_port_back(0.0)
             raise
         self._preparations = Preparations(self._store, limits, clock)
         self._registry = Registry(executor, self._store, self._preparations, limits, clock)
@@ -110,6 +112,7 @@ class JobServer:
         """Begin to serve, and return the address for clients. To be called once."""
         self._keeper.start()
         self._server.start()
+        self._started = True
         _LOGGER.info("serving the Beam Job API at %s", self.address)
         return self.address
 
@@ -135,9 +138,16 @@ class JobServer:
         if left:
             _LOGGER.warning("jobs that did not end within %.0f s: %s", grace, ", ".join(left))
         self._stopping.set()
-        self._server.stop(_LAST_WORDS).wait(_LAST_WORDS + 5)
+        self._give_port_back(_LAST_WORDS)
         self._store.close()
         return left
+
+    def _give_port_back(self, grace: float) -> None:
+        if not self._started:
+            # gRPC ignores the stop of a server that was never started, and keeps its port.
+            self._started = True
+            self._server.start()
+        self._server.stop(grace).wait(grace + _STOPPING_LIMIT)
 
     def _keep_house(self) -> None:
         while not self._stopping.wait(self._period):
