@@ -1,0 +1,36 @@
+"""What the tests of this package share: one Spark session for all that need one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from beam_spark_executor.spark.pool import Slot, WorkerPools, warm_up
+from beam_spark_executor.spark.session import RunningSpark, start_spark
+from beam_spark_executor.spark.settings import SparkSettings
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "spark: starts Spark, and so needs Java and seconds")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[RunningSpark]:
+    running = start_spark(SparkSettings(master="local[2,4]"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def pools(spark: RunningSpark) -> WorkerPools:
+    pools = WorkerPools(spark.session)
+    warm_up(spark.session, pools)
+    return pools
+
+
+@pytest.fixture
+def slot(pools: WorkerPools) -> Iterator[Slot]:
+    slot = pools.acquire()
+    yield slot
+    pools.retire(slot)

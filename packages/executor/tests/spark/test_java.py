@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor.spark.java import check_java, processes_of_session, set_in_environment
+from beam_spark_executor.spark.settings import SparkUnavailable
+
+
+def fake_java(folder: Path, version: str, code: int = 0) -> dict[str, str]:
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\nexit {code}\n")
+    java.chmod(0o755)
+    return {"JAVA_HOME": str(folder), "PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("21", 21), ("25-ea", 25)])
+def test_java_that_will_do(tmp_path: Path, version: str, major: int) -> None:
+    assert check_java(fake_java(tmp_path, version)) == major
+
+
+def test_java_on_the_path(tmp_path: Path) -> None:
+    fake_java(tmp_path, "17.0.1")
+    assert check_java({"PATH": str(tmp_path / "bin")}) == 17
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2"])
+def test_java_too_old(tmp_path: Path, version: str) -> None:
+    with pytest.raises(SparkUnavailable, match="too old for Spark: install Java 17 or newer"):
+        check_java(fake_java(tmp_path, version))
+
+
+def test_no_java(tmp_path: Path) -> None:
+    with pytest.raises(SparkUnavailable, match="there is none on this machine: install Java 17"):
+        check_java({"PATH": str(tmp_path)})
+
+
+def test_wrong_java_home(tmp_path: Path) -> None:
+    with pytest.raises(SparkUnavailable, match="no bin/java: install Java 17"):
+        check_java({"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+
+
+def test_broken_java(tmp_path: Path) -> None:
+    with pytest.raises(SparkUnavailable, match="does not work"):
+        check_java(fake_java(tmp_path, "17", code=1))
+
+
+def test_environment_is_restored() -> None:
+    before = dict(os.environ)
+    with set_in_environment(PATH="x", BEAM_SPARK_TEST="y"):
+        assert (os.environ["PATH"], os.environ["BEAM_SPARK_TEST"]) == ("x", "y")
+    assert dict(os.environ) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_processes_of_a_session_are_found() -> None:
+    code = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('up', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            found = processes_of_session(process.pid)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.pid in found
+    assert len(found) == 2
+    assert processes_of_session(process.pid) == []

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import InheritableThread, cloudpickle
+
+from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools
+from beam_spark_executor.spark.session import RunningSpark
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
+
+FACTS = "pid INT, daemon INT, slot STRING"
+
+
+@pytest.fixture
+def slots() -> WorkerPools:
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(environment={}))
+    return WorkerPools(session)
+
+
+def test_the_lowest_free_slot_comes_first(slots: WorkerPools) -> None:
+    first, second, third = slots.acquire(), slots.acquire(), slots.acquire()
+    assert [slot.number for slot in (first, second, third)] == [0, 1, 2]
+    slots.release(third)
+    slots.release(first)
+    assert slots.acquire() == first
+    assert slots.acquire() == third
+
+
+def test_a_retired_name_never_comes_back(slots: WorkerPools) -> None:
+    slot = slots.acquire()
+    slots.retire(slot)
+    successor = slots.acquire()
+    assert successor.number == slot.number
+    assert successor.name != slot.name
+    slots.retire(successor)
+    assert slots.acquire().name not in {slot.name, successor.name}
+
+
+def test_a_slot_is_given_back_once(slots: WorkerPools) -> None:
+    slot = slots.acquire()
+    slots.release(slot)
+    with pytest.raises(ValueError, match="slot-0.0 is not held"):
+        slots.release(slot)
+    with pytest.raises(ValueError, match="slot-0.0 is not held"):
+        slots.retire(slot)
+
+
+def facts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        pass
+    row = {"pid": os.getpid(), "daemon": os.getppid(), "slot": os.environ[SLOT_VARIABLE]}
+    schema = pa.schema([("pid", pa.int32()), ("daemon", pa.int32()), ("slot", pa.string())])
+    yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def facts_then_exit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Leaves once the task has ended, as workers do at the end of their job."""
+    yield from facts(batches)
+    threading.Timer(0.05, os._exit, (0,)).start()
+
+
+def run(spark: RunningSpark, pools: WorkerPools, slot: Slot, function: Any) -> list[dict[str, Any]]:
+    rows = spark.session.range(0, 2, 1, 2)
+    return pools.map_in_arrow(rows, function, FACTS, slot).toArrow().to_pylist()
+
+
+def wait_until_gone(pids: set[int]) -> None:
+    deadline = time.monotonic() + 10
+    while pids and time.monotonic() < deadline:
+        pids = {pid for pid in pids if exists(pid)}
+        time.sleep(0.005)
+    assert not pids
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+def test_slots_have_workers_and_daemons_of_their_own(
+    spark: RunningSpark, pools: WorkerPools
+) -> None:
+    one, other = pools.acquire(), pools.acquire()
+    first = run(spark, pools, one, facts)
+    second = run(spark, pools, other, facts)
+    again = run(spark, pools, one, facts)
+    assert {row["slot"] for row in first} == {one.name}
+    assert {row["slot"] for row in second} == {other.name}
+    assert {row["daemon"] for row in first}.isdisjoint(row["daemon"] for row in second)
+    assert {row["pid"] for row in first}.isdisjoint(row["pid"] for row in second)
+    assert {row["pid"] for row in again} <= {row["pid"] for row in first}
+    pools.retire(one)
+    pools.retire(other)
+    assert SLOT_VARIABLE not in spark.session.sparkContext.environment
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(180)
+def test_workers_that_leave_are_replaced_without_a_failed_task(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot
+) -> None:
+    seen: set[int] = set()
+    daemons: set[int] = set()
+    for _ in range(25):
+        rows = run(spark, pools, slot, facts_then_exit)
+        pids = {row["pid"] for row in rows}
+        assert pids.isdisjoint(seen)
+        seen |= pids
+        daemons |= {row["daemon"] for row in rows}
+        wait_until_gone(pids)
+    assert len(daemons) == 1
+    tracker = spark.session.sparkContext.statusTracker()
+    for job in tracker.getJobIdsForGroup():
+        for stage in tracker.getJobInfo(job).stageIds:
+            info = tracker.getStageInfo(stage)
+            assert info is None or info.numFailedTasks == 0
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+def test_a_cancelled_busy_worker_is_killed_within_seconds(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Any
+) -> None:
+    mark = tmp_path / "pid"
+
+    def busy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mark.write_text(str(os.getpid()))
+        while True:
+            sum(range(1000))
+        yield from batches
+
+    context = spark.session.sparkContext
+    errors: list[Exception] = []
+
+    def job() -> None:
+        context.setJobGroup("busy", "busy", interruptOnCancel=True)
+        rows = spark.session.range(0, 1, 1, 1)
+        try:
+            pools.map_in_arrow(rows, busy, "id LONG", slot).toArrow()
+        except Exception as error:
+            errors.append(error)
+
+    thread = InheritableThread(job, session=spark.session)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not mark.exists() or not mark.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    pid = int(mark.read_text())
+    cancelled = time.monotonic()
+    context.cancelJobGroup("busy")
+    while exists(pid):
+        assert time.monotonic() < cancelled + 15
+        time.sleep(0.02)
+    took = time.monotonic() - cancelled
+    thread.join(30)
+    assert len(errors) == 1
+    assert took < 5

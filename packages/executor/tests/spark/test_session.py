@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_spark_executor.spark.session import RunningSpark, start_spark
+from beam_spark_executor.spark.settings import SparkSettings
+
+SCENARIO = """
+import json, logging, os, sys, threading, time
+from pathlib import Path
+from beam_spark_executor.spark.java import processes_of_session
+from beam_spark_executor.spark.pool import WorkerPools
+from beam_spark_executor.spark.session import start_spark
+from beam_spark_executor.spark.settings import SparkSettings
+
+def task(batches):
+    import os, sys
+    import pyarrow as pa
+    from beam_spark_executor.python_daemon import register_exit_hook
+    register_exit_hook(lambda: Path(folder, "hook").write_text("ran"))
+    for _ in batches:
+        pass
+    main = sys.modules["__main__"].__spec__.name
+    yield pa.RecordBatch.from_arrays([pa.array([main])], names=["main"])
+
+if __name__ == "__main__":
+    folder, conf = sys.argv[1], json.loads(sys.argv[2])
+    logging.basicConfig(level="WARNING")
+    spark = start_spark(SparkSettings(conf={"spark.master": "local[1,4]", **conf}))
+    pools = WorkerPools(spark.session)
+    slot = pools.acquire()
+    for _ in range(2):
+        rows = spark.session.range(0, 1, 1, 1)
+        table = pools.map_in_arrow(rows, task, "main STRING", slot).toArrow()
+    java = spark._java.process.pid
+    before = processes_of_session(java)
+    stoppers = [threading.Thread(target=spark.stop) for _ in range(2)]
+    for stopper in stoppers:
+        stopper.start()
+    for stopper in stoppers:
+        stopper.join()
+    spark.stop()
+    print(json.dumps({
+        "main": table["main"][0].as_py(),
+        "before": len(before),
+        "after": processes_of_session(java),
+        "alive": spark.is_alive,
+    }))
+"""
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder short enough for Unix sockets, unlike ``tmp_path``."""
+    with tempfile.TemporaryDirectory(prefix="t") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("daemon", ["beam_spark_executor.python_daemon", "pyspark.daemon"])
+def test_stop_leaves_nothing_and_workers_end_in_order(
+    tmp_path: Path, short_folder: Path, daemon: str
+) -> None:
+    script = tmp_path / "scenario.py"
+    script.write_text(SCENARIO)
+    conf = {"spark.python.daemon.module": daemon}
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), json.dumps(conf)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "TMPDIR": str(short_folder)},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert told["before"] >= 3  # Java, a daemon, a worker
+    assert told["after"] == []
+    assert not told["alive"]
+    assert (tmp_path / "hook").read_text() == "ran"
+    assert list(short_folder.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hook", "scenario.py"]
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> None:
+    taken = start_spark(SparkSettings())
+    assert taken.session.sparkContext is spark.session.sparkContext
+    taken.stop()
+    assert spark.is_alive
+    assert spark.session.range(3).count() == 3
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+def test_the_settings_are_in_force(spark: RunningSpark) -> None:
+    conf = dict(spark.session.sparkContext.getConf().getAll())
+    assert spark.master == "local[2,4]"
+    assert conf["spark.sql.adaptive.enabled"] == "false"
+    assert conf["spark.driver.host"] == "127.0.0.1"
+    assert conf["spark.ui.showConsoleProgress"] == "false"
+    assert spark.session.sparkContext.uiWebUrl is None
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(200)
+def test_an_unreachable_master_is_one_sentence(tmp_path: Path, short_folder: Path) -> None:
+    code = (
+        "from beam_spark_executor.spark.session import start_spark\n"
+        "from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable\n"
+        "try:\n"
+        "    start_spark(SparkSettings(master='k8s://https://127.0.0.1:1'))\n"
+        "except SparkUnavailable as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env={**os.environ, "TMPDIR": str(short_folder)},
+    )
+    assert done.stdout.startswith("Spark does not start with master k8s://https://127.0.0.1:1: ")
+    assert len(done.stdout.splitlines()) == 1
+    assert list(short_folder.iterdir()) == []

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor.spark.settings import (
+    DEFAULT_MASTER,
+    SparkSettings,
+    SparkUnavailable,
+    check_master,
+    chosen_conf,
+    default_conf,
+    is_on_this_machine,
+    java_options,
+)
+
+FOLDER = Path("/tmp/folder")
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[2]",
+        "local[*]",
+        "local[*,4]",
+        "local[2, 4]",
+        "local-cluster[2,1,1024]",
+        "spark://one:7077",
+        "spark://one:7077,two:7077",
+        "yarn",
+        "k8s://https://host:443",
+    ],
+)
+def test_master_urls(master: str) -> None:
+    check_master(master)
+
+
+@pytest.mark.parametrize(
+    ("master", "said"),
+    [
+        ("loca[2]", "is not a Spark master URL; expected local"),
+        ("local[]", "expected"),
+        ("spark://one", "spark://host:port"),
+        ("", "expected"),
+        ("sc://host:15002", "Spark Connect"),
+    ],
+)
+def test_wrong_master_urls(master: str, said: str) -> None:
+    with pytest.raises(SparkUnavailable, match=said):
+        check_master(master)
+
+
+def test_default_master_where_nobody_names_one() -> None:
+    submitted = {"spark.master": "local[*]", "spark.app.name": "pyspark-shell"}
+    conf = chosen_conf(submitted, SparkSettings(), FOLDER)
+    assert conf["spark.master"] == DEFAULT_MASTER
+    assert conf["spark.app.name"] == "beam-spark-jobserver"
+
+
+def test_the_surroundings_name_the_master() -> None:
+    conf = chosen_conf({"spark.master": "yarn"}, SparkSettings(), FOLDER)
+    assert conf["spark.master"] == "yarn"
+    assert "spark.driver.bindAddress" not in conf
+
+
+def test_the_user_wins_over_surroundings_and_defaults() -> None:
+    settings = SparkSettings(master="local[3]", conf={"spark.ui.enabled": "true"})
+    conf = chosen_conf({"spark.master": "yarn", "spark.ui.enabled": "false"}, settings, FOLDER)
+    assert conf["spark.master"] == "local[3]"
+    assert conf["spark.ui.enabled"] == "true"
+
+
+def test_the_surroundings_win_over_defaults() -> None:
+    conf = chosen_conf({"spark.sql.adaptive.enabled": "true"}, SparkSettings(), FOLDER)
+    assert conf["spark.sql.adaptive.enabled"] == "true"
+
+
+def test_a_wrong_master_of_the_surroundings_is_told() -> None:
+    with pytest.raises(SparkUnavailable, match="mesos"):
+        chosen_conf({"spark.master": "mesos://host:5050"}, SparkSettings(), FOLDER)
+
+
+def test_only_this_machine_is_reachable_where_all_is_on_it() -> None:
+    assert is_on_this_machine("local-cluster[2,1,1024]")
+    assert default_conf("local[2]", FOLDER)["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in default_conf("spark://one:7077", FOLDER)
+
+
+def test_long_paths_do_without_unix_sockets() -> None:
+    key = "spark.python.unix.domain.socket.enabled"
+    assert default_conf("local[2]", FOLDER)[key] == "true"
+    assert default_conf("local[2]", Path("/" + "long" * 20))[key] == "false"
+
+
+def test_java_options_do_not_contradict_the_users() -> None:
+    assert "+UseSerialGC" in java_options(FOLDER, FOLDER / "log", "warn", "")
+    assert "+UseSerialGC" not in java_options(FOLDER, FOLDER / "log", "warn", "-XX:+UseG1GC")
