@@ -7,20 +7,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apache_beam.portability.api import beam_runner_api_pb2, endpoints_pb2
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 
 from beam_runner_worker.records import Environment
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from tiny_host import external
 
-def external(endpoint: str) -> Environment:
-    """An EXTERNAL environment."""
-    payload = beam_runner_api_pb2.ExternalPayload(
-        endpoint=endpoints_pb2.ApiServiceDescriptor(url=endpoint)
+
+@pytest.fixture
+def boot(tmp_path: Path) -> Path:
+    """A boot command: the package's own boot program, run by this interpreter."""
+    command = tmp_path / "boot"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n')
+    command.chmod(0o755)
+    return command
+
+
+@pytest.fixture
+def process_pool(boot: Path) -> Iterator[Environment]:
+    """A worker pool whose workers are processes of a boot command."""
+    address, server = BeamFnExternalWorkerPoolServicer.start(
+        use_process=True, container_executable=str(boot)
     )
-    return Environment("beam:env:external:v1", payload.SerializeToString())
+    yield external(address)
+    server.stop(0).wait(5)
 
 
 @pytest.fixture(scope="module")

@@ -1,29 +1,48 @@
-"""SDK harnesses of worker pools run whole pipelines."""
+"""SDK harnesses of worker pools: started, lost, stopped, in threads and in processes."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import apache_beam as beam
+import grpc
 import pytest
-from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from life import RecordsLife, alive, torn_down_processes, wait_until
+from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
 
-from beam_runner_worker.fnapi import FnApiServer
-from beam_runner_worker.records import Environment
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi import FnApiServer, Limits, stop_external_worker
+from beam_runner_worker.records import Environment, JobContext
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
 
 
-def test_group_and_side_inputs(thread_pool: Environment, tmp_path):
+def server_for(host: TinyHost, environment: Environment, **options) -> FnApiServer:
+    job = job_with(environment, environments=host.environment_ids)
+    return FnApiServer(job, Artifacts(), Logs(), **options)
+
+
+def one_stage(transform: beam.PTransform) -> TinyHost:
+    p = new_pipeline()
+    p | beam.Impulse() | transform
+    return TinyHost(p)
+
+
+def test_groups_and_side_inputs(thread_pool: Environment, tmp_path: Path):
     out = tmp_path / "out"
     p = new_pipeline()
     words = p | beam.Create(["a", "b", "a", "c", "a"])
-    counts = (
-        words
-        | beam.Map(lambda w: (w, 1))
-        | beam.GroupByKey()
-        | beam.MapTuple(lambda k, v: (k, sum(v)))
-    )
+    counts = words | beam.Map(lambda w: (w, 1)) | beam.CombinePerKey(sum)
     total = words | beam.combiners.Count.Globally()
 
     def write(line, n, d, path=str(out)):
@@ -32,9 +51,7 @@ def test_group_and_side_inputs(thread_pool: Environment, tmp_path):
 
     counts | beam.Map(write, beam.pvalue.AsSingleton(total), beam.pvalue.AsDict(counts))
     host = TinyHost(p)
-    server = FnApiServer(
-        job_with(thread_pool, environments=host.environment_ids), Artifacts(), Logs()
-    )
+    server = server_for(host, thread_pool)
     try:
         host.run(server.harness)
     finally:
@@ -44,3 +61,259 @@ def test_group_and_side_inputs(thread_pool: Environment, tmp_path):
         [["b", 1], 5, ["a", "b", "c"]],
         [["c", 1], 5, ["a", "b", "c"]],
     ]
+
+
+def test_windows_and_several_outputs(thread_pool: Environment, tmp_path: Path):
+    out = tmp_path / "out"
+    p = new_pipeline()
+
+    class Split(beam.DoFn):
+        def process(self, n):
+            yield beam.pvalue.TaggedOutput("odd" if n % 2 else "even", ("k", n))
+
+    def write(pair, window=beam.DoFn.WindowParam, path=str(out)):
+        with open(path, "a") as f:
+            f.write(json.dumps([sorted(pair[1]), float(window.start), float(window.end)]) + "\n")
+
+    parts = (
+        p
+        | beam.Create(range(10))
+        | beam.Map(lambda n: beam.window.TimestampedValue(n, n))
+        | beam.WindowInto(beam.window.SlidingWindows(4, 2))
+        | beam.ParDo(Split()).with_outputs("odd", "even")
+    )
+    (parts.odd, parts.even) | beam.Flatten() | beam.GroupByKey() | beam.Map(write)
+    host = TinyHost(p)
+    server = server_for(host, thread_pool)
+    try:
+        host.run(server.harness)
+    finally:
+        server.close()
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sorted(found) == sorted(
+        [[n for n in range(10) if start <= n < start + 4], float(start), float(start + 4)]
+        for start in range(-2, 10, 2)
+    )
+
+
+@pytest.mark.parametrize("pool", ["thread_pool", "process_pool"])
+def test_every_instance_is_torn_down_once(pool: str, request, tmp_path: Path):
+    environment = request.getfixturevalue(pool)
+    life = tmp_path / "life"
+    in_thread = pool == "thread_pool"
+    host = one_stage(beam.ParDo(RecordsLife(str(life), 0.05 if in_thread else 1.0)))
+    server = server_for(host, environment)
+    try:
+        for _ in range(3):
+            host.run(server.harness)
+    finally:
+        begin = time.monotonic()
+        server.close()
+    assert time.monotonic() - begin < 5
+    (pid,) = torn_down_processes(life)
+    assert (pid == os.getpid()) == in_thread
+    assert alive(pid) == in_thread
+
+
+def kill_once(_, marker: Path) -> None:
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_killed_within_a_bundle_is_replaced(process_pool: Environment, tmp_path: Path):
+    host = one_stage(beam.Map(kill_once, tmp_path / "killed"))
+    workers = []
+    server = server_for(
+        host, process_pool, on_external_worker=lambda *worker: workers.append(worker)
+    )
+    try:
+        with pytest.raises(HarnessError, match=r"(?s)closed its .* stream.*last log lines"):
+            host.run(server.harness)
+        host.run(server.harness)
+    finally:
+        server.close()
+    assert len({worker_id for _, worker_id in workers}) == 2
+
+
+def sleep_for_ever(_, begun: Path) -> None:
+    begun.write_text(str(os.getpid()))
+    while True:
+        time.sleep(1)
+
+
+@pytest.fixture
+def busy(process_pool: Environment, tmp_path: Path) -> Iterator[tuple]:
+    """A bundle in a user function that never returns: server, worker, process, thread, errors."""
+    begun = tmp_path / "begun"
+    host = one_stage(beam.Map(sleep_for_ever, begun))
+    workers, errors = [], []
+    server = server_for(
+        host, process_pool, on_external_worker=lambda *worker: workers.append(worker)
+    )
+
+    def run() -> None:
+        try:
+            host.run(server.harness)
+        except HarnessError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: begun.exists() and begun.read_text() != "")
+    yield server, workers[0], int(begun.read_text()), thread, errors
+    server.close()
+    thread.join(10)
+
+
+def test_closing_ends_a_busy_user_function(busy):
+    server, _, pid, thread, errors = busy
+    before = time.monotonic()
+    server.close()
+    thread.join(1)
+    assert time.monotonic() - before < 5
+    assert not thread.is_alive()
+    assert errors == ["the harness was closed while the bundle ran"]
+    wait_until(lambda: not alive(pid), 5)
+
+
+def test_a_worker_can_be_stopped_from_elsewhere(busy):
+    _, (endpoint, worker_id), pid, thread, errors = busy
+    assert stop_external_worker(endpoint, worker_id) is None
+    thread.join(10)
+    assert "closed its" in errors[0]
+    assert not alive(pid)
+    assert stop_external_worker(endpoint, worker_id) is None
+
+
+def test_nothing_is_left_after_closing(thread_pool: Environment):
+    before = set(threading.enumerate())
+    host = one_stage(beam.Map(print))
+    server = server_for(host, thread_pool)
+    host.run(server.harness)
+    server.close()
+    server.close()
+
+    def left() -> list[threading.Thread]:
+        new = set(threading.enumerate()) - before
+        return [thread for thread in new if thread.name.startswith("fnapi")]
+
+    wait_until(lambda: not left(), 5)
+    host_name, port = server.endpoint.split(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host_name, int(port)), 1)
+
+
+def test_a_pool_that_is_not_there_is_named():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+    host = one_stage(beam.Map(print))
+    server = server_for(host, external(endpoint))
+    try:
+        with pytest.raises(HarnessError, match=f"{endpoint}.*UNAVAILABLE"):
+            host.run(server.harness)
+    finally:
+        server.close()
+    assert "UNAVAILABLE" in (stop_external_worker(endpoint, "x") or "")
+
+
+class FakePool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
+    """Starts no workers, but keeps what it is asked."""
+
+    def __init__(self, error: str = "") -> None:
+        self.error = error
+        self.started: list[beam_fn_api_pb2.StartWorkerRequest] = []
+        self.stopped: list[str] = []
+
+    def StartWorker(self, request, context):
+        self.started.append(request)
+        return beam_fn_api_pb2.StartWorkerResponse(error=self.error)
+
+    def StopWorker(self, request, context):
+        self.stopped.append(request.worker_id)
+        return beam_fn_api_pb2.StopWorkerResponse()
+
+
+@pytest.fixture
+def fake_pool() -> Iterator[tuple[FakePool, Environment]]:
+    pool = FakePool()
+    server = grpc.server(ThreadPoolExecutor(2))
+    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield pool, external(f"127.0.0.1:{port}")
+    server.stop(0).wait(5)
+
+
+def test_a_pool_that_refuses_is_quoted(fake_pool: tuple[FakePool, Environment]):
+    pool, environment = fake_pool
+    pool.error = "no room"
+    host = one_stage(beam.Map(print))
+    server = server_for(host, environment)
+    try:
+        with pytest.raises(HarnessError, match="no room"):
+            host.run(server.harness)
+    finally:
+        server.close()
+
+
+def test_a_worker_that_never_connects_is_given_up(fake_pool: tuple[FakePool, Environment]):
+    pool, environment = fake_pool
+    host = one_stage(beam.Map(print))
+    server = server_for(host, environment, limits=Limits(connect=0.5))
+    try:
+        with pytest.raises(
+            HarnessError, match=r"within 0.5 seconds; environment '.*logged nothing"
+        ):
+            host.run(server.harness)
+        (request,) = pool.started
+        assert request.control_endpoint.url == server.endpoint
+        assert request.provision_endpoint.url == server.endpoint
+        assert pool.stopped == [request.worker_id]
+    finally:
+        server.close()
+
+
+def test_closing_ends_waiting_for_a_worker(fake_pool: tuple[FakePool, Environment]):
+    host = one_stage(beam.Map(print))
+    server = server_for(host, fake_pool[1])
+    errors = []
+
+    def run() -> None:
+        with pytest.raises(HarnessError) as caught:
+            host.run(server.harness)
+        errors.append(str(caught.value))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: bool(fake_pool[0].started))
+    server.close()
+    thread.join(5)
+    assert errors
+    assert "closed" in errors[0]
+
+
+def test_strangers_are_refused():
+    server = FnApiServer(JobContext("job", "name", "{}", {}), Artifacts(), Logs())
+    try:
+        with grpc.insecure_channel(server.endpoint) as channel:
+            control = beam_fn_api_pb2_grpc.BeamFnControlStub(channel)
+            with pytest.raises(grpc.RpcError) as caught:
+                next(control.Control(iter([]), metadata=[("worker_id", "guess")], timeout=10))
+            assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    finally:
+        server.close()
+
+
+def test_two_environments_share_a_port(thread_pool: Environment, process_pool: Environment):
+    host = one_stage(beam.Map(print))
+    (spec,) = host.specs
+    job = JobContext("job", "name", "{}", {"one": thread_pool, "two": process_pool})
+    server = FnApiServer(job, Artifacts(), Logs())
+    try:
+        for environment_id in job.environments:
+            host.run_stage(spec, server.harness(environment_id))
+        assert server.harness("one") is server.harness("one")
+    finally:
+        server.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
+from life import RecordsLife, alive, torn_down_processes, wait_until
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
@@ -34,49 +35,6 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.fixture
-def boot(tmp_path: Path) -> Path:
-    """A boot command with the package's own boot program."""
-    return script(
-        tmp_path / "boot", f'exec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n'
-    )
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def wait_until(condition, limit: float = 20.0) -> None:
-    deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
-
-
-class RecordsLife(beam.DoFn):
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def _note(self, what: str) -> None:
-        with open(self.path, "a") as file:
-            file.write(f"{what} {os.getpid()} {id(self)}\n")
-
-    def setup(self):
-        self._note("setup")
-
-    def process(self, element):
-        self._note("process")
-        yield element
-
-    def teardown(self):
-        time.sleep(0.5)
-        self._note("teardown")
-
-
 def test_a_process_runs_a_pipeline_and_tears_down(boot: Path, tmp_path: Path):
     life = tmp_path / "life"
     p = new_pipeline()
@@ -89,13 +47,9 @@ def test_a_process_runs_a_pipeline_and_tears_down(boot: Path, tmp_path: Path):
         host.run(server.harness)
     finally:
         server.close()
-    lines = [line.split() for line in life.read_text().splitlines()]
-    set_up = [line[1:] for line in lines if line[0] == "setup"]
-    torn_down = [line[1:] for line in lines if line[0] == "teardown"]
-    assert sorted(set_up) == sorted(torn_down)
-    assert len(set_up) == 1
-    assert set_up[0][0] != str(os.getpid())
-    assert not alive(int(set_up[0][0]))
+    (pid,) = torn_down_processes(life)
+    assert pid != os.getpid()
+    assert not alive(pid)
 
 
 def test_options_and_staged_files_reach_the_harness(boot: Path, tmp_path: Path):
@@ -270,3 +224,17 @@ def test_a_harness_dies_with_its_runner(tmp_path: Path):
     finally:
         runner.kill()
         runner.wait()
+
+
+def test_the_exit_code_of_a_process_that_dies_within_a_bundle_is_told(boot: Path):
+    p = new_pipeline()
+    p | beam.Impulse() | beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    host = TinyHost(p)
+    server = FnApiServer(
+        job_with(process(boot), environments=host.environment_ids), Artifacts(), Logs()
+    )
+    try:
+        with pytest.raises(HarnessError, match=r"closed its \w+ stream: .*exit code -9"):
+            host.run(server.harness)
+    finally:
+        server.close()

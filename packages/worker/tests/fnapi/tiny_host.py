@@ -13,9 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import apache_beam as beam
+import life
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from beam_runner_urns import side_inputs as access_patterns
 from beam_runner_urns import transforms as urns
@@ -84,6 +85,14 @@ class Artifacts:
         data = self.files[sha256]
         for begin in range(0, len(data), 1 << 20):
             yield data[begin : begin + (1 << 20)]
+
+
+def external(endpoint: str) -> Environment:
+    """An EXTERNAL environment."""
+    payload = beam_runner_api_pb2.ExternalPayload(
+        endpoint=endpoints_pb2.ApiServiceDescriptor(url=endpoint)
+    )
+    return Environment("beam:env:external:v1", payload.SerializeToString())
 
 
 def job_with(
@@ -319,6 +328,7 @@ class TinyHost:
 def pickle_by_value(module_name: str) -> None:
     """Lets a test module's own classes be used in SDK harnesses, which can't import it."""
     cloudpickle.register_pickle_by_value(sys.modules[module_name])
+    cloudpickle.register_pickle_by_value(life)
 
 
 def new_pipeline(*options: str) -> beam.Pipeline:

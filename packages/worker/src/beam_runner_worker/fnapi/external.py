@@ -78,7 +78,7 @@ class ExternalWorker:
                 f"did not start a worker: {error}"
             )
 
-    def failure(self) -> str | None:
+    def failure(self, limit: float = 0.0) -> str | None:
         """Always None: pools do not tell of workers that died."""
         return None
 

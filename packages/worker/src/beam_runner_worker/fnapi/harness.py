@@ -19,6 +19,7 @@ from beam_runner_worker.ports import LogSink, SideInputReader
 from beam_runner_worker.records import Environment, StageSpec
 
 _METADATA_SECONDS = 30.0
+_GOING_SECONDS = 1.0
 
 
 @attrs.frozen
@@ -123,6 +124,7 @@ class FnApiHarness:
             connection.last_lines.append,
             self._on_external_worker,
         )
+        connection.explain = lambda: launcher.failure(_GOING_SECONDS)
         self._running = _RunningSdk(connection, launcher)
         self._workers.add(connection)
         try:

@@ -25,8 +25,12 @@ class Launcher(Protocol):
             HarnessError: it can't be started.
         """
 
-    def failure(self) -> str | None:
-        """Why the harness will never come, or None as long as it may."""
+    def failure(self, limit: float = 0.0) -> str | None:
+        """Why the harness will never come, or is gone; None as long as it may come or be there.
+
+        Args:
+            limit: how long to wait for a harness to be gone, in seconds.
+        """
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until a harness whose control stream has ended has called every teardown.

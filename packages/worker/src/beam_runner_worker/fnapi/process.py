@@ -127,10 +127,13 @@ class ProcessWorker:
                 ]
             )
 
-    def failure(self) -> str | None:
-        """The exit code of a process that has ended."""
-        code = self._process.poll() if self._process is not None else None
-        if code is None:
+    def failure(self, limit: float = 0.0) -> str | None:
+        """The exit code of a process that has ended, or ends within the limit."""
+        if self._process is None:
+            return None
+        try:
+            code = self._process.wait(limit)
+        except subprocess.TimeoutExpired:
             return None
         return f"its process {self._command!r} ended with exit code {code}"
 

@@ -15,7 +15,8 @@ from typing import Protocol
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.fnapi.connection import RunningBundle, SdkConnection
+from beam_runner_worker.fnapi.bundle import RunningBundle
+from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.cutting import Cutter, cutter_for
 from beam_runner_worker.fnapi.descriptors import StagePlan
 from beam_runner_worker.fnapi.failures import bundle_failed

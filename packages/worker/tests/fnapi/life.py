@@ -1,0 +1,59 @@
+"""Watches DoFn instances and processes live and die."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import apache_beam as beam
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be noticed by its parent does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def wait_until(condition: Callable[[], bool], limit: float = 20.0) -> None:
+    """Waits for something to come true."""
+    deadline = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+class RecordsLife(beam.DoFn):
+    """Writes every setup and teardown into a file; takes its time for the latter."""
+
+    def __init__(self, path: str, seconds: float = 0.5) -> None:
+        self.path = path
+        self.seconds = seconds
+
+    def _note(self, what: str) -> None:
+        with open(self.path, "a") as file:
+            file.write(f"{what} {os.getpid()} {id(self)}\n")
+
+    def setup(self):
+        self._note("setup")
+
+    def process(self, element):
+        yield element
+
+    def teardown(self):
+        time.sleep(self.seconds)
+        self._note("teardown")
+
+
+def torn_down_processes(path: str | Path) -> list[int]:
+    """The process of each DoFn instance; checks that each was torn down exactly once."""
+    lines = [line.split() for line in Path(path).read_text().splitlines()]
+    set_up = [tuple(line[1:]) for line in lines if line[0] == "setup"]
+    torn_down = [tuple(line[1:]) for line in lines if line[0] == "teardown"]
+    assert sorted(set_up) == sorted(torn_down)
+    assert len(set(set_up)) == len(set_up)
+    return [int(pid) for pid, _ in set_up]

@@ -1,0 +1,229 @@
+"""Cutting gives what Beam's own coders put in, wherever the stream is broken into messages."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from apache_beam import coders
+from apache_beam.coders import coder_impl
+from apache_beam.coders import coders as beam_coders
+from apache_beam.runners.pipeline_context import PipelineContext
+from apache_beam.transforms import window
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+
+from beam_runner_worker.fnapi.cutting import Cutter, compile_edge, cutter_for
+from beam_runner_worker.fnapi.skipping import UnknownCoder
+from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputEdge, OutputKind
+
+GLOBAL = beam_coders.GlobalWindowCoder()
+INTERVAL = beam_coders.IntervalWindowCoder()
+BYTES, VARINT, TEXT = coders.BytesCoder(), coders.VarIntCoder(), coders.StrUtf8Coder()
+PREFIXED = beam_coders.LengthPrefixCoder(coders.PickleCoder())
+PANES = [
+    PaneInfo(True, True, PaneInfoTiming.UNKNOWN, 0, -1),
+    PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0),
+    PaneInfo(False, False, PaneInfoTiming.EARLY, 300, -1),
+    PaneInfo(False, False, PaneInfoTiming.LATE, 300, 2),
+]
+
+
+def edge_of(coder: coders.Coder, windows: coders.Coder) -> tuple[str, Any]:
+    context = PipelineContext()
+    coder_id = context.coders.get_id(beam_coders.WindowedValueCoder(coder, windows))
+    return coder_id, context.to_runner_api().coders
+
+
+def cutter(coder: coders.Coder, windows: coders.Coder, kind: OutputKind, **options: bool) -> Cutter:
+    coder_id, protos = edge_of(coder, windows)
+    edge = OutputEdge("sink", kind, **options)
+    return cutter_for(edge, compile_edge(coder_id, protos, "sink"))
+
+
+def encode(values: list[WindowedValue], coder: coders.Coder, windows: coders.Coder) -> list[bytes]:
+    impl = beam_coders.WindowedValueCoder(coder, windows).get_impl()
+    encoded = []
+    for value in values:
+        stream = coder_impl.create_OutputStream()
+        impl.encode_to_stream(value, stream, True)
+        encoded.append(stream.get())
+    return encoded
+
+
+def nested(coder: coders.Coder, value: Any) -> bytes:
+    stream = coder_impl.create_OutputStream()
+    coder.get_impl().encode_to_stream(value, stream, True)
+    return stream.get()
+
+
+def windowed(rng: random.Random, value: Any, windows: coders.Coder) -> WindowedValue:
+    if windows is GLOBAL:
+        inside = (window.GlobalWindow(),)
+        time = rng.choice([MIN_TIMESTAMP, MAX_TIMESTAMP, Timestamp(rng.randrange(-5, 5))])
+    else:
+        starts = rng.sample(range(-100, 100), rng.choice([1, 1, 1, 2, 3]))
+        sizes = [rng.choice([1, 60, 100_000]) for _ in starts]
+        inside = tuple(window.IntervalWindow(s, s + n) for s, n in zip(starts, sizes, strict=True))
+        time = Timestamp(micros=rng.randrange(-(10**9), 10**9) * 1000)
+    return WindowedValue(value, time, inside, rng.choice(PANES))
+
+
+def in_messages(rng: random.Random, data: bytes) -> list[bytes]:
+    """The data broken anywhere, also within elements."""
+    cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randrange(6)))
+    return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+def slices(data: bytes, ends: Any) -> list[bytes]:
+    return [data[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def rows(chunks: list[Any]) -> list[tuple[bytes, bytes, bytes, int]]:
+    found = []
+    for chunk in chunks:
+        assert isinstance(chunk, KeyedChunk)
+        keys = slices(chunk.key_data, chunk.key_ends)
+        values = slices(chunk.value_data, chunk.value_ends)
+        n = len(values)
+        assert len(keys) == n == chunk.count
+        places = [chunk.windows] * n if isinstance(chunk.windows, bytes) else chunk.windows
+        found += zip(keys, values, places, chunk.timestamps, strict=True)
+    return found
+
+
+def millis(value: WindowedValue) -> int:
+    return int(abs(value.timestamp.micros) // 1000) * (1 if value.timestamp.micros >= 0 else -1)
+
+
+def random_text(rng: random.Random) -> str:
+    return "x" * rng.choice([0, 1, 5, 127, 128, 20_000])
+
+
+PAIRS = {
+    "prefixed": (PREFIXED, PREFIXED, lambda r: (random_text(r), [random_text(r)])),
+    "bytes": (BYTES, TEXT, lambda r: (random_text(r).encode(), random_text(r))),
+    "numbers": (
+        VARINT,
+        coders.FloatCoder(),
+        lambda r: (r.choice([0, -1, 127, 128, 2**62]), r.random()),
+    ),
+    "nested": (
+        coders.TupleCoder([VARINT, coders.BooleanCoder()]),
+        coders.IterableCoder(coders.TupleCoder([TEXT, beam_coders.NullableCoder(VARINT)])),
+        lambda r: (
+            (r.randrange(1000), r.random() < 0.5),
+            [(random_text(r), r.choice([None, 300])) for _ in range(r.choice([0, 1, 40]))],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("seed", range(8))
+def test_pairs_are_cut_into_keys_and_values(kind: str, windows: coders.Coder, seed: int):
+    rng = random.Random(f"{kind}{seed}")
+    key_coder, value_coder, make = PAIRS[kind]
+    coder = coders.TupleCoder([key_coder, value_coder])
+    values = [windowed(rng, make(rng), windows) for _ in range(rng.choice([1, 30, 300]))]
+    data = b"".join(encode(values, coder, windows))
+    keyed = cutter(coder, windows, OutputKind.KEYED)
+    chunks = [chunk for part in in_messages(rng, data) for chunk in keyed.feed(part)]
+    assert keyed.rest == 0
+    assert rows(chunks) == [
+        (
+            nested(key_coder, value.value[0]),
+            nested(value_coder, value.value[1]),
+            nested(windows, place),
+            millis(value),
+        )
+        for value in values
+        for place in value.windows
+    ]
+
+
+@pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("seed", range(4))
+def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
+    rng = random.Random(f"{kind}{seed}")
+    key_coder, value_coder, make = PAIRS[kind]
+    coder = coders.TupleCoder([key_coder, value_coder])
+    values = [windowed(rng, make(rng), windows) for _ in range(rng.choice([1, 30, 300]))]
+    elements = encode(values, coder, windows)
+    data = b"".join(elements)
+    with_ends = cutter(coder, windows, OutputKind.CUT_ELEMENTS)
+    without = cutter(coder, windows, OutputKind.ELEMENTS)
+    whole = cutter(coder, windows, OutputKind.KEYED, keyed_by_element=True)
+    cut, kept, keyed = [], b"", []
+    count = 0
+    for part in in_messages(rng, data):
+        for chunk in with_ends.feed(part):
+            assert isinstance(chunk, ElementChunk)
+            assert chunk.count == len(chunk.ends)
+            cut += slices(chunk.data, chunk.ends)
+        for chunk in without.feed(part):
+            assert chunk.ends is None
+            kept += chunk.data
+            count += chunk.count
+        keyed += whole.feed(part)
+    assert cut == elements
+    assert kept == data
+    assert count == len(values)
+    assert rows(keyed) == [
+        (b"", nested(coder, value.value), nested(windows, place), millis(value))
+        for value in values
+        for place in value.windows
+    ]
+
+
+@pytest.mark.parametrize("value_coder", [PREFIXED, VARINT], ids=["delimited", "other"])
+def test_event_times_are_left_out_if_nobody_wants_them(value_coder: coders.Coder):
+    coder = coders.TupleCoder([BYTES, value_coder])
+    keyed = cutter(coder, GLOBAL, OutputKind.KEYED, timestamps=False)
+    data = encode([windowed(random.Random(1), (b"k", 1), GLOBAL)], coder, GLOBAL)[0]
+    (chunk,) = keyed.feed(data)
+    assert chunk.timestamps is None
+    assert chunk.windows == b""
+
+
+def test_much_data_comes_in_chunks_of_two_mebibytes():
+    coder = coders.TupleCoder([BYTES, BYTES])
+    value = windowed(random.Random(1), (b"k", b"v" * 1000), GLOBAL)
+    data = encode([value], coder, GLOBAL)[0] * 5000
+    keyed = cutter(coder, GLOBAL, OutputKind.KEYED)
+    chunks = list(keyed.feed(data))
+    assert sum(chunk.count for chunk in chunks) == 5000
+    assert len(chunks) == 3
+    assert max(len(chunk.value_data) for chunk in chunks) < (2 << 20) + 2000
+
+
+def test_an_element_that_ends_too_early_leaves_a_rest():
+    coder = coders.TupleCoder([BYTES, BYTES])
+    data = encode([windowed(random.Random(1), (b"k", b"v"), GLOBAL)], coder, GLOBAL)[0]
+    for kind in OutputKind:
+        cut = cutter(coder, GLOBAL, kind)
+        assert list(cut.feed(data[:-1])) == []
+        assert cut.rest == len(data) - 1
+
+
+def test_iterables_of_unknown_length_are_skipped():
+    coder = coders.IterableCoder(VARINT)
+    values = [WindowedValue(range(n), 0, (window.GlobalWindow(),)) for n in (0, 3, 100_000)]
+    for value in values:
+        value.value = iter(value.value)
+    elements = encode(values, coder, GLOBAL)
+    cut = cutter(coder, GLOBAL, OutputKind.CUT_ELEMENTS)
+    found = [
+        each for chunk in cut.feed(b"".join(elements)) for each in slices(chunk.data, chunk.ends)
+    ]
+    assert found == elements
+
+
+def test_coders_without_ends_are_named():
+    with pytest.raises(UnknownCoder, match=r"'sink'.*beam:coder:pickled_python:v1"):
+        cutter(coders.TupleCoder([BYTES, coders.PickleCoder()]), GLOBAL, OutputKind.KEYED)
+    with pytest.raises(UnknownCoder, match=r"'sink' have no keys"):
+        cutter(BYTES, GLOBAL, OutputKind.KEYED)

@@ -1,0 +1,68 @@
+"""What is read out of the error texts of SDKs of different languages."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_worker.fnapi.failures import bundle_failed
+
+PYTHON = """Traceback (most recent call last):
+  File "apache_beam/runners/common.py", line 1498, in process
+  File "/main.py", line 7, in f
+    return 1 / 0
+           ~~^~~
+ZeroDivisionError: division by zero
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/sdk_worker.py", line 311, in _execute
+    response = task()
+               ^^^^^^
+  File "apache_beam/runners/common.py", line 1600, in _reraise_augmented
+    raise new_exn
+ZeroDivisionError: division by zero [while running 'Outer/Inner/Map(f)']
+"""
+TWO_LINES = """Traceback (most recent call last):
+  File "/main.py", line 7, in f
+    raise ValueError("first\\nsecond")
+mine.Problem: first
+second [while running 'Map(f)']
+"""
+JAVA = """java.util.concurrent.ExecutionException: org.apache.beam.sdk.util.UserCodeException
+\tat java.base/java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:396)
+Caused by: org.apache.beam.sdk.util.UserCodeException: java.lang.IllegalStateException: no
+\tat org.apache.beam.sdk.util.UserCodeException.wrap(UserCodeException.java:39)
+Caused by: java.lang.IllegalStateException: no
+\tat Main.process(Main.java:3)
+\t... 3 more
+"""
+GO = "process bundle failed for instruction inst-1 using plan S1 : while executing Process: boom"
+
+
+@pytest.mark.parametrize(
+    ("text", "transform", "summary"),
+    [
+        (PYTHON, "Outer/Inner/Map(f)", "ZeroDivisionError: division by zero"),
+        (TWO_LINES, "Map(f)", "mine.Problem: first"),
+        (JAVA, "the stage", "java.lang.IllegalStateException: no"),
+        (GO, "the stage", GO),
+        ("", "the stage", "the SDK reported an error without saying which"),
+    ],
+)
+def test_error_texts(text: str, transform: str, summary: str):
+    error = bundle_failed(text, "the stage")
+    assert error.transform == transform
+    assert error.summary == summary
+    assert error.trace == text
+
+
+def test_the_innermost_transform_counts():
+    text = "boom [while running 'Inner'] [while running 'Outer']"
+    error = bundle_failed(text, "the stage")
+    assert error.transform == "Inner"
+    assert error.summary == "boom"
+
+
+def test_a_long_message_is_shortened():
+    assert len(bundle_failed("x" * 10_000, "the stage").summary) < 600

@@ -1,0 +1,50 @@
+"""Short ids are asked for once, and stand for full metrics from then on."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.portability.api import beam_fn_api_pb2, metrics_pb2
+
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.metrics import ShortIds
+from beam_runner_worker.records import MonitoringInfo
+
+INFO = metrics_pb2.MonitoringInfo(urn="u", type="t", labels={"B": "2", "A": "1"}, payload=b"x")
+
+
+class Sdk:
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def ask(
+        self, request: beam_fn_api_pb2.InstructionRequest
+    ) -> beam_fn_api_pb2.InstructionResponse:
+        short_ids = list(request.monitoring_infos.monitoring_info_id)
+        self.asked.append(short_ids)
+        return beam_fn_api_pb2.InstructionResponse(
+            monitoring_infos=beam_fn_api_pb2.MonitoringInfosMetadataResponse(
+                monitoring_info={each: INFO for each in short_ids if each != "lost"}
+            )
+        )
+
+
+def test_what_is_known_is_not_asked_again():
+    sdk = Sdk()
+    short_ids = ShortIds(sdk.ask)
+    expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"new")
+    assert short_ids.resolve({"1": b"new"}, [INFO]) == (expected,)
+    assert short_ids.resolve({"1": b"new", "2": b"new"}, []) == (expected, expected)
+    assert short_ids.resolve({"2": b"new"}, []) == (expected,)
+    assert sdk.asked == [["1"], ["2"]]
+
+
+def test_full_infos_count_if_there_are_no_short_ids():
+    sdk = Sdk()
+    expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"x")
+    assert ShortIds(sdk.ask).resolve({}, [INFO]) == (expected,)
+    assert sdk.asked == []
+
+
+def test_an_unknown_short_id_is_an_error():
+    with pytest.raises(HarnessError, match="'lost'"):
+        ShortIds(Sdk().ask).resolve({"lost": b""}, [])

@@ -1,0 +1,50 @@
+"""Which process holds which end of a connection."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from beam_runner_worker.fnapi.peers import same_process
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows its sockets")
+
+
+def test_a_connection_from_the_listening_process():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as pool,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        port = pool.getsockname()[1]
+        with socket.create_connection(other.getsockname()) as client:
+            peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
+            assert same_process(f"localhost:{port}", peer)
+            assert not same_process(f"elsewhere:{port}", peer)
+            assert not same_process("localhost", peer)
+            assert not same_process(f"localhost:{port}", "unix:")
+        assert not same_process(f"localhost:{port}", peer)
+
+
+def test_a_connection_from_another_process():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as pool,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        port = server.getsockname()[1]
+        program = (
+            f"import socket, sys; c = socket.create_connection(('127.0.0.1', {port}));"
+            "print(c.getsockname()[1], flush=True); sys.stdin.read()"
+        )
+        child = subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            peer_port = int(child.stdout.readline())
+            assert not same_process(
+                f"127.0.0.1:{pool.getsockname()[1]}", f"ipv4:127.0.0.1:{peer_port}"
+            )
+        finally:
+            child.communicate()
