@@ -17,7 +17,12 @@ from beam_runner_engine.values.panes import PaneTiming
 from beam_runner_engine.values.strategy import AccumulationMode, MergeStatus, WindowingStrategy
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import decode_window
-from beam_runner_engine.values.window_fns import FixedWindows, GlobalWindows, Sessions, assign_windows
+from beam_runner_engine.values.window_fns import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    assign_windows,
+)
 
 from .triggering import OurRun
 
@@ -60,7 +65,9 @@ def _run(spec: dict[str, Any]) -> None:
                 for number in params:
                     time = number * SECOND
                     windows = assign_windows(strategy.window_fn, time)
-                    output += [_info(strategy, g) for g in run.element(number, time + shift, windows)]
+                    output += [
+                        _info(strategy, g) for g in run.element(number, time + shift, windows)
+                    ]
             case "watermark":
                 output += [_info(strategy, g) for g in run.time(watermark=params * SECOND)]
             case "expect":

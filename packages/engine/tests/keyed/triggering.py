@@ -15,15 +15,15 @@ from apache_beam.utils.timestamp import Duration as BeamDuration
 from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 from apache_beam.utils.windowed_value import PaneInfoTiming, WindowedValue
 
-from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing.stores import MemoryStore
 from beam_runner_engine.values import triggers as t
 from beam_runner_engine.values.panes import PaneTiming
 from beam_runner_engine.values.strategy import AccumulationMode, WindowingStrategy
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import decode_window, encode_window
 from beam_runner_engine.values.window_fns import (
     FixedWindows,
@@ -101,11 +101,15 @@ class OurRun:
         self._end_bundle()
         return out
 
-    def time(self, *, watermark: int | None = None, processing_time: int | None = None) -> list[Group]:
+    def time(
+        self, *, watermark: int | None = None, processing_time: int | None = None
+    ) -> list[Group]:
         """Brings time to what is given."""
         self.now = Now(
             watermark=self.now.watermark if watermark is None else watermark,
-            processing_time=self.now.processing_time if processing_time is None else processing_time,
+            processing_time=self.now.processing_time
+            if processing_time is None
+            else processing_time,
         )
         out = self.grouper.advance(self.now)
         self._end_bundle()
@@ -198,14 +202,16 @@ def run_beam(strategy: WindowingStrategy, schedule: Iterable[Step]) -> list[Fire
                 context = beam_window.WindowFn.AssignContext(_seconds(timestamp), None)
                 element = WindowedValue(number, _seconds(timestamp), window_fn.assign(context))
                 out.extend(driver.process_elements(state, [element], watermark, watermark))
-            case Watermark(time):
-                watermark = _seconds(time)
-            case ProcessingTime(time):
-                clock.now = _seconds(time)
+            case Watermark(to):
+                watermark = _seconds(to)
+            case ProcessingTime(to):
+                clock.now = _seconds(to)
         while due := state.get_timers(True, watermark, clock.now)[0]:
-            for window_id, (name, domain, timestamp, _) in sorted(due, key=lambda timer: timer[1][2]):
-                passed = watermark if domain == TimeDomain.WATERMARK else timestamp
-                out.extend(driver.process_timer(window_id, name, domain, passed, state, watermark))
+            # Parts of a trigger have timers of their own; together they are one question to it.
+            questions = {(time, window_id, domain) for window_id, (_, domain, time, _) in due}
+            for time, window_id, domain in sorted(questions):
+                passed = watermark if domain == TimeDomain.WATERMARK else time
+                out.extend(driver.process_timer(window_id, "", domain, passed, state, watermark))
         panes.extend(_fired_by_beam(number, value) for value in out)
     return panes
 

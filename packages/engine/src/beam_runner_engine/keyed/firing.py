@@ -23,7 +23,7 @@ from beam_runner_engine.values.strategy import (
     WindowingStrategy,
 )
 from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner, combine_timestamps
 
 _ELEMENTS = "~elements"
 
@@ -118,9 +118,7 @@ class Firing:
         into.stored = bool(addresses)
         into.addresses = tuple(addresses) or into.addresses
         times = [part.timestamp for part in everyone if part.timestamp is not None]
-        into.timestamp = None
-        if times:
-            self._combine_times(into, times)
+        into.timestamp = combine_timestamps(self._combiner, into.window, times) if times else None
         if any(part.finished for part in everyone):
             into.finished = True
             self._forget_values(into)
@@ -165,12 +163,11 @@ class Firing:
             if window.max_timestamp >= output_watermark:
                 window.timestamp = window.max_timestamp
             return
-        combine = min if self._combiner is TimestampCombiner.EARLIEST else max
-        if window.timestamp is not None:
-            times = (window.timestamp, *times)
         held = [time for time in times if time >= output_watermark]
+        if window.timestamp is not None:
+            held.append(window.timestamp)
         if held:
-            window.timestamp = combine(held)
+            window.timestamp = combine_timestamps(self._combiner, window.window, held)
 
     def _stored_values(self, window: OpenWindow) -> list[Any]:
         return [

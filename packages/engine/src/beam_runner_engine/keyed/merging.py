@@ -48,8 +48,9 @@ class SessionMerger:
         """Returns, for each key's windows, the merged window of each of them."""
         answers: list[dict[Window, Window]] = []
         for windows in windows_of_keys:
-            intervals = [window for window in windows if isinstance(window, IntervalWindow)]
-            answers.append({w: merged for w, merged in merge_sessions(intervals).items()})
+            merged: dict[Window, Window] = {}
+            merged.update(merge_sessions(w for w in windows if isinstance(w, IntervalWindow)))
+            answers.append(merged)
         return answers
 
 

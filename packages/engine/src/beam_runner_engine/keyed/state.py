@@ -13,8 +13,8 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.values.window_coders import decode_instant, encode_instant
 
 
-class _State:
-    """A view of one cell; the views differ in which subkeys they use."""
+class State:
+    """A view of one cell; the kinds differ in which subkeys they use."""
 
     __slots__ = ("_cell", "_cells")
 
@@ -31,7 +31,7 @@ class _State:
         return next(self._cells.scan(self._cell), None) is None
 
 
-class BagState(_State):
+class BagState(State):
     """Values in the order they were added, equal ones too."""
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class CombiningState(BagState):
         self._cells.replace(self._cell, (accumulator,))
 
 
-class ValueState(_State):
+class ValueState(State):
     """One value (read-modify-write), or none."""
 
     __slots__ = ()
@@ -73,7 +73,7 @@ class ValueState(_State):
         self._cells.replace(self._cell, (value,))
 
 
-class SetState(_State):
+class SetState(State):
     """Distinct elements."""
 
     __slots__ = ()
@@ -95,7 +95,7 @@ class SetState(_State):
         return (element for element, _ in self._cells.scan(self._cell))
 
 
-class MapState(_State):
+class MapState(State):
     """One value per map key."""
 
     __slots__ = ()
@@ -122,7 +122,7 @@ class MapState(_State):
         return ((map_key, values[-1]) for map_key, values in self._cells.scan(self._cell))
 
 
-class MultimapState(_State):
+class MultimapState(State):
     """Any number of values per map key, in the order they were added."""
 
     __slots__ = ()
@@ -149,7 +149,7 @@ class MultimapState(_State):
         return self._cells.scan(self._cell)
 
 
-class OrderedListState(_State):
+class OrderedListState(State):
     """Values sorted by a 64-bit sort key, often a time in ms; equal sort keys keep their order."""
 
     __slots__ = ()

@@ -1,0 +1,102 @@
+"""Lifetimes: from a key's first element in a window until the window expires for that key.
+
+Then everything the key has there is released. A window that timers in processing time still wait
+in lives on until they have fired, so that a bounded pipeline doesn't end without them.
+"""
+
+from __future__ import annotations
+
+from beam_runner_engine.keyed.agenda import Agenda
+from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.holds import Holds
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.window_coders import decode_window
+from beam_runner_engine.values.window_fns import GlobalWindows
+
+_ALIVE = "~alive"
+
+
+class Lifetimes:
+    """Which keys are alive in which windows, and when they expire.
+
+    `calls_back` says that user code runs when a window expires: its outputs hold the watermark at
+    the window's end. Without it nobody waits for the end of the global window, which is the job's.
+    """
+
+    def __init__(
+        self,
+        strategy: WindowingStrategy,
+        cells: TentativeCells,
+        agenda: Agenda,
+        holds: Holds,
+        *,
+        calls_back: bool,
+    ) -> None:
+        self._strategy = strategy
+        self._cells = cells
+        self._agenda = agenda
+        self._holds = holds
+        self._calls_back = calls_back
+        self._matters = calls_back or not isinstance(strategy.window_fn, GlobalWindows)
+        self._seen: set[tuple[bytes, bytes]] = set()
+
+    def expiry(self, window: bytes) -> Timestamp:
+        """Returns the last time (ms) an encoded window is open."""
+        return self._strategy.expiry(decode_window(self._strategy.window_coder, window))
+
+    def begin(self, key: bytes, window: bytes, now: Now) -> None:
+        """Notes that a key has an element in a window; the bundle's first reads one cell."""
+        place = (key, window)
+        if not self._matters or place in self._seen:
+            return
+        self._seen.add(place)
+        if self._cells.read(CellId(_ALIVE, key, window)) is None:
+            hold = self._hold(window, now)
+            self._holds.move(None, hold)
+            self._agenda.add(self.expiry(window), place)
+            self._write(key, window, hold, overdue=False)
+
+    def postpone(self, key: bytes, window: bytes) -> None:
+        """Lets a window that was due live on until `resume`."""
+        hold, _ = self._read(key, window)
+        self._write(key, window, hold, overdue=True)
+
+    def resume(self, key: bytes, window: bytes) -> None:
+        """Makes a window due again if it was postponed."""
+        if not self._matters:
+            return
+        hold, overdue = self._read(key, window)
+        if overdue:
+            self._agenda.add(self.expiry(window), (key, window))
+            self._write(key, window, hold, overdue=False)
+
+    def end(self, key: bytes, window: bytes) -> None:
+        """Forgets a window whose entry was taken from the agenda."""
+        hold, _ = self._read(key, window)
+        self._holds.move(hold, None)
+        self._cells.remove(CellId(_ALIVE, key, window))
+        self._seen.discard((key, window))
+
+    def merge_away(self, key: bytes, window: bytes) -> None:
+        """Forgets a window that was merged into another one, if it was known."""
+        if self._matters and self._cells.read(CellId(_ALIVE, key, window)) is not None:
+            self._agenda.remove(self.expiry(window), (key, window))
+            self.end(key, window)
+
+    def _hold(self, window: bytes, now: Now) -> Timestamp | None:
+        if not self._calls_back:
+            return None
+        end = decode_window(self._strategy.window_coder, window).max_timestamp()
+        return end if end >= now.output_watermark else self.expiry(window)
+
+    def _read(self, key: bytes, window: bytes) -> tuple[Timestamp | None, bool]:
+        stored = self._cells.read(CellId(_ALIVE, key, window))
+        return read_record(stored[0]) if stored else (None, False)
+
+    def _write(self, key: bytes, window: bytes, hold: Timestamp | None, *, overdue: bool) -> None:
+        cell = CellId(_ALIVE, key, window)
+        self._cells.replace(cell, (write_record((hold, overdue)),))

@@ -1,0 +1,298 @@
+"""Stateful processing: what a shard does around user code that has state and timers.
+
+The host runs user code; the shard says what is next, and takes what user code does to state and
+timers:
+
+admitted = shard.admit(keys, windows, timestamps, values, now) ... user code processes the admitted
+elements, using shard.state() and shard.set_timer() ... while (due := shard.next_due(now)) is not
+None: ... user code runs the timer, the sorted elements, or the window's expiration ... commit =
+shard.commit()
+
+| due | when | in which order |
+|---|---|---|
+| sorted elements | the watermark is at their timestamp plus lateness | by time, before timers |
+| event-time timer | the watermark has come to its time | by time, also those that timers set |
+| window expiration | the watermark is beyond it, no processing timer waits | by time, after timers |
+| processing-time timer | processing time has come to its time | by time, after the others |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+
+from beam_runner_engine.keyed.agenda import Agenda
+from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.columns import check_lengths
+from beam_runner_engine.keyed.commits import KeyedCommit
+from beam_runner_engine.keyed.holds import Holds
+from beam_runner_engine.keyed.lifetimes import Lifetimes
+from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.ports import CellStore, WindowMerger
+from beam_runner_engine.keyed.sorted_input import ELEMENTS, SortedInput
+from beam_runner_engine.keyed.state import State
+from beam_runner_engine.keyed.stateful_merging import StatefulWindows
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.timers import TimeDomain, Timer, TimerTable
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.summary import ShardSummary
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.window_coders import decode_instant, decode_window
+
+AnyState = TypeVar("AnyState", bound=State)
+
+
+@attrs.frozen
+class StatefulSpec:
+    """What the user code of a stateful stage declares.
+
+    `states` are the kinds of its state cells by name. `on_window_expiration` says that it is to be
+    told when a window expires, `time_sorted_input` that elements must come in order of time.
+    """
+
+    strategy: WindowingStrategy
+    states: dict[str, type[State]] = attrs.field(factory=dict)
+    on_window_expiration: bool = False
+    time_sorted_input: bool = False
+
+    @states.validator
+    def _names(self, attribute: Any, states: dict[str, type[State]]) -> None:
+        for name in states:
+            if name.startswith("~"):
+                raise ValueError(f"state {name!r}: names that start with ~ are the engine's own")
+
+
+@attrs.frozen
+class Admitted:
+    """The elements to process now: the numbers of their rows, and the windows they are in.
+
+    `windows` has one encoded window per admitted row, the merged one if windows merge.
+    """
+
+    rows: Sequence[int]
+    windows: Sequence[bytes]
+
+
+@attrs.frozen
+class TimerFired:
+    """A timer is due: user code for its family is to run, at `timer.hold` if it has one."""
+
+    timer: Timer
+
+
+@attrs.frozen
+class ElementsSorted:
+    """Elements of a key and window whose turn it is; they have one timestamp (ms)."""
+
+    key: bytes
+    window: bytes
+    timestamp: Timestamp
+    values: Sequence[Any]
+
+
+@attrs.frozen
+class WindowExpired:
+    """A key's window expires: user code runs at the window's last timestamp (ms), for the last
+    time.
+    """
+
+    key: bytes
+    window: bytes
+    timestamp: Timestamp
+
+
+Due: TypeAlias = TimerFired | ElementsSorted | WindowExpired
+
+
+class StatefulShard:
+    """One shard of a stateful stage for the length of one bundle.
+
+    Reads the cells of the keys that are touched or due, no others. Raises ValueError if windows
+    must be merged by a `WindowMerger` that is None.
+    """
+
+    def __init__(
+        self, spec: StatefulSpec, store: CellStore, merger: WindowMerger | None = None
+    ) -> None:
+        self._spec = spec
+        self._cells = TentativeCells(store)
+        self._events = Agenda(self._cells, "~event agenda")
+        self._processing = Agenda(self._cells, "~processing agenda")
+        self._expiries = Agenda(self._cells, "~expiry agenda")
+        self._holds = Holds(self._cells)
+        self._timers = TimerTable(self._cells, self._events, self._processing, self._holds)
+        self._sorted = SortedInput(
+            self._cells, self._events, self._holds, spec.strategy.allowed_lateness
+        )
+        self._lifetimes = Lifetimes(
+            spec.strategy,
+            self._cells,
+            self._expiries,
+            self._holds,
+            calls_back=spec.on_window_expiration,
+        )
+        merging = merger_for(spec.strategy, merger)
+        self._windows = (
+            None
+            if merging is None
+            else StatefulWindows(
+                spec.strategy, spec.states, self._cells, merging, self._timers, self._sorted
+            )
+        )
+        self._expiring: tuple[bytes, bytes] | None = None
+        self._dropped = 0
+
+    def admit(
+        self,
+        keys: Sequence[bytes],
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+        now: Now,
+    ) -> Admitted:
+        """Takes elements in, as columns of one length, and returns those to process now.
+
+        Keys and windows are encoded, timestamps in ms. Elements whose window has expired are
+        dropped and counted; time-sorted input waits, and comes back from `next_due`.
+        """
+        check_lengths(keys, windows, timestamps, values)
+        expired = {w: now.watermark > self._lifetimes.expiry(w) for w in dict.fromkeys(windows)}
+        rows = range(len(keys))
+        admitted: Sequence[int] = rows
+        if any(expired.values()):
+            admitted = [row for row in rows if not expired[windows[row]]]
+            self._dropped += len(rows) - len(admitted)
+        if self._windows is None:
+            of_rows = windows if admitted is rows else [windows[row] for row in admitted]
+        else:
+            of_rows = self._merge(keys, windows, admitted)
+        for key, window in dict.fromkeys(zip((keys[r] for r in admitted), of_rows, strict=True)):
+            self._lifetimes.begin(key, window, now)
+        if self._spec.time_sorted_input:
+            for row, window in zip(admitted, of_rows, strict=True):
+                self._sorted.add(keys[row], window, timestamps[row], values[row])
+            return Admitted((), ())
+        return Admitted(admitted, of_rows)
+
+    def state(self, kind: type[AnyState], name: str, key: bytes, window: bytes) -> AnyState:
+        """Returns a state cell of a key and window; ValueError if it isn't declared as this kind."""
+        if self._spec.states.get(name) is not kind:
+            raise ValueError(f"state {name!r} is not declared as {kind.__name__}")
+        return kind(self._cells, CellId(name, key, window))
+
+    def set_timer(self, timer: Timer) -> None:
+        """Sets a timer, in place of one of the same key, window, family and tag.
+
+        Event-time timers beyond their window's expiry never fire. Raises ValueError while the
+        window expires: there is no time left for a timer.
+        """
+        if self._expiring == (timer.key, timer.window):
+            raise ValueError(f"timer {timer.family!r} is set while its window expires")
+        before = self._timers.get(timer.key, timer.window, timer.family, timer.tag)
+        self._timers.set(timer)
+        self._maybe_resume(before)
+
+    def clear_timer(self, key: bytes, window: bytes, family: str, tag: str = "") -> None:
+        """Clears a timer if it is set."""
+        self._maybe_resume(self._timers.clear(key, window, family, tag))
+
+    def next_due(self, now: Now) -> Due | None:
+        """Returns what user code is to run next, None if nothing is due at `now`.
+
+        What it returns counts as done. The host may stop asking at any time: what is still due
+        stays on the agenda for the next bundle.
+        """
+        self._finish_expiry()
+        while True:
+            event, expiry = self._events.first(), self._expiries.first()
+            expires = expiry is not None and expiry[0] < now.watermark
+            # A timer for the moment a window closes, a millisecond after its expiry, still fires.
+            until = expiry[0] + 1 if expiry is not None and expires else now.watermark
+            if event is not None and event[0] <= min(until, now.watermark):
+                self._events.remove(*event)
+                return self._event(event[1])
+            if expiry is not None and expires:
+                self._expiries.remove(*expiry)
+                expired = self._expire(*expiry[1])
+                if expired is not None:
+                    return expired
+                continue
+            entry = self._processing.pop_due(now.processing_time)
+            if entry is None:
+                return None
+            timer = self._timers.take(entry[1])
+            self._maybe_resume(timer)
+            return TimerFired(timer)
+
+    def commit(self) -> KeyedCommit:
+        """Ends the bundle: returns what changed, and the shard's new summary."""
+        self._finish_expiry()
+        if self._windows is not None:
+            self._windows.save()
+        event, processing = self._events.first(), self._processing.first()
+        expiry = self._expiries.first()
+        for agenda in (self._events, self._processing, self._expiries):
+            agenda.save()
+        self._holds.save()
+        summary = ShardSummary(
+            holds=self._holds.earliest(),
+            next_event_timer=None if event is None else event[0],
+            next_processing_timer=None if processing is None else processing[0],
+            next_expiry=None if expiry is None else expiry[0],
+        )
+        return KeyedCommit(self._cells.deltas(), summary, self._dropped)
+
+    def _merge(
+        self, keys: Sequence[bytes], windows: Sequence[bytes], rows: Sequence[int]
+    ) -> list[bytes]:
+        """Merges the windows of all admitted rows and returns each row's final window."""
+        assert self._windows is not None
+        for row in rows:
+            for merged_away in self._windows.enter(keys[row], windows[row]):
+                self._lifetimes.merge_away(keys[row], merged_away)
+        return [self._windows.current(keys[row], windows[row]) for row in rows]
+
+    def _event(self, reference: tuple[bytes, ...]) -> Due:
+        if reference[0] != ELEMENTS:
+            return TimerFired(self._timers.take(reference))
+        _, key, window, subkey = reference
+        timestamp = decode_instant(subkey)
+        values = self._sorted.take(key, window, timestamp)
+        return ElementsSorted(key, window, timestamp, values)
+
+    def _expire(self, key: bytes, window: bytes) -> WindowExpired | None:
+        timers = self._timers.of_window(key, window)
+        if any(timer.domain is TimeDomain.PROCESSING_TIME for timer in timers):
+            self._lifetimes.postpone(key, window)
+            return None
+        self._expiring = (key, window)
+        if not self._spec.on_window_expiration:
+            self._finish_expiry()
+            return None
+        last = decode_window(self._spec.strategy.window_coder, window).max_timestamp()
+        return WindowExpired(key, window, last)
+
+    def _finish_expiry(self) -> None:
+        """Releases everything that a key has in the window that has just expired."""
+        if self._expiring is None:
+            return
+        key, window = self._expiring
+        self._expiring = None
+        for timer in self._timers.of_window(key, window):
+            self._timers.clear(key, window, timer.family, timer.tag)
+        for name in self._spec.states:
+            self._cells.clear(CellId(name, key, window))
+        self._lifetimes.end(key, window)
+        if self._windows is not None:
+            self._windows.close(key, window)
+
+    def _maybe_resume(self, gone: Timer | None) -> None:
+        """Lets a window that waited for its processing-time timers expire after the last of them."""
+        if gone is None or gone.domain is not TimeDomain.PROCESSING_TIME:
+            return
+        left = self._timers.of_window(gone.key, gone.window)
+        if not any(timer.domain is TimeDomain.PROCESSING_TIME for timer in left):
+            self._lifetimes.resume(gone.key, gone.window)

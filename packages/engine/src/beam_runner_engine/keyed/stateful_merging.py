@@ -1,0 +1,108 @@
+"""Merging windows of stateful processing: state, timers and waiting elements go along.
+
+Beam's SDKs refuse user state in merging windows; a host that gets it from elsewhere has it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.sorted_input import SortedInput
+from beam_runner_engine.keyed.state import MapState, State, ValueState, merge_state
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.timers import TimerTable
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.window_coders import decode_window, encode_window
+from beam_runner_engine.values.windows import Window
+
+_OPEN = "~open windows"
+
+
+class StatefulWindows:
+    """The open windows of each key; entering a new one may merge them."""
+
+    def __init__(
+        self,
+        strategy: WindowingStrategy,
+        states: Mapping[str, type[State]],
+        cells: TentativeCells,
+        merger: WindowMerger,
+        timers: TimerTable,
+        sorted_input: SortedInput,
+    ) -> None:
+        self._coder = strategy.window_coder
+        self._states = states
+        self._cells = cells
+        self._merger = merger
+        self._timers = timers
+        self._sorted = sorted_input
+        self._keys: dict[bytes, dict[Window, None]] = {}
+        self._merged: dict[bytes, dict[Window, Window]] = {}
+
+    def enter(self, key: bytes, data: bytes) -> list[bytes]:
+        """Opens an encoded window of a key, and merges the key's windows if that asks for it.
+
+        Returns the encoded windows that are no more because they became part of another.
+        """
+        open_windows = self._load(key)
+        window = decode_window(self._coder, data)
+        if window in open_windows:
+            return []
+        everything = [*open_windows, window]
+        answer = self._merger.merge([everything])[0]
+        gone: list[bytes] = []
+        for source in everything:
+            into = answer.get(source, source)
+            open_windows[into] = None
+            if into != source:
+                self._merged.setdefault(key, {})[source] = into
+                if open_windows.pop(source, 0) is None:
+                    gone.append(encode_window(source))
+                self._move(key, encode_window(source), encode_window(into))
+        return gone
+
+    def current(self, key: bytes, data: bytes) -> bytes:
+        """Returns the encoded window that a window of this bundle's elements has become part of."""
+        window = decode_window(self._coder, data)
+        merged = self._merged.get(key, {})
+        while window in merged:
+            window = merged[window]
+        return encode_window(window)
+
+    def close(self, key: bytes, data: bytes) -> None:
+        """Forgets an encoded window that has expired."""
+        self._load(key).pop(decode_window(self._coder, data), None)
+
+    def save(self) -> None:
+        """Writes the open windows of the keys that were touched."""
+        for key, windows in self._keys.items():
+            cell = CellId(_OPEN, key, b"")
+            if windows:
+                record = write_record([encode_window(window) for window in windows])
+                self._cells.replace(cell, (record,))
+            else:
+                self._cells.remove(cell)
+
+    def _load(self, key: bytes) -> dict[Window, None]:
+        windows = self._keys.get(key)
+        if windows is None:
+            stored = self._cells.read(CellId(_OPEN, key, b""))
+            datas = read_record(stored[0]) if stored else ()
+            windows = self._keys[key] = {decode_window(self._coder, data): None for data in datas}
+        return windows
+
+    def _move(self, key: bytes, source: bytes, into: bytes) -> None:
+        for name, kind in self._states.items():
+            single = kind in (ValueState, MapState)
+            merge_state(self._cells, name, key, [source], into, single=single)
+        for timer in self._timers.of_window(key, source):
+            self._timers.clear(key, source, timer.family, timer.tag)
+            other = self._timers.get(key, into, timer.family, timer.tag)
+            if other is None or timer.fire_time < other.fire_time:
+                self._timers.set(attrs.evolve(timer, window=into))
+        self._sorted.move(key, source, into)
