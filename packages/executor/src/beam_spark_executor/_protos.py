@@ -38,4 +38,5 @@ ProcessBundleDescriptor = beam_fn_api_pb2.ProcessBundleDescriptor
 RemoteGrpcPort = beam_fn_api_pb2.RemoteGrpcPort
 
 ApiServiceDescriptor = endpoints_pb2.ApiServiceDescriptor
-MonitoringInfo = metrics_pb2.MonitoringInfo
+BoundedTrie = metrics_pb2.BoundedTrie
+HistogramValue = metrics_pb2.HistogramValue

@@ -231,7 +231,11 @@ class RunningJob:
 
     def _attempt_section(self, section: SectionPlan, key: str) -> _Outcome:
         job = SectionJob(
-            self._plan, section, dict(self._files), self._spark.tasks, str(self._folder)
+            self._plan,
+            section,
+            {buffer_id: tuple(files) for buffer_id, files in self._files.items()},
+            self._spark.tasks,
+            str(self._folder),
         )
         self._section_jobs[key] = job
         ref = SectionRef(self._endpoint, self.job_id, key)

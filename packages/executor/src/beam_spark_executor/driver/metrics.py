@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from apache_beam.metrics import monitoring_infos
 from beam_runner_jobservices.records import JobMetrics
 from beam_runner_jobservices.records import MonitoringInfo as JobMonitoringInfo
 from beam_runner_worker.records import MonitoringInfo
 
-from beam_spark_executor import _protos
 from beam_spark_executor.channel.messages import TaskName
+from beam_spark_executor.driver.adding import add_up
 
 
 class MetricsTally:
@@ -23,7 +22,7 @@ class MetricsTally:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._committed: list[_protos.MonitoringInfo] = []
+        self._committed: Mapping[object, MonitoringInfo] = {}
         self._attempts: dict[TaskName, tuple[MonitoringInfo, ...]] = {}
 
     def progressed(self, task: TaskName, metrics: tuple[MonitoringInfo, ...]) -> None:
@@ -34,33 +33,23 @@ class MetricsTally:
     def committed(self, section: str, metrics: Iterable[MonitoringInfo]) -> None:
         """An attempt at a section was committed: what its tasks said on the way counts no more."""
         with self._lock:
-            self._committed = _add_up([*self._committed, *map(_to_proto, metrics)])
+            self._committed = add_up([*self._committed.values(), *metrics])
             for task in [task for task in self._attempts if task.section == section]:
                 del self._attempts[task]
 
     def totals(self) -> JobMetrics:
         """All metrics so far."""
         with self._lock:
-            committed = list(self._committed)
+            committed = list(self._committed.values())
             running = [info for infos in self._attempts.values() for info in infos]
-        attempted = _add_up([*committed, *map(_to_proto, running)])
+        attempted = add_up([*committed, *running]).values()
         return JobMetrics(
             attempted=tuple(map(_to_record, attempted)),
             committed=tuple(map(_to_record, committed)),
         )
 
 
-def _add_up(infos: list[_protos.MonitoringInfo]) -> list[_protos.MonitoringInfo]:
-    return list(monitoring_infos.consolidate(infos))
-
-
-def _to_proto(info: MonitoringInfo) -> _protos.MonitoringInfo:
-    return _protos.MonitoringInfo(
-        urn=info.urn, type=info.type, payload=info.payload, labels=dict(info.labels)
-    )
-
-
-def _to_record(info: _protos.MonitoringInfo) -> JobMonitoringInfo:
+def _to_record(info: MonitoringInfo) -> JobMonitoringInfo:
     return JobMonitoringInfo(
         urn=info.urn, type=info.type, payload=info.payload, labels=dict(info.labels)
     )

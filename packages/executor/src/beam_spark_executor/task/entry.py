@@ -72,13 +72,11 @@ def read_files(
     ref: SectionRef, source: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Gives the rows of committed files, as one of several inputs of a shuffle."""
-    _drain(batches)
-    context = TaskContext.get()
-    assert context is not None
     process = bind(ref.endpoint, ref.job_id)
-    pieces = process.channel.pieces(ref.section, source)[context.partitionId()]
-    for shard, kind, data in read_pieces(pieces):
-        yield Row(shard, kind, data.to_pybytes()).to_batch()
+    pieces = process.channel.pieces(ref.section, source)
+    for number in _task_numbers(batches):
+        for shard, kind, data in read_pieces(pieces[number]):
+            yield Row(shard, kind, data.to_pybytes()).to_batch()
 
 
 class _Bundle:
@@ -155,9 +153,9 @@ class _Bundle:
             _drain(self._batches)
             yield ElementChunk(1, work.stage.impulse)
         elif work.input_kind is BufferKind.STORED:
-            _drain(self._batches)
-            for _, _, data in read_pieces(work.pieces[self._task.partition]):
-                yield read_elements(data)
+            for number in _task_numbers(self._batches):
+                for _, _, data in read_pieces(work.pieces[number]):
+                    yield read_elements(data)
         elif work.input_kind is BufferKind.DEALT:
             for data in self._data_rows():
                 yield read_elements(data)
@@ -202,6 +200,14 @@ class _Bundle:
 def _chain(first: InputChunk, rest: Iterable[InputChunk]) -> Iterator[InputChunk]:
     yield first
     yield from rest
+
+
+def _task_numbers(batches: Iterator[pa.RecordBatch]) -> list[int]:
+    """The numbers in a partition of a range with as many partitions as numbers.
+
+    Not the number of Spark's partition: that counts on through all parts of a union.
+    """
+    return [number for batch in batches for number in batch.column("id").to_pylist()]
 
 
 def _drain(iterator: Iterator[object]) -> None:

@@ -50,17 +50,23 @@ def unsupported(
 ) -> list[str]:
     """One sentence for every feature used and not supported; empty if the pipeline can run."""
     components = pipeline.components
-    reasons: list[str] = []
+    used_by: dict[str, list[str]] = {}
     for transform in leaves(pipeline.root_transform_ids, components):
-        name = transform.unique_name
-        for reason in _of_transform(transform, components):
-            reasons.append(f"{reason} (in '{name}')")
+        features = list(_of_transform(transform, components))
         environment = environments.get(transform.environment_id)
         if environment is not None and environment.rejection:
-            reasons.append(f"{environment.rejection} (in '{name}')")
-    if not reasons:
-        reasons.extend(_of_requirements(pipeline.requirements))
-    return list(dict.fromkeys(reasons))
+            features.append(environment.rejection)
+        for feature in features:
+            used_by.setdefault(feature, []).append(transform.unique_name)
+    if not used_by:
+        return list(_of_requirements(pipeline.requirements))
+    return [f"{feature} (in {_some_of(names)})" for feature, names in used_by.items()]
+
+
+def _some_of(names: list[str]) -> str:
+    """The first of the transforms, which is the one that brings the feature in."""
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"'{names[0]}'{others}"
 
 
 def leaves(

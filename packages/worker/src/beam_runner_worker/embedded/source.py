@@ -57,14 +57,15 @@ class Source(operations.Operation):
             producer_batch_converter=None,
         )
         self.receivers = [receiver]
-        direct = isinstance(receiver, operations.SingletonElementConsumerSet)
-        self._emit: Callable[[WindowedValue], None] = (
-            self._targets[0].process if direct else receiver.receive
-        )
+        self._direct = isinstance(receiver, operations.SingletonElementConsumerSet)
 
     def feed(self, chunk: InputChunk) -> None:
         """Decodes a chunk of the edge's kind and processes its elements, in order."""
-        self._decoder.feed(chunk, self._emit)  # type: ignore[arg-type]
+        # Looked up for each chunk: a sink right behind gets another process for each bundle.
+        emit: Callable[[WindowedValue], None] = (
+            self._targets[0].process if self._direct else self.receivers[0].receive
+        )
+        self._decoder.feed(chunk, emit)  # type: ignore[arg-type]
 
     def pcollection_count_monitoring_infos(
         self, tag_to_pcollection_id: dict[str, str]
