@@ -69,7 +69,6 @@ def jobs(draw: st.DrawFn) -> Job:
     )
     host = SimulatedHost(graph, behaviours, limits, late)
     host.next_ident, host.next_ref = maker.next_ident, maker.next_ref
-    host.any_windows = frozenset(assign_windows(window_fn, 0))
     return Job(
         host=host,
         roots={name: draw(_elements(host, window_fn, 0)) for name in roots},

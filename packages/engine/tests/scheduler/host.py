@@ -96,9 +96,9 @@ class Keep:
     """What a shard keeps between bundles."""
 
     buffer: tuple[tuple[Element, Window], ...] = ()
-    timers: tuple[tuple[int, int], ...] = ()
-    """Pairs of firing time and hold."""
-    clocks: tuple[tuple[int, int], ...] = ()
+    timers: tuple[tuple[int, int, Window], ...] = ()
+    """Firing time, hold and window of event-time timers; `clocks` are those in processing time."""
+    clocks: tuple[tuple[int, int, Window], ...] = ()
     leak: int | None = None
     expiry: int | None = None
 
@@ -142,11 +142,16 @@ class SimulatedHost:
         self.keeps: dict[tuple[str, int], Keep] = {}
         self.made: dict[int, Data] = {}
         self.released: set[int] = set()
+        self.origins: dict[int, set[int]] = {}
+        """The data that was cut out of other data, whose storage it shares."""
         self.done: list[int] = []
         self.finalized: list[int] = []
         self.finalizable: set[int] = set()
         self.end: FinishJob | FailJob | None = None
         self.watermarks: dict[str, tuple[int, int, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"SimulatedHost({self.graph}, {self.behaviours}, {self.limits}, {self.late_sources})"
 
     # What goes in.
 
@@ -256,6 +261,8 @@ class SimulatedHost:
         for one in bundle.inputs:
             assert one.data.ref.number not in self.released, "data read after its release"
             self.check_side_inputs(spec, one, bundle)
+            if not self.late_sources:
+                assert one.data.facts.min_timestamp >= bundle.input_watermark, "made late"
 
     def check_side_inputs(self, spec: StageSpec, one: Input, bundle: Bundle) -> None:
         known = one.data.facts.windows if one.windows is None else one.windows
@@ -287,6 +294,8 @@ class SimulatedHost:
             assert all(one.data.ref.number != number for one in bundle.inputs)
             for side in bundle.side_inputs:
                 assert all(one.ref.number != number for one in side.data)
+        for other, origins in self.origins.items():
+            assert number not in origins or other in self.released, "its storage is still in use"
         self.released.add(number)
 
     def check_watermarks(self) -> None:
@@ -492,9 +501,9 @@ class SimulatedHost:
         for element, window in pairs:
             elements.append((element.time, frozenset({window})))
             if behaviour.processing_timers:
-                keep.clocks += ((bundle.processing_time + 7, element.time),)
+                keep.clocks += ((bundle.processing_time + 7, element.time, window),)
             else:
-                keep.timers += ((element.time + 5, element.time),)
+                keep.timers += ((element.time + 5, element.time, window),)
             expiry = window.max_timestamp() + behaviour.lateness
             keep.expiry = max(expiry, keep.expiry or expiry)
             if behaviour.leaks:
@@ -507,28 +516,24 @@ class SimulatedHost:
         keep.timers = tuple(one for one in keep.timers if one not in fired)
         rung = [one for one in keep.clocks if one[0] <= bundle.processing_time]
         keep.clocks = tuple(one for one in keep.clocks if one not in rung)
-        for _, hold in (*fired, *rung):
-            windows = pairs[0][0].windows if pairs else self.any_windows
-            elements.append((hold, windows))
+        elements.extend((hold, frozenset({window})) for _, hold, window in (*fired, *rung))
         return elements
-
-    any_windows: frozenset[Window] = frozenset()
 
     def summary(self, spec: StageSpec, keep: Keep) -> ShardSummary:
         if keep == Keep():
             return EMPTY_SUMMARY
         holds: Counter[int] = Counter()
-        holds.update(hold for _, hold in keep.timers)
-        holds.update(hold for _, hold in keep.clocks)
+        holds.update(hold for _, hold, _ in keep.timers)
+        holds.update(hold for _, hold, _ in keep.clocks)
         holds.update(window.max_timestamp() for _, window in keep.buffer)
         if keep.leak is not None:
             holds[keep.leak] += 1
-        events = [time for time, _ in keep.timers]
+        events = [time for time, _, _ in keep.timers]
         events += [window.max_timestamp() + 1 for _, window in keep.buffer]
         return ShardSummary(
             holds=dict(holds),
             next_event_timer=min(events, default=None),
-            next_processing_timer=min((time for time, _ in keep.clocks), default=None),
+            next_processing_timer=min((time for time, _, _ in keep.clocks), default=None),
             next_expiry=keep.expiry,
         )
 
@@ -586,6 +591,10 @@ class SimulatedHost:
         event = SplitDone(number, asked.attempt, tuple(primary), tuple(residuals))
         if residuals:
             self.open[number] = attrs.evolve(bundle, inputs=tuple(primary))
+            before = {one.data.ref.number for one in bundle.inputs}
+            for part in (*primary, *residuals):
+                if part.data.ref.number not in before:
+                    self.origins[part.data.ref.number] = before
         self.handle(event)
 
     def residual_of(self, one: Input) -> Residual:

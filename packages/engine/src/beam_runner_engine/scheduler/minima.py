@@ -67,13 +67,6 @@ class KeyedMinimum(Generic[Key]):
     def __len__(self) -> int:
         return len(self._times)
 
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._times)
-
-    def get(self, key: Key) -> Timestamp | None:
-        """Returns the key's time, None when it has none."""
-        return self._times.get(key)
-
     def put(self, key: Key, time: Timestamp | None) -> None:
         """Sets the key's time, or takes it away with None."""
         if time is None:

@@ -46,8 +46,8 @@ class SplittingPolicy(Protocol):
         """Cuts the waiting work of an ordinary stage into bundles.
 
         `work` is what waits, in order, at least one; `most` (at least 1) how many bundles the stage
-        may open. Returns the number of pieces of work in each bundle, in order, all above 0; what
-        they leave over waits on.
+        may open. Returns the number of pieces of work in each bundle, in order: at least one
+        bundle, none empty. What they leave over waits on until a bundle of the stage is done.
         """
         ...
 

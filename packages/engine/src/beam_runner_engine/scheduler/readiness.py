@@ -56,19 +56,24 @@ def _ordinary_openings(
     if not known.ready or _must_wait(state, stage, known):
         return
     if stage.spec.whole_input:
-        counts = [len(known.ready)]
-    else:
-        most = state.limits.bundles_per_stage - stage.open
-        if most < 1:
-            return
-        load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
-        facts = [work.data.facts for work in known.ready]
-        counts = list(state.policy.initial_split(facts, most, load))
-    ready, start = known.ready, 0
-    known.ready = known.ready[sum(counts) :]
-    for count in counts:
-        yield Opening(None, ready[start : start + count], stage.input)
+        work, known.ready = known.ready, []
+        yield Opening(None, work, stage.input)
+        return
+    most = state.limits.bundles_per_stage - stage.open
+    if most < 1:
+        return
+    pieces: dict[int, list[Work]] = {}
+    for item in known.ready:
+        pieces.setdefault(item.piece, []).append(item)
+    queue = list(pieces.values())
+    load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
+    facts = [items[0].data.facts for items in queue]
+    start = 0
+    for count in state.policy.initial_split(facts, most, load):
+        work = [item for items in queue[start : start + count] for item in items]
+        yield Opening(None, work, stage.input)
         start += count
+    known.ready = [item for items in queue[start:] for item in items]
 
 
 def _must_wait(state: SchedulerState, stage: StageState, known: ShardState) -> bool:

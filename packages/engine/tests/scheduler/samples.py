@@ -1,0 +1,35 @@
+"""Small helpers of the scheduler's tests: data by name, and the one command of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.windows import GLOBAL_WINDOW, Window
+
+Kind = TypeVar("Kind")
+
+
+def data(
+    ref: Any,
+    time: int = 0,
+    shard: int | None = None,
+    windows: Iterable[Window] | None = (GLOBAL_WINDOW,),
+    size: int = 10,
+) -> Data:
+    """Data of one element."""
+    known = None if windows is None else frozenset(windows)
+    return Data(ref, DataFacts(1, size, time, shard, known))
+
+
+def only(commands: Iterable[object], kind: type[Kind]) -> Kind:
+    """Returns the one command of a kind, and fails if there is not exactly one."""
+    (found,) = [command for command in commands if isinstance(command, kind)]
+    return found
+
+
+def refs(bundle: Any) -> list[Any]:
+    """Returns the references of a bundle's inputs."""
+    return [one.data.ref for one in bundle.inputs]

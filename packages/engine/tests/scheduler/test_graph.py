@@ -1,0 +1,109 @@
+"""Graphs that can't be run are refused with the stage at fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_engine.scheduler.errors import GraphError
+from beam_runner_engine.scheduler.graph import compile_graph
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import (
+    AddElements,
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    GraphSpec,
+    Limits,
+    SideInputSpec,
+    StageKind,
+    StageSpec,
+    TestStreamSpec,
+)
+
+from .samples import data
+
+
+def test_stages_are_numbered_after_what_they_read() -> None:
+    graph = compile_graph(
+        GraphSpec(
+            (
+                StageSpec("last", ("b",), side_inputs=(SideInputSpec("side", "c"),)),
+                StageSpec("middle", ("a",), ("b", "c")),
+                StageSpec("first", ("root",), ("a",)),
+            ),
+            ("root",),
+        )
+    )
+    assert [stage.name for stage in graph.stages] == ["first", "middle", "last"]
+    assert graph.collections["c"].side_consumers == ((2, 0),)
+    assert graph.collections["b"].producers == (1,)
+
+
+def stream(*steps: object) -> TestStreamSpec:
+    return TestStreamSpec("script", ("t",), steps)  # type: ignore[arg-type]
+
+
+SINK = StageSpec("sink", ("t",))
+
+
+@pytest.mark.parametrize(
+    ("graph", "why"),
+    [
+        (GraphSpec((StageSpec("a", ("r",)), StageSpec("a", ("r",))), ("r",)), "2 stages named 'a'"),
+        (GraphSpec((StageSpec("a", ()),)), "'a' has no input"),
+        (GraphSpec((StageSpec("a", ("r", "r")),), ("r",)), "2 inputs of stage 'a'.* named 'r'"),
+        (GraphSpec((StageSpec("a", ("r",)),)), "'a' reads 'r', which nothing produces"),
+        (GraphSpec((StageSpec("a", ("r",)),), ("r", "r")), "'r' is given more than once"),
+        (
+            GraphSpec((StageSpec("a", ("y",), ("x",)), StageSpec("b", ("x",), ("y",)))),
+            r"in a circle: \['a', 'b'\]",
+        ),
+        (
+            GraphSpec(
+                (
+                    StageSpec("a", ("r",), ("x",), side_inputs=(SideInputSpec("s", "y"),)),
+                    StageSpec("b", ("x",), ("y",)),
+                ),
+                ("r",),
+            ),
+            "in a circle",
+        ),
+        (
+            GraphSpec((StageSpec("a", ("r",), kind=StageKind.GROUPING, splittable=True),), ("r",)),
+            "'a' is a grouping",
+        ),
+        (
+            GraphSpec((StageSpec("a", ("r",), kind=StageKind.STATEFUL, splittable=True),), ("r",)),
+            "'a' is keyed: it can't be splittable",
+        ),
+        (
+            GraphSpec((SINK,), test_streams=(stream(AdvanceProcessingTime(-1)),)),
+            "sets processing time back",
+        ),
+        (
+            GraphSpec(
+                (SINK,),
+                test_streams=(stream(AdvanceWatermark("t", 5), AdvanceWatermark("t", 4)),),
+            ),
+            "sets the watermark of 't' back to 4 ms",
+        ),
+        (
+            GraphSpec((SINK,), test_streams=(stream(AdvanceWatermark("u", 5)),)),
+            "'u', which is not an output",
+        ),
+        (
+            GraphSpec(
+                (StageSpec("sink", ("t",), kind=StageKind.GROUPING),),
+                test_streams=(stream(AddElements("t", data("d"))),),
+            ),
+            "'d' of collection 't' does not tell its key shard",
+        ),
+    ],
+)
+def test_refused(graph: GraphSpec, why: str) -> None:
+    with pytest.raises(GraphError, match=why):
+        Scheduler(graph)
+
+
+def test_limits_are_at_least_one() -> None:
+    with pytest.raises(ValueError, match="parallelism must be at least 1, not 0"):
+        Limits(parallelism=0)

@@ -1,0 +1,57 @@
+"""The minima of watermarks agree with a plain minimum over everything."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 3)), max_size=200))
+def test_counted_times(changes: list[tuple[bool, int, int]]) -> None:
+    times, model = CountedTimes(), Counter[int]()
+    for add, time, count in changes:
+        if add:
+            times.add(time, count)
+            model[time] += count
+        elif model[time] < count:
+            with pytest.raises(ValueError, match="removed than added"):
+                times.remove(time, count)
+        else:
+            times.remove(time, count)
+            model[time] -= count
+        assert times.min() == min((+model), default=MAX_TIMESTAMP)
+        assert len(times) == len(+model)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 50)), max_size=200))
+def test_keyed_minimum(changes: list[tuple[int, int | None]]) -> None:
+    minimum: KeyedMinimum[int] = KeyedMinimum()
+    model: dict[int, int] = {}
+    for key, time in changes:
+        minimum.put(key, time)
+        model.pop(key, None)
+        if time is not None:
+            model[key] = time
+        assert minimum.min() == min(model.values(), default=MAX_TIMESTAMP)
+        assert len(minimum) == len(model)
+    due = list(minimum.pop_due(25))
+    assert due == [key for _, key in sorted((t, k) for k, t in model.items()) if model[key] <= 25]
+    assert len(minimum) == len(model) - len(due)
+
+
+def test_stale_entries_do_not_pile_up() -> None:
+    times, minimum = CountedTimes(), KeyedMinimum[int]()
+    times.add(0)
+    minimum.put(0, 0)
+    for time in range(1, 10_000):
+        times.add(time)
+        times.remove(time)
+        minimum.put(1, time)
+    assert len(times._heap) < 50
+    assert len(minimum._heap) < 50

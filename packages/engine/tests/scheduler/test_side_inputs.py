@@ -1,0 +1,182 @@
+"""A side input delays only the windows it is not ready for, and is kept as long as it is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beam_runner_engine.scheduler.commands import FailJob, OpenBundles, ReleaseData
+from beam_runner_engine.scheduler.errors import IllegalEvent
+from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import (
+    GraphSpec,
+    SideInputReadiness,
+    SideInputSpec,
+    SideWindowOf,
+    StageKind,
+    StageSpec,
+)
+from beam_runner_engine.values.summary import ShardSummary
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_engine.values.window_fns import FixedWindows, OpaqueWindows, SlidingWindows
+from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow
+
+from .samples import data, only, refs
+
+W0, W1, W2 = (IntervalWindow(start, start + 10) for start in (0, 10, 20))
+
+
+def side(**changes: Any) -> SideInputSpec:
+    return SideInputSpec("names", "side", SideWindowOf(FixedWindows(10)), **changes)
+
+
+def job(spec: SideInputSpec) -> Scheduler:
+    """`read` feeds the side input and `main` reads the root `r` beside it."""
+    read = StageSpec("read", ("root",), ("side",), splittable=True)
+    main = StageSpec("main", ("r",), side_inputs=(spec,))
+    return Scheduler(GraphSpec((read, main), ("root", "r")))
+
+
+def start(scheduler: Scheduler, *main: object) -> tuple[Any, ...]:
+    roots = (
+        Output("root", data("impulse", MIN_TIMESTAMP)),
+        *(Output("r", one) for one in main),  # type: ignore[arg-type]
+    )
+    return scheduler.handle(Start(roots=roots))
+
+
+def feed(scheduler: Scheduler, *outputs: object, watermark: int) -> tuple[Any, ...]:
+    number = next(b.number for b in scheduler.open_bundles if b.stage == "read")
+    return scheduler.handle(
+        BundleDone(
+            number,
+            1,
+            tuple(Output("side", one) for one in outputs),  # type: ignore[arg-type]
+            (Residual(data("rest", MIN_TIMESTAMP), watermark=watermark),),
+        )
+    )
+
+
+def main_bundles(commands: tuple[Any, ...]) -> list[Any]:
+    return [
+        bundle
+        for command in commands
+        if isinstance(command, OpenBundles) and command.stage == "main"
+        for bundle in command.bundles
+    ]
+
+
+def test_each_window_waits_for_its_own() -> None:
+    scheduler = job(side())
+    assert not main_bundles(start(scheduler, data("m", 5, windows=(W0, W1))))
+    assert scheduler.report("main").blocked == 2
+    (first,) = main_bundles(feed(scheduler, data("s", 3, windows=(W0,)), watermark=10))
+    assert refs(first) == ["m"]
+    assert first.inputs[0].windows == {W0}
+    assert [(one.name, one.window, refs_of(one.data)) for one in first.side_inputs] == [
+        ("names", W0, ["s"])
+    ]
+    (second,) = main_bundles(feed(scheduler, watermark=20))
+    assert second.inputs[0].windows == {W1}
+    assert [(one.window, one.data) for one in second.side_inputs] == [(W1, ())]
+
+
+def test_windows_ready_together_come_together() -> None:
+    scheduler = job(side())
+    start(scheduler, data("m", 5, windows=(W0, W1)))
+    (bundle,) = main_bundles(feed(scheduler, watermark=20))
+    assert bundle.inputs[0].windows is None
+
+
+def refs_of(found: tuple[Any, ...]) -> list[Any]:
+    return [one.ref for one in found]
+
+
+def released(commands: tuple[Any, ...]) -> list[Any]:
+    return [
+        one.ref for command in commands if isinstance(command, ReleaseData) for one in command.data
+    ]
+
+
+def test_first_pane_is_enough_and_later_panes_are_seen() -> None:
+    scheduler = job(side(readiness=SideInputReadiness.FIRST_PANE))
+    start(scheduler, data("m", 5, windows=(W0,)), data("n", 15, windows=(W1,)))
+    (first,) = main_bundles(feed(scheduler, data("s1", 3, windows=(W0,)), watermark=0))
+    assert refs_of(first.side_inputs[0].data) == ["s1"]
+    (second,) = main_bundles(feed(scheduler, data("s2", 3, windows=(W0, W1)), watermark=0))
+    assert (refs(second), refs_of(second.side_inputs[0].data)) == (["n"], ["s2"])
+
+
+def test_replacing_keeps_what_open_bundles_read() -> None:
+    scheduler = job(side(readiness=SideInputReadiness.FIRST_PANE, replaces=True))
+    start(scheduler, data("m", 5, windows=(W0,)))
+    (first,) = main_bundles(feed(scheduler, data("old", 3, windows=(W0,)), watermark=0))
+    replaced = feed(scheduler, data("new", 3, windows=(W0,)), watermark=0)
+    assert "old" not in released(replaced)
+    done = scheduler.handle(BundleDone(first.number, 1))
+    assert "old" in released(done)
+
+
+def test_a_side_window_is_dropped_when_main_input_has_left_it() -> None:
+    read = StageSpec("read", ("root",), ("r", "side"), splittable=True)
+    main = StageSpec("main", ("r",), side_inputs=(side(retention=5),))
+    scheduler = Scheduler(GraphSpec((read, main), ("root",)))
+    scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
+    feed(scheduler, data("s", 3, windows=(W0,)), watermark=10)
+    kept = feed(scheduler, watermark=14)
+    assert "s" not in released(kept)
+    dropped = feed(scheduler, watermark=15)
+    assert "s" in released(dropped)
+    late = feed(scheduler, data("late", 3, windows=(W0,)), watermark=15)
+    assert "late" in released(late)
+
+
+def test_unknown_windows_wait_for_the_end_and_see_all() -> None:
+    scheduler = job(side())
+    start(scheduler, data("m", 5, windows=None))
+    assert not main_bundles(
+        feed(scheduler, data("a", 3, windows=(W0,)), data("b", 13, windows=(W1,)), watermark=50)
+    )
+    number = next(b.number for b in scheduler.open_bundles if b.stage == "read")
+    (bundle,) = main_bundles(scheduler.handle(BundleDone(number, 1)))
+    assert [(one.window, refs_of(one.data)) for one in bundle.side_inputs] == [
+        (W0, ["a"]),
+        (W1, ["b"]),
+    ]
+
+
+def test_mappings() -> None:
+    assert SideWindowOf().side_window(None) is GLOBAL_WINDOW
+    assert SideWindowOf(FixedWindows(100)).side_window(W2) == IntervalWindow(0, 100)
+    assert SideWindowOf(SlidingWindows(20, 10)).side_window(W2) == IntervalWindow(10, 30)
+    assert SideWindowOf(OpaqueWindows("custom")).side_window(W2) is None
+
+
+def test_side_inputs_must_tell_their_windows() -> None:
+    scheduler = job(side())
+    start(scheduler)
+    with pytest.raises(IllegalEvent, match="'s' of collection 'side' does not tell its windows"):
+        feed(scheduler, data("s", 3, windows=None), watermark=10)
+
+
+def test_who_waits_for_a_side_input_that_never_comes() -> None:
+    read = StageSpec("hold", ("root",), ("side",), kind=StageKind.STATEFUL)
+    main = StageSpec("main", ("r",), side_inputs=(side(),))
+    scheduler = Scheduler(GraphSpec((read, main), ("root", "r")))
+    roots = (
+        Output("root", data("a", 1, shard=0)),
+        Output("r", data("m", 5, windows=(W0,))),
+        Output("r", data("n", 5, windows=None)),
+    )
+    scheduler.handle(Start(roots=roots))
+    commands = scheduler.handle(BundleDone(0, 1, summary=ShardSummary({4: 1})))
+    reason = only(commands, FailJob).reason
+    assert "stage 'hold' holds its output watermark at 4 ms in shard 0" in reason
+    assert (
+        "stage 'main' has 1 pieces of data that wait for IntervalWindow(start=0, end=10) of side"
+        " input 'names', collection 'side', whose watermark is 4 ms"
+    ) in reason
+    assert "wait for the end of side input 'names'" in reason
+    assert scheduler.report("main").upstream_watermark == MAX_TIMESTAMP

@@ -1,0 +1,170 @@
+"""Dynamic splits, drains with truncation, and what is left of both when a bundle is tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from beam_runner_engine.scheduler.commands import (
+    CancelBundles,
+    FinishJob,
+    OpenBundles,
+    Outcome,
+    ReleaseData,
+    SplitBundle,
+)
+from beam_runner_engine.scheduler.errors import IllegalEvent
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    BundleFailed,
+    Cancel,
+    Drain,
+    Output,
+    Progress,
+    Residual,
+    SplitDone,
+    Start,
+)
+from beam_runner_engine.scheduler.policy import DefaultPolicy, Load, RunningBundle
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageSpec
+from beam_runner_engine.values.facts import DataFacts
+
+from .samples import data, only, refs
+
+READ = GraphSpec((StageSpec("read", ("root",), splittable=True),), ("root",))
+LONG = Progress(0, 1, 0.1, 60_000)
+
+
+def reading(*names: str, limits: Limits | None = None) -> Scheduler:
+    """A job whose bundle 0 has these inputs."""
+    scheduler = Scheduler(READ, limits or Limits(parallelism=1, user_attempts=2))
+    scheduler.handle(Start(roots=tuple(Output("root", data(name)) for name in names)))
+    assert refs(scheduler.open_bundles[0]) == list(names)
+    return scheduler
+
+
+def test_a_split_leaves_the_primary_also_to_the_next_attempt() -> None:
+    scheduler = reading("a", "b")
+    inputs = scheduler.open_bundles[0].inputs
+    assert only(scheduler.handle(LONG), SplitBundle) == SplitBundle(0, 1, 0.0)
+    half = attrs.evolve(inputs[0], data=data("a.1"))
+    event = SplitDone(
+        0, 1, (half,), (Residual(data("a.2"), watermark=3), Residual(data("b"), untouched=True))
+    )
+    rest = only(scheduler.handle(event), OpenBundles)
+    assert [refs(bundle) for bundle in rest.bundles] == [["a.2", "b"]]
+    again = only(scheduler.handle(BundleFailed(0, 1, "lost")), OpenBundles)
+    assert refs(again.bundles[0]) == ["a.1"]
+    with pytest.raises(IllegalEvent, match="SplitDone"):
+        scheduler.handle(SplitDone(0, 2))
+    assert only(scheduler.handle(BundleDone(0, 2)), ReleaseData).data == (data("a.1"),)
+    done = scheduler.handle(BundleDone(rest.bundles[0].number, 1))
+    assert {one.ref for one in only(done, ReleaseData).data} == {"a", "a.2", "b"}
+    assert only(done, FinishJob).outcome is Outcome.DONE
+
+
+def test_a_split_that_could_not_be_done_changes_only_that() -> None:
+    scheduler = reading("a")
+    scheduler.handle(LONG)
+    assert scheduler.handle(SplitDone(0, 1)) == ()
+    assert refs(scheduler.open_bundles[0]) == ["a"]
+    only(scheduler.handle(attrs.evolve(LONG, fraction=0.2)), SplitBundle)
+
+
+def test_drain_checkpoints_what_runs_and_truncates_what_waits() -> None:
+    scheduler = reading("a", "b")
+    scheduler.handle(
+        BundleDone(0, 1, residuals=(Residual(data("a.2")), Residual(data("b.2"), delay=1000)))
+    )
+    assert refs(scheduler.open_bundles[0]) == ["a.2"]
+    commands = scheduler.handle(Drain())
+    assert only(commands, SplitBundle) == SplitBundle(1, 1, 0.0)
+    resumed = only(commands, OpenBundles).bundles[0]
+    assert refs(resumed) == ["b.2"]
+    assert resumed.inputs[0].truncate
+    primary = (attrs.evolve(scheduler.open_bundles[0].inputs[0], data=data("a.2.1")),)
+    split = scheduler.handle(SplitDone(1, 1, primary, (Residual(data("a.2.2")),)))
+    assert only(split, OpenBundles).bundles[0].inputs[0].truncate
+    for bundle in scheduler.open_bundles:
+        commands = scheduler.handle(BundleDone(bundle.number, 1))
+    assert only(commands, FinishJob).outcome is Outcome.DRAINED
+
+
+def test_what_was_truncated_is_not_truncated_again_but_what_was_not_is() -> None:
+    scheduler = reading("a", "b", limits=Limits(parallelism=4, bundles_per_stage=1))
+    scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("c")), Residual(data("d")))))
+    scheduler.handle(Drain())
+    scheduler.handle(BundleDone(1, 1, residuals=(Residual(data("e")), Residual(data("f")))))
+    (truncated,) = scheduler.open_bundles
+    assert [(one.data.ref, one.truncate) for one in truncated.inputs] == [("e", True), ("f", True)]
+    stalled = Progress(truncated.number, 1, 0.0, 10_000)
+    only(scheduler.handle(stalled), SplitBundle)
+    residuals = (Residual(data("e.2")), Residual(data("f"), untouched=True))
+    scheduler.handle(SplitDone(truncated.number, 1, truncated.inputs[:1], residuals))
+    scheduler.handle(BundleDone(truncated.number, 1))
+    (last,) = scheduler.open_bundles
+    assert [(one.data.ref, one.truncate) for one in last.inputs] == [("e.2", False), ("f", True)]
+
+
+def test_a_draining_bundle_is_asked_again_and_truncated_when_tried_again() -> None:
+    scheduler = reading("a")
+    only(scheduler.handle(Drain()), SplitBundle)
+    scheduler.handle(SplitDone(0, 1))
+    assert only(scheduler.handle(Progress(0, 1, 0.1, 1)), SplitBundle).fraction == 0.0
+    again = only(scheduler.handle(BundleFailed(0, 1, "lost")), OpenBundles).bundles[0]
+    assert [(one.data.ref, one.truncate) for one in again.inputs] == [("a", True)]
+    assert scheduler.handle(Progress(0, 2, 0.1, 1)) == ()
+
+
+def test_cancel_stops_what_runs() -> None:
+    scheduler = reading("a")
+    commands = scheduler.handle(Cancel())
+    assert commands == (CancelBundles(((0, 1),)), FinishJob(Outcome.CANCELLED))
+
+
+def facts(*sizes: int) -> list[DataFacts]:
+    return [DataFacts(1, size) for size in sizes]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "load", "counts"),
+    [
+        ([10], 4, Load(0, 4), [1]),
+        ([10, 10, 10, 10], 4, Load(4, 4), [4]),
+        ([10, 10, 10, 10], 4, Load(2, 4), [2, 2]),
+        ([10, 10, 10, 10], 1, Load(0, 4), [4]),
+        ([90, 10, 10, 10], 4, Load(2, 4), [1, 3]),
+        ([0, 0, 0], 8, Load(0, 2), [1, 2]),
+        ([100, 100, 100], 8, Load(4, 4), [1, 1, 1]),
+        ([1, 1, 400], 2, Load(0, 2), [2, 1]),
+    ],
+)
+def test_initial_split(sizes: list[int], most: int, load: Load, counts: list[int]) -> None:
+    assert DefaultPolicy(bundle_bytes=100).initial_split(facts(*sizes), most, load) == counts
+
+
+@pytest.mark.parametrize(
+    ("changes", "load", "fraction"),
+    [
+        ({}, Load(1, 2), None),
+        ({"fraction": 0.25, "elapsed": 1_000}, Load(1, 2), 0.5),
+        ({"fraction": 0.25, "elapsed": 1_000}, Load(2, 2), None),
+        ({"fraction": 0.9, "elapsed": 1_000}, Load(1, 2), None),
+        ({"stalled": 2}, Load(1, 2), 0.5),
+        ({"elapsed": 10_000}, Load(2, 2), 0.0),
+        ({"elapsed": 10_000, "splittable": False}, Load(2, 2), None),
+    ],
+)
+def test_dynamic_split(changes: dict[str, Any], load: Load, fraction: float | None) -> None:
+    bundle = attrs.evolve(RunningBundle("read", 0.0, 0, 0, True), **changes)
+    assert DefaultPolicy().dynamic_split(bundle, load) == fraction
+
+
+def test_a_stalled_bundle_is_split() -> None:
+    scheduler = reading("a", limits=Limits(parallelism=2))
+    for _ in range(2):
+        assert scheduler.handle(Progress(0, 1, 0.0, 5)) == ()
+    assert only(scheduler.handle(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5

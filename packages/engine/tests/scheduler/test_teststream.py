@@ -1,0 +1,84 @@
+"""TestStreams take one step at a time, in turn, when nothing else can move."""
+
+from __future__ import annotations
+
+from beam_runner_engine.scheduler.commands import FinishJob, OpenBundles, Outcome, ReleaseData
+from beam_runner_engine.scheduler.events import BundleDone, Drain, Start, Tick
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import (
+    AddElements,
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    GraphSpec,
+    StageKind,
+    StageSpec,
+    TestStreamSpec,
+    TestStreamStep,
+)
+from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
+
+from .samples import data, only, refs
+
+
+def script(name: str, *steps: TestStreamStep) -> TestStreamSpec:
+    return TestStreamSpec(name, (f"{name}.out",), steps)
+
+
+def test_streams_take_steps_in_turn() -> None:
+    one = script("one", AddElements("one.out", data("a")), AddElements("one.out", data("b")))
+    two = script("two", AddElements("two.out", data("x")))
+    sink = StageSpec("sink", ("one.out", "two.out"))
+    scheduler = Scheduler(GraphSpec((sink,), test_streams=(one, two)))
+    seen = []
+    commands = scheduler.handle(Start())
+    while scheduler.open_bundles:
+        (bundle,) = scheduler.open_bundles
+        seen += refs(bundle)
+        commands = scheduler.handle(BundleDone(bundle.number, 1))
+    assert seen == ["a", "x", "b"]
+    assert only(commands, FinishJob).outcome is Outcome.DONE
+
+
+def test_a_step_waits_until_the_last_bundle_is_done() -> None:
+    stream = script(
+        "one",
+        AddElements("one.out", data("a", 1, shard=0)),
+        AdvanceWatermark("one.out", 10),
+        AdvanceProcessingTime(100),
+        AddElements("one.out", data("b", 11, shard=1)),
+    )
+    count = StageSpec("count", ("one.out",), kind=StageKind.STATEFUL)
+    scheduler = Scheduler(GraphSpec((count,), test_streams=(stream,)))
+    first = only(scheduler.handle(Start(5)), OpenBundles).bundles[0]
+    assert scheduler.report("count").upstream_watermark < 0
+    assert scheduler.handle(Tick(1_000)) == ()
+    summary = ShardSummary({9: 1}, next_event_timer=9, next_processing_timer=50)
+    second = only(scheduler.handle(BundleDone(first.number, 1, summary=summary)), OpenBundles)
+    assert (second.bundles[0].end_watermark, second.bundles[0].processing_time) == (10, 5)
+    summary = ShardSummary({12: 1}, next_processing_timer=50)
+    third = only(
+        scheduler.handle(BundleDone(second.bundles[0].number, 1, summary=summary)), OpenBundles
+    )
+    assert third.bundles[0].processing_time == 105
+    done = BundleDone(third.bundles[0].number, 1, summary=EMPTY_SUMMARY)
+    fourth = only(scheduler.handle(done), OpenBundles)
+    assert refs(fourth.bundles[0]) == ["b"]
+
+
+def test_the_scripted_clock_jumps_once_the_script_has_ended() -> None:
+    stream = script("one", AddElements("one.out", data("a", 1, shard=0)), AdvanceProcessingTime(1))
+    count = StageSpec("count", ("one.out",), kind=StageKind.STATEFUL)
+    scheduler = Scheduler(GraphSpec((count,), test_streams=(stream,)))
+    scheduler.handle(Start())
+    summary = ShardSummary(next_processing_timer=5_000)
+    jumped = only(scheduler.handle(BundleDone(0, 1, summary=summary)), OpenBundles)
+    assert jumped.bundles[0].processing_time == 5_000
+    assert scheduler.next_wake is None
+
+
+def test_drain_ends_the_script_and_drops_its_rest() -> None:
+    stream = script("one", AddElements("one.out", data("a")), AddElements("one.out", data("b")))
+    scheduler = Scheduler(GraphSpec((StageSpec("sink", ("one.out",)),), test_streams=(stream,)))
+    scheduler.handle(Start())
+    assert only(scheduler.handle(Drain()), ReleaseData).data == (data("b"),)
+    assert only(scheduler.handle(BundleDone(0, 1)), FinishJob).outcome is Outcome.DRAINED

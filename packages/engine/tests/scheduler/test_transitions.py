@@ -1,0 +1,155 @@
+"""Walks every entry of the transition tables, and every one that is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, OpenBundles, SplitBundle
+from beam_runner_engine.scheduler.errors import IllegalEvent
+from beam_runner_engine.scheduler.events import (
+    Abort,
+    BundleDone,
+    BundleFailed,
+    Cancel,
+    Drain,
+    FailureKind,
+    Output,
+    Progress,
+    Residual,
+    SplitDone,
+    Start,
+    Tick,
+)
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageSpec
+from beam_runner_engine.scheduler.transitions import (
+    BUNDLE_TABLE,
+    JOB_TABLE,
+    BundleState,
+    Phase,
+    Reaction,
+)
+
+from .samples import data, only
+
+GRAPH = GraphSpec((StageSpec("read", ("root",), splittable=True),), ("root",))
+
+JOB_EVENTS = {
+    Start: Start(),
+    Tick: Tick(5),
+    BundleDone: BundleDone(0, 1),
+    BundleFailed: BundleFailed(0, 1, "a cause"),
+    Progress: Progress(0, 1, 0.0, 0),
+    SplitDone: SplitDone(0, 1),
+    Drain: Drain(),
+    Cancel: Cancel(),
+    Abort: Abort("a reason"),
+}
+
+
+def in_phase(phase: Phase) -> Scheduler:
+    """A job in a phase; where it has not ended, bundle 0 is open and asked for a split."""
+    scheduler = Scheduler(GRAPH)
+    if phase is Phase.NEW:
+        return scheduler
+    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    ways = {
+        Phase.RUNNING: (Progress(0, 1, 0.1, 60_000),),
+        Phase.DRAINING: (Drain(),),
+        Phase.DONE: (BundleDone(0, 1),),
+        Phase.DRAINED: (Drain(), BundleDone(0, 1)),
+        Phase.CANCELLED: (Cancel(),),
+        Phase.FAILED: (Abort("a reason"),),
+    }
+    for event in ways[phase]:
+        scheduler.handle(event)
+    assert scheduler.phase is phase
+    return scheduler
+
+
+@pytest.mark.parametrize("event", JOB_EVENTS.values(), ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("phase", Phase)
+def test_job_table(phase: Phase, event: object) -> None:
+    scheduler = in_phase(phase)
+    before = scheduler.snapshot()
+    transition = JOB_TABLE.get((phase, type(event)))
+    if transition is None:
+        with pytest.raises(IllegalEvent, match=f"{type(event).__name__}.*{phase.value}"):
+            scheduler.handle(event)  # type: ignore[arg-type]
+        assert scheduler.snapshot() == before
+    elif transition.reaction is Reaction.IGNORE:
+        assert scheduler.handle(event) == ()  # type: ignore[arg-type]
+        assert scheduler.snapshot() == before
+    else:
+        scheduler.handle(event)  # type: ignore[arg-type]
+        assert scheduler.phase in transition.to
+        splitting = isinstance(event, Progress)
+        assert (scheduler.snapshot() == before) is splitting
+
+
+def test_every_phase_ends_in_exactly_one_terminal_one() -> None:
+    for (phase, _), transition in JOB_TABLE.items():
+        if phase.ended:
+            assert transition.to == (phase,)
+            assert transition.reaction is Reaction.IGNORE
+
+
+def in_bundle_state(state: BundleState) -> Scheduler:
+    scheduler = Scheduler(GRAPH, Limits(user_attempts=2))
+    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    if state is BundleState.SPLITTING:
+        only(scheduler.handle(Progress(0, 1, 0.1, 60_000)), SplitBundle)
+    if state is BundleState.CLOSED:
+        scheduler.handle(BundleFailed(0, 1, "a cause"))
+    return scheduler
+
+
+@pytest.mark.parametrize("kind", [BundleDone, BundleFailed, Progress, SplitDone])
+@pytest.mark.parametrize("state", BundleState)
+def test_bundle_table(state: BundleState, kind: type) -> None:
+    scheduler = in_bundle_state(state)
+    event = JOB_EVENTS[kind]
+    before = scheduler.snapshot()
+    transition = BUNDLE_TABLE.get((state, kind))
+    if transition is None:
+        with pytest.raises(IllegalEvent, match=f"{kind.__name__}.*{state.value}"):
+            scheduler.handle(event)  # type: ignore[arg-type]
+        assert scheduler.snapshot() == before
+    elif transition.reaction is Reaction.IGNORE:
+        assert scheduler.handle(event) == ()  # type: ignore[arg-type]
+        assert scheduler.snapshot() == before
+    else:
+        scheduler.handle(event)  # type: ignore[arg-type]
+        assert scheduler.snapshot() != before
+
+
+def test_a_job_ends_done() -> None:
+    scheduler = Scheduler(GRAPH)
+    opened = only(scheduler.handle(Start(roots=(Output("root", data("d")),))), OpenBundles)
+    assert [bundle.inputs[0].data.ref for bundle in opened.bundles] == ["d"]
+    assert only(scheduler.handle(BundleDone(0, 1)), FinishJob).outcome.value == "done"
+
+
+def test_a_job_without_data_ends_at_once() -> None:
+    assert only(Scheduler(GRAPH).handle(Start()), FinishJob).outcome.value == "done"
+
+
+def test_attempts_are_limited_by_whose_fault_it_is() -> None:
+    scheduler = Scheduler(GRAPH, Limits(user_attempts=2, outside_attempts=3))
+    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    for attempt in (1, 2):
+        event = BundleFailed(0, attempt, f"lost {attempt}", FailureKind.OUTSIDE)
+        again = only(scheduler.handle(event), OpenBundles).bundles[0]
+        assert (again.number, again.attempt) == (0, attempt + 1)
+    scheduler.handle(BundleFailed(0, 3, "ValueError: one"))
+    failed = only(scheduler.handle(BundleFailed(0, 4, "ValueError: two")), FailJob)
+    assert failed.reason == ("stage 'read' failed after 4 attempts, by user code: ValueError: two")
+    assert failed.causes == ("lost 1", "lost 2", "ValueError: one", "ValueError: two")
+    assert scheduler.phase is Phase.FAILED
+
+
+def test_a_residual_is_no_end() -> None:
+    scheduler = Scheduler(GRAPH)
+    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    again = only(scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("r")),))), OpenBundles)
+    assert again.bundles[0].inputs[0].data.ref == "r"
