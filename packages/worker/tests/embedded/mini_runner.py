@@ -17,6 +17,7 @@ import attrs
 from apache_beam.coders import coder_impl
 from apache_beam.portability import common_urns
 from apache_beam.runners import pipeline_context
+from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import window
@@ -108,7 +109,9 @@ class Plan:
         element_kind: OutputKind = OutputKind.ELEMENTS,
         phases: Iterable[Callable[..., Any]] = PHASES,
     ) -> None:
-        proto = pipeline.to_runner_api(use_fake_coders=False)
+        # The client's side of every runner does this before it submits a pipeline.
+        pipeline.visit(group_by_key_input_visitor(deterministic_key_coders=True))
+        proto = pipeline.to_runner_api()
         known = frozenset(
             [common_urns.primitives.FLATTEN.urn, common_urns.primitives.GROUP_BY_KEY.urn]
         )
@@ -209,7 +212,10 @@ class MiniRunner:
 
     Args:
         pipeline: any bounded pipeline without state and timers.
-        bundle_size: chunks per bundle.
+        logs: where log records go.
+        element_kind: how elements are written where they are not grouped.
+        chunks_per_bundle: a new bundle starts after so many chunks.
+        options: pipeline options.
     """
 
     def __init__(
@@ -250,7 +256,7 @@ class MiniRunner:
         if stage.input_buffer == translations.IMPULSE_BUFFER:
             yield ElementChunk(1, IMPULSE)
         elif stage.spec.input.kind is InputKind.GROUPS:
-            yield group(self.buffers[stage.input_buffer], self._window_coder(stage))
+            yield group(self.buffers[stage.input_buffer], *self._windowing(stage))
         else:
             yield from self.buffers[stage.input_buffer]
 
@@ -273,10 +279,15 @@ class MiniRunner:
                     sums[dict(info.labels)["NAME"]] += stream.read_var_int64()
         return dict(sums)
 
-    def _window_coder(self, stage: PlannedStage) -> Any:
+    def _windowing(self, stage: PlannedStage) -> tuple[Any, bool]:
+        """The window coder of what a stage reads, and whether its windows are sessions."""
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
         (pcollection_id,) = descriptor.transforms[stage.spec.input.transform_id].outputs.values()
-        return self.plan.windowed_coder(pcollection_id).window_coder
+        strategy = descriptor.windowing_strategies[
+            descriptor.pcollections[pcollection_id].windowing_strategy_id
+        ]
+        merges = strategy.merge_status == beam_runner_api_pb2.MergeStatus.NEEDS_MERGE
+        return self.plan.windowed_coder(pcollection_id).window_coder, merges
 
 
 class Views:
@@ -362,8 +373,8 @@ def rows(chunk: KeyedChunk) -> Iterator[tuple[bytes, bytes, bytes, int | None]]:
     )
 
 
-def group(chunks: Iterable[KeyedChunk], window_coder: Any) -> GroupChunk:
-    """Groups by encoded key and window, as a runner does; overlapping intervals merge."""
+def group(chunks: Iterable[KeyedChunk], window_coder: Any, sessions: bool = False) -> GroupChunk:
+    """Groups by encoded key and window, as a runner does."""
     impl = window_coder.get_impl()
     by_key: dict[bytes, list[tuple[Any, bytes]]] = {}
     for chunk in chunks:
@@ -372,8 +383,10 @@ def group(chunks: Iterable[KeyedChunk], window_coder: Any) -> GroupChunk:
     groups: list[tuple[bytes, Any, list[bytes]]] = []
     for key, pairs in by_key.items():
         merged: dict[Any, list[bytes]] = {}
-        for original, value in pairs:
-            merged.setdefault(_merged(original, [w for w, _ in pairs]), []).append(value)
+        for own, value in pairs:
+            if sessions:
+                own = _merged(own, [w for w, _ in pairs])
+            merged.setdefault(own, []).append(value)
         groups.extend((key, w, values) for w, values in merged.items())
     return GroupChunk(
         keys=[key for key, _, _ in groups],
@@ -385,13 +398,8 @@ def group(chunks: Iterable[KeyedChunk], window_coder: Any) -> GroupChunk:
     )
 
 
-MERGE_SESSIONS = False
-
-
 def _merged(own: Any, everyone: list[Any]) -> Any:
-    """The union of the windows that are connected with one's own, if windows are sessions."""
-    if not MERGE_SESSIONS or not isinstance(own, window.IntervalWindow):
-        return own
+    """The union of the windows that are connected with one's own: what sessions do."""
     grown = True
     while grown:
         touching = [w for w in everyone if w.start < own.end and own.start < w.end]

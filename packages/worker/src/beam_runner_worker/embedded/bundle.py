@@ -13,6 +13,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_worker.embedded.failures import bundle_failed, original
 from beam_runner_worker.embedded.processor import Processor
+from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.ports import OutputPort
 from beam_runner_worker.records import InputChunk
 
@@ -32,7 +33,7 @@ def run_bundle(
 
     Raises:
         BundleFailed: an operation raised.
-        BaseException: whatever ``inputs`` or a port raised, as it was.
+        BaseException: whatever ``inputs``, a port or the side input reader raised, as it was.
     """
     context = ExecutionContext(instruction_id=bundle_id)
     chunks = iter(inputs)
@@ -60,14 +61,17 @@ def run_bundle(
 def error_for_host(error: BaseException, processor: Processor, stage_name: str) -> BaseException:
     """What the host shall see of an error that came out of an operation.
 
-    A port's own error, and whatever is meant for this process and not raised by user code as an
-    exception (a keyboard interrupt, a cancellation), stay what they are.
+    An error of a port, of the side input reader or of this package, and whatever is no exception
+    but meant for the process (a keyboard interrupt, a cancellation), stay what they are.
     """
-    for sink in processor.sinks.values():
-        if sink.port_error is not None:
-            return sink.port_error
+    for host in (
+        processor.side_inputs.reader_error,
+        *(s.port_error for s in processor.sinks.values()),
+    ):
+        if host is not None:
+            return host
     cause = original(error)
-    if not isinstance(cause, (Exception, SystemExit)):
+    if isinstance(cause, HarnessError) or not isinstance(cause, (Exception, SystemExit)):
         return cause
     return bundle_failed(error, processor.ops.values(), processor.running, stage_name)
 

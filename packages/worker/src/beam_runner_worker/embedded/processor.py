@@ -6,17 +6,15 @@ import collections
 import logging
 from typing import Any
 
-from apache_beam.portability import common_urns
 from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.bundle_processor import BundleProcessor
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded.edges import Edges
-from beam_runner_worker.embedded.side_inputs import SideInputs, kept_side_inputs
+from beam_runner_worker.embedded.side_inputs import SideInputs, our_side_inputs
 from beam_runner_worker.embedded.sinks import Sink
 from beam_runner_worker.embedded.source import Source
 
-_CAPABILITIES = frozenset([common_urns.runner_protocols.MULTIMAP_KEYS_VALUES_SIDE_INPUT.urn])
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -28,6 +26,7 @@ class Processor(BundleProcessor):
 
     Attributes:
         running: the operation whose set-up, start or finish is being called, else None.
+        side_inputs: what was given.
         source: the operation that takes the input.
         sinks: the operations that write the outputs, by transform id.
     """
@@ -39,11 +38,12 @@ class Processor(BundleProcessor):
         edges: Edges,
     ) -> None:
         self.running: operations.Operation | None = None
+        self.side_inputs = side_inputs
         self._tree: collections.OrderedDict[str, operations.Operation]
         self._tree = collections.OrderedDict()
         self._are_set_up: list[operations.Operation] = []
-        with kept_side_inputs():
-            super().__init__(_CAPABILITIES, descriptor, side_inputs, edges)
+        with our_side_inputs():
+            super().__init__(frozenset(), descriptor, side_inputs, edges)
         self.ops = self._tree
         (self.source,) = (op for op in self.ops.values() if isinstance(op, Source))
         self.sinks = {name: op for name, op in self.ops.items() if isinstance(op, Sink)}

@@ -35,7 +35,7 @@ class EmbeddedStage:
     ) -> None:
         self._spec = spec
         self._descriptor = parse_descriptor(spec)
-        self._side_inputs = SideInputs(side_inputs, spec.name)
+        self._reader = side_inputs
         self._flush_logs = flush_logs
         self._processor: Processor | None = None
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class EmbeddedStage:
     ) -> BundleResult:
         """Processes one bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
 
-        What ``inputs`` and the ports raise comes out as it is.
+        What ``inputs``, the ports and the side input reader raise comes out as it is.
         """
         try:
             processor = self._build()
@@ -89,7 +89,11 @@ class EmbeddedStage:
         """The processor with clean counters: the kept one, or a new one with its DoFns set up."""
         if self._processor is None:
             try:
-                processor = Processor(self._descriptor, self._side_inputs, Edges.of(self._spec))
+                processor = Processor(
+                    self._descriptor,
+                    SideInputs(self._reader, self._spec.name),
+                    Edges.of(self._spec),
+                )
             except Exception as error:
                 raise describe_failed_build(error, self._spec.name) from None
             self._processor = processor

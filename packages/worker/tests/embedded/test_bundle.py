@@ -1,0 +1,358 @@
+"""One stage: lifecycle of DoFns, failures of user code and of the host, and what they leave."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.transforms import window
+from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.utils.timestamp import Duration
+from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
+
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.stage import EmbeddedStage
+from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.records import ElementChunk
+
+events: list[str] = []
+IMPULSE_CHUNK = ElementChunk(1, IMPULSE)
+
+
+@pytest.fixture(autouse=True)
+def no_events() -> None:
+    events.clear()
+
+
+class Host:
+    """A harness, and the stage of a pipeline that does not shuffle."""
+
+    def __init__(self, pipeline: beam.Pipeline) -> None:
+        self.plan = Plan(pipeline)
+        (self.planned,) = self.plan.stages
+        self.logs = Logs()
+        self.harness = EmbeddedHarness(job(), NoArtifacts(), self.logs)
+        self.stage: EmbeddedStage = self.harness.stage(self.planned.spec, Views(None, self.planned))
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.harness.close()
+
+    def run(self, chunks: Iterable[ElementChunk] = (IMPULSE_CHUNK,), port: Any = None) -> Port:
+        port = port or Port()
+        ports = dict.fromkeys(self.planned.output_buffers, port)
+        self.result = self.stage.process_bundle("b", chunks, ports)
+        return port
+
+
+def after_impulse(*transforms: beam.PTransform) -> beam.Pipeline:
+    """Impulse, then the transforms."""
+    pipeline = beam.Pipeline()
+    result = pipeline | beam.Impulse()
+    for transform in transforms:
+        result |= transform
+    return pipeline
+
+
+class Lifecycle(beam.DoFn):
+    def __init__(self, fail_in: str = "") -> None:
+        self.fail_in = fail_in
+
+    def _event(self, name: str) -> None:
+        events.append(name)
+        if self.fail_in == name:
+            raise ValueError("boom")
+
+    def setup(self) -> None:
+        self._event("setup")
+
+    def start_bundle(self) -> None:
+        self._event("start")
+
+    def process(self, element: bytes) -> Iterator[str]:
+        self._event("process")
+        yield "from process"
+
+    def finish_bundle(self) -> Iterator[Any]:
+        self._event("finish")
+        yield window.GlobalWindows.windowed_value("from finish")
+
+    def teardown(self) -> None:
+        self._event("teardown")
+
+
+def test_lifecycle_over_several_bundles() -> None:
+    with Host(after_impulse("Life" >> beam.ParDo(Lifecycle()), beam.Map(saw))) as host:
+        host.run()
+        host.run([IMPULSE_CHUNK, ElementChunk(2, IMPULSE * 2)])
+        host.run([])
+        assert events.count("teardown") == 0
+    host.harness.close()
+    bundles = [
+        ["setup", "start", "process", "saw from process", "finish", "saw from finish"],
+        ["start", *["process", "saw from process"] * 3, "finish", "saw from finish"],
+        ["start", "finish", "saw from finish"],
+        ["teardown"],
+    ]
+    assert events == [event for bundle in bundles for event in bundle]
+
+
+def saw(value: str) -> str:
+    events.append(f"saw {value}")
+    return value
+
+
+@pytest.mark.parametrize("where", ["setup", "start", "process", "finish"])
+def test_failure_names_the_transform_and_tears_down_once(where: str) -> None:
+    pipeline = after_impulse(
+        "First" >> beam.ParDo(Lifecycle()),
+        "Bad" >> beam.ParDo(Lifecycle(where)),
+    )
+    with Host(pipeline) as host:
+        with pytest.raises(BundleFailed) as failed:
+            host.run()
+        assert failed.value.transform == "Bad"
+        assert failed.value.summary == "ValueError: boom"
+        assert "in _event" in failed.value.trace
+        assert "while running" not in failed.value.summary
+        failed_setups = 1 if where == "setup" else 0
+        assert events.count("teardown") == events.count("setup") - failed_setups
+        torn_down = events.count("teardown")
+    assert events.count("teardown") == torn_down
+
+
+def fail_once(element: bytes) -> bytes:
+    events.append("try")
+    if events.count("try") == 1:
+        raise KeyError(5)
+    return element
+
+
+def test_a_stage_is_usable_again_after_a_failure() -> None:
+    with Host(after_impulse("Once" >> beam.Map(fail_once))) as host:
+        with pytest.raises(BundleFailed) as failed:
+            host.run()
+        assert (failed.value.transform, failed.value.summary) == ("Once", "KeyError: 5")
+        host.run()
+
+
+def exit_process(element: bytes) -> None:
+    sys.exit("enough")
+
+
+def multi_line(element: bytes) -> None:
+    raise RuntimeError("one\ntwo")
+
+
+class OwnError(Exception):
+    """Cannot be made from a text."""
+
+    def __init__(self, code: int, *, reason: str) -> None:
+        super().__init__()
+        self.code, self.reason = code, reason
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.code})"
+
+
+def own_error(element: bytes) -> None:
+    raise OwnError(3, reason="because") from ValueError("the cause")
+
+
+@pytest.mark.parametrize(
+    ("function", "summary", "in_trace"),
+    [
+        (exit_process, "SystemExit: enough", "in exit_process"),
+        (multi_line, "RuntimeError: one two", "in multi_line"),
+        (own_error, f"{OwnError.__module__}.OwnError: because (3)", "ValueError: the cause"),
+    ],
+)
+def test_all_kinds_of_exceptions(function: Any, summary: str, in_trace: str) -> None:
+    pipeline = after_impulse("Outer/Step" >> beam.Map(function))
+    with Host(pipeline) as host, pytest.raises(BundleFailed) as failed:
+        host.run()
+    assert failed.value.transform == "Outer/Step"
+    assert failed.value.summary == summary
+    assert in_trace in failed.value.trace
+
+
+class BadCombine(beam.CombineFn):
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def _maybe(self, where: str) -> None:
+        if where == self.where:
+            raise ValueError("boom")
+
+    def create_accumulator(self) -> int:
+        self._maybe("create")
+        return 0
+
+    def add_input(self, accumulator: int, value: int) -> int:
+        self._maybe("add")
+        return accumulator + value
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        self._maybe("merge")
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> int:
+        self._maybe("extract")
+        return accumulator
+
+
+@pytest.mark.parametrize("where", ["create", "add", "merge", "extract"])
+def test_failure_in_a_combine_fn_names_the_combine(where: str) -> None:
+    pipeline = beam.Pipeline()
+    pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
+    pairs | "Good" >> beam.CombinePerKey(sum)
+    pairs | "Bad" >> beam.CombinePerKey(BadCombine(where))
+    with pytest.raises(BundleFailed) as failed:
+        MiniRunner(pipeline).run()
+    assert "Bad" in failed.value.transform
+    assert failed.value.summary == "ValueError: boom"
+
+
+class Cancelled(Exception):
+    """The host's own."""
+
+
+def inputs_that_fail(error: BaseException) -> Iterator[ElementChunk]:
+    yield IMPULSE_CHUNK
+    raise error
+
+
+@pytest.mark.parametrize("error", [Cancelled("now"), KeyboardInterrupt(), GeneratorExit()])
+def test_errors_of_the_inputs_come_out_as_they_are(error: BaseException) -> None:
+    with Host(after_impulse(beam.ParDo(Lifecycle()))) as host:
+        with pytest.raises(type(error)) as raised:
+            host.run(inputs_that_fail(error))
+        assert raised.value is error
+        assert events[-2:] == ["process", "teardown"]
+        host.run()
+
+
+class FullPort:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def write(self, chunk: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [Cancelled("now"), OSError(28, "full")])
+def test_errors_of_a_port_come_out_as_they_are(error: BaseException) -> None:
+    pipeline = after_impulse(
+        beam.FlatMap(lambda _: (("k", "v" * 1000) for _ in range(3000))), beam.GroupByKey()
+    )
+    plan = Plan(pipeline)
+    logs = Logs()
+    harness = EmbeddedHarness(job(), NoArtifacts(), logs)
+    stage = harness.stage(plan.stages[0].spec, None)
+    ports = dict.fromkeys(plan.stages[0].output_buffers, FullPort(error))
+    with pytest.raises(type(error)) as raised:
+        stage.process_bundle("b", [IMPULSE_CHUNK], ports)
+    assert raised.value is error
+    harness.close()
+
+
+class BrokenViews:
+    def iterable(self, *_: Any) -> bytes:
+        raise Cancelled("no side input")
+
+
+def test_errors_of_the_side_input_reader_come_out_as_they_are() -> None:
+    pipeline = beam.Pipeline()
+    side = pipeline | "side" >> beam.Impulse()
+    pipeline | beam.Impulse() | beam.Map(lambda x, s: list(s), beam.pvalue.AsIter(side))
+    plan = Plan(pipeline)
+    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    stage = harness.stage(plan.stages[-1].spec, BrokenViews())
+    ports = {name: Port() for name in plan.stages[-1].output_buffers}
+    with pytest.raises(Cancelled, match="^no side input$"):
+        stage.process_bundle("b", [IMPULSE_CHUNK], ports)
+    harness.close()
+
+
+class FailingTeardown(Lifecycle):
+    def teardown(self) -> None:
+        events.append("teardown")
+        raise ValueError("late")
+
+
+def test_errors_in_teardown_go_to_the_log() -> None:
+    pipeline = after_impulse(
+        "Late" >> beam.ParDo(FailingTeardown()), "L2" >> beam.ParDo(Lifecycle())
+    )
+    with Host(pipeline) as host:
+        host.run()
+    assert events.count("teardown") == 2
+    errors = [record for record in host.logs.records if "Late" in record.message]
+    assert errors
+    assert "ValueError: late" in errors[-1].trace
+
+
+def test_a_chunk_with_a_wrong_count() -> None:
+    wrong = pytest.raises(HarnessError, match=r"chunk of 1 elements has 28 bytes")
+    with Host(after_impulse(beam.Map(lambda x: x))) as host, wrong:
+        host.run([ElementChunk(1, IMPULSE * 2)])
+
+
+class Unloadable:
+    def __reduce__(self) -> Any:
+        return (load, ())
+
+
+def load() -> None:
+    if events:
+        raise ModuleNotFoundError("No module named 'missing'")
+
+
+def test_functions_that_cannot_be_loaded() -> None:
+    unloadable = Unloadable()
+    with Host(after_impulse(beam.Map(lambda x: unloadable))) as host:
+        events.append("submitted")
+        with pytest.raises(BundleFailed, match="ModuleNotFoundError: No module named 'missing'"):
+            host.run()
+
+
+class Counting(RestrictionProvider):
+    def initial_restriction(self, element: Any) -> OffsetRange:
+        return OffsetRange(0, 5)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
+        return restriction.size()
+
+
+TRACKER = beam.DoFn.RestrictionParam(Counting())
+
+
+class Deferring(beam.DoFn):
+    def process(self, element: Any, tracker: Any = TRACKER) -> Iterator[int]:
+        events.append("call")
+        position = tracker.current_restriction().start
+        if tracker.try_claim(position):
+            yield position
+            tracker.defer_remainder(Duration.of(0.01))
+
+
+def test_what_a_splittable_dofn_defers_is_processed_in_the_bundle() -> None:
+    pipeline = after_impulse(
+        "SDF" >> beam.ParDo(Deferring()), beam.Map(lambda i: (i, i)), beam.GroupByKey()
+    )
+    start = time.monotonic()
+    runner = MiniRunner(pipeline).run()
+    assert events.count("call") == 5
+    assert time.monotonic() - start >= 0.04
+    (chunk,) = next(chunks for name, chunks in runner.buffers.items() if name.startswith(b"group:"))
+    assert chunk.count == 5
