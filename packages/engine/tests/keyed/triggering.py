@@ -1,4 +1,4 @@
-"""Runs schedules of elements and times through our grouper and through Beam's own trigger driver."""
+"""Runs schedules of elements and times through our grouper and Beam's own trigger driver."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing.stores import MemoryStore
 from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.panes import PaneTiming
-from beam_runner_engine.values.strategy import AccumulationMode, WindowingStrategy
-from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import decode_window, encode_window
 from beam_runner_engine.values.window_fns import (

@@ -6,7 +6,7 @@ that is the grouper's. The rules are the table in `open_windows`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from beam_runner_engine.keyed.cells import CellId
@@ -15,7 +15,7 @@ from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.triggers import Instant
+from beam_runner_engine.keyed.triggers import Instant, State
 from beam_runner_engine.values.strategy import (
     AccumulationMode,
     ClosingBehavior,
@@ -26,6 +26,12 @@ from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner, combine_timestamps
 
 _ELEMENTS = "~elements"
+_COMBINE: dict[TimestampCombiner, Callable[[Sequence[Timestamp]], Timestamp] | None] = {
+    TimestampCombiner.EARLIEST: min,
+    TimestampCombiner.LATEST: max,
+    TimestampCombiner.END_OF_WINDOW: None,
+}
+"""How the timestamps of elements combine; None if they don't matter."""
 
 
 class Firing:
@@ -41,6 +47,7 @@ class Firing:
         self._always_on_time = strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         self._always_closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._combiner = strategy.timestamp_combiner
+        self._combine = _COMBINE[strategy.timestamp_combiner]
 
     def at(self, window: OpenWindow) -> Instant:
         """Returns what the window's trigger may know of the time it is now."""
@@ -50,29 +57,36 @@ class Firing:
     def add(self, window: OpenWindow, times: Sequence[Timestamp], values: Sequence[Any]) -> None:
         """Adds elements in order of arrival and fires after each that makes the trigger ready.
 
-        Goes in strides: a trigger that is surely not ready for some elements isn't asked for them.
+        Goes in strides: a trigger that is surely not ready for some elements isn't asked for them,
+        and one that is back in a state it was in before is not asked again what it will do.
         """
         trigger = self.machine
         at = self.at(window)
         window.ended = at.ended
         count = len(values)
-        position = 0
+        position = fired_at = 0
+        cycle: list[int] | None = None
+        origin: State = None
         while position < count:
             if window.finished:
                 self.dropped += count - position
                 return
-            stride = min(count - position, trigger.quiet(window.trigger, at) + 1)
-            window.trigger = trigger.add(window.trigger, stride, at)
-            if stride == count:
-                window.buffer.extend(values)
-                self._combine_times(window, times)
-            else:
-                window.buffer.extend(values[position : position + stride])
-                self._combine_times(window, times[position : position + stride])
-            window.fresh += stride
-            position += stride
+            end = min(position + trigger.quiet(window.trigger, at) + 1, count)
+            window.trigger = trigger.add(window.trigger, end - position, at)
+            window.buffer += values[position:end] if end - position < count else values
+            window.fresh += end - position
+            self._combine_times(window, times[position:end])
+            position = end
             if trigger.ready(window.trigger, at):
                 self._fire(window, at, on_time=False)
+                if cycle is None:
+                    cycle, origin = [], window.trigger
+                else:
+                    cycle.append(position - fired_at)
+                    if window.trigger == origin and not (window.finished or self._accumulates):
+                        position = self._repeat(window, at, cycle, position, times, values)
+                        cycle = None
+                fired_at = position
 
     def pass_end(self, window: OpenWindow) -> None:
         """Fires the window when the watermark has passed its end."""
@@ -94,6 +108,7 @@ class Firing:
         if not window.finished:
             expected = (
                 self._always_on_time
+                and self.machine.watches_end
                 and passing
                 and window.nonspeculative_index == 0
                 and self.machine.ready(window.trigger, self.at(window))
@@ -140,6 +155,36 @@ class Firing:
             window.finished = True
             self._forget_values(window)
 
+    def _repeat(
+        self,
+        window: OpenWindow,
+        at: Instant,
+        cycle: Sequence[int],
+        position: int,
+        times: Sequence[Timestamp],
+        values: Sequence[Any],
+    ) -> int:
+        """Fires panes of as many elements each as the last ones, as long as there are enough.
+
+        `cycle` are the sizes of the panes after which the trigger was in the same state again,
+        with nothing left in the window. Returns the position of the first element that is left.
+        """
+        out = self.out
+        end_of_window = window.max_timestamp
+        while position + sum(cycle) <= len(values):
+            for size in cycle:
+                end = position + size
+                timestamp = end_of_window
+                if self._combine is not None:
+                    self._combine_times(window, times[position:end])
+                    if window.timestamp is not None:
+                        timestamp = window.timestamp
+                        window.timestamp = None
+                pane = window.next_pane(ended=at.ended, on_time=False, is_last=False)
+                out.append(Group(window.key, window.encoded, timestamp, pane, values[position:end]))
+                position = end
+        return position
+
     def _emit(self, window: OpenWindow, *, ended: bool, on_time: bool, is_last: bool) -> None:
         pane = window.next_pane(ended=ended, on_time=on_time, is_last=is_last)
         values = window.buffer
@@ -159,15 +204,17 @@ class Firing:
     def _combine_times(self, window: OpenWindow, times: Sequence[Timestamp]) -> None:
         """Combines the timestamps that are not too late to be held for with those before."""
         output_watermark = self.now.output_watermark
-        if self._combiner is TimestampCombiner.END_OF_WINDOW:
+        if self._combine is None:
             if window.max_timestamp >= output_watermark:
                 window.timestamp = window.max_timestamp
             return
-        held = [time for time in times if time >= output_watermark]
-        if window.timestamp is not None:
-            held.append(window.timestamp)
-        if held:
-            window.timestamp = combine_timestamps(self._combiner, window.window, held)
+        if min(times) < output_watermark:
+            times = [time for time in times if time >= output_watermark]
+            if not times:
+                return
+        time = self._combine(times)
+        before = window.timestamp
+        window.timestamp = time if before is None else self._combine((before, time))
 
     def _stored_values(self, window: OpenWindow) -> list[Any]:
         return [

@@ -49,7 +49,9 @@ class SessionMerger:
         answers: list[dict[Window, Window]] = []
         for windows in windows_of_keys:
             merged: dict[Window, Window] = {}
-            merged.update(merge_sessions(w for w in windows if isinstance(w, IntervalWindow)))
+            intervals = [window for window in windows if isinstance(window, IntervalWindow)]
+            for window, result in merge_sessions(intervals).items():
+                merged[window] = result
             answers.append(merged)
         return answers
 

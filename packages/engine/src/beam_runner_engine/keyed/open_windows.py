@@ -3,9 +3,9 @@
 | event | trigger is asked | fires if | timing of the pane |
 |---|---|---|---|
 | an element came | yes | the trigger is ready | early before the window's end, late after it |
-| the watermark passed the end | yes | ready, and there is something new or on-time always fires | on time |
+| the watermark passed the end | yes | ready; something is new or on-time always fires | on time |
 | processing time passed | yes | ready, and there is something new | early or late |
-| the window closes | no | there is something new, or closing always fires | on time if held, else late |
+| the window closes | no | something is new, or closing always fires | on time if held, or late |
 
 When end and closing pass at once they fire once. A window fires no more once its trigger is
 finished, and what comes for it is dropped.

@@ -12,7 +12,7 @@ shard.commit()
 |---|---|---|
 | sorted elements | the watermark is at their timestamp plus lateness | by time, before timers |
 | event-time timer | the watermark has come to its time | by time, also those that timers set |
-| window expiration | the watermark is beyond it, no processing timer waits | by time, after timers |
+| window expiration | the watermark is beyond, no processing timer waits | by time, after timers |
 | processing-time timer | processing time has come to its time | by time, after the others |
 """
 
@@ -95,9 +95,7 @@ class ElementsSorted:
 
 @attrs.frozen
 class WindowExpired:
-    """A key's window expires: user code runs at the window's last timestamp (ms), for the last
-    time.
-    """
+    """A key's window expires: user code runs a last time, at the window's last timestamp (ms)."""
 
     key: bytes
     window: bytes
@@ -178,7 +176,7 @@ class StatefulShard:
         return Admitted(admitted, of_rows)
 
     def state(self, kind: type[AnyState], name: str, key: bytes, window: bytes) -> AnyState:
-        """Returns a state cell of a key and window; ValueError if it isn't declared as this kind."""
+        """Returns a state cell of a key and window; ValueError if it isn't declared so."""
         if self._spec.states.get(name) is not kind:
             raise ValueError(f"state {name!r} is not declared as {kind.__name__}")
         return kind(self._cells, CellId(name, key, window))
@@ -290,7 +288,7 @@ class StatefulShard:
             self._windows.close(key, window)
 
     def _maybe_resume(self, gone: Timer | None) -> None:
-        """Lets a window that waited for its processing-time timers expire after the last of them."""
+        """Lets a window that waited for processing-time timers expire after the last of them."""
         if gone is None or gone.domain is not TimeDomain.PROCESSING_TIME:
             return
         left = self._timers.of_window(gone.key, gone.window)

@@ -31,7 +31,7 @@ State: TypeAlias = Any
 
 
 class Instant(NamedTuple):
-    """What a window's trigger knows of time: whether its end has passed, and processing time (ms)."""
+    """What a trigger knows of time: whether its window has ended, and processing time (ms)."""
 
     ended: bool
     processing_time: Timestamp
