@@ -317,3 +317,35 @@ def test_two_environments_share_a_port(thread_pool: Environment, process_pool: E
         assert server.harness("one") is server.harness("one")
     finally:
         server.close()
+
+
+def wait_for_file(_, begun: Path, go_on: Path) -> None:
+    begun.touch()
+    while not go_on.exists():
+        time.sleep(0.02)
+
+
+def test_closing_does_not_wait_for_a_busy_thread_of_the_client(
+    thread_pool: Environment, tmp_path: Path
+):
+    begun, go_on = tmp_path / "begun", tmp_path / "go on"
+    host = one_stage(beam.Map(wait_for_file, begun, go_on))
+    server = server_for(host, thread_pool)
+    errors = []
+
+    def run() -> None:
+        with pytest.raises(HarnessError) as caught:
+            host.run(server.harness)
+        errors.append(str(caught.value))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(begun.exists)
+    before = time.monotonic()
+    try:
+        server.close()
+        thread.join(1)
+        assert time.monotonic() - before < 4
+        assert errors == ["the harness was closed while the bundle ran"]
+    finally:
+        go_on.touch()
