@@ -116,7 +116,7 @@ windowings = pytest.mark.parametrize(
 
 @windowings
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_elements_written_are_what_the_stock_coder_writes(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
@@ -134,7 +134,7 @@ def test_elements_written_are_what_the_stock_coder_writes(
 
 @windowings
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_elements_read_are_what_the_stock_coder_reads(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
@@ -200,7 +200,7 @@ def test_the_count_is_right_while_an_element_is_processed() -> None:
 @windowings
 @pytest.mark.parametrize("timestamps", [True, False])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_keyed_rows(window_coder: Any, windows: Any, timestamps: bool, data: Any) -> None:
     coder = coders.WindowedValueCoder(KV, window_coder)
     given_ = data.draw(elements(windows, st.tuples(values, values)))
@@ -322,7 +322,7 @@ def read_groups(chunk: GroupChunk, window_coder: Any) -> list[WindowedValue]:
     at=st.integers(MIN_TIMESTAMP.micros // 1000, MAX_TIMESTAMP.micros // 1000),
     pane=panes,
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_groups(groups: list[tuple[Any, list[Any]]], at: int, pane: PaneInfo) -> None:
     encoded_pane = coder_impl.PaneInfoCoderImpl().encode_nested(pane)
     windows = [window.IntervalWindow(i // 2, 100) for i in range(len(groups))]

@@ -1,0 +1,160 @@
+"""Metrics of bundles: user metrics and element counts, at the end and while a bundle runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import Metrics, monitoring_infos
+from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
+
+from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.records import ElementChunk, MonitoringInfo
+
+ELEMENT_COUNT = "beam:metric:element_count:v1"
+
+
+def value_of(info: MonitoringInfo) -> Any:
+    """Decoded by Beam's own functions."""
+    proto = metrics_pb2.MonitoringInfo(
+        urn=info.urn, type=info.type, labels=dict(info.labels), payload=info.payload
+    )
+    if monitoring_infos.is_counter(proto):
+        return monitoring_infos.extract_counter_value(proto)
+    if monitoring_infos.is_distribution(proto):
+        count, total, low, high = monitoring_infos.extract_distribution(proto)
+        return count, total, low, high
+    if monitoring_infos.is_gauge(proto):
+        return monitoring_infos.extract_gauge_value(proto)[1]
+    return monitoring_infos.extract_string_set_value(proto)
+
+
+class Measure(beam.DoFn):
+    def start_bundle(self) -> None:
+        Metrics.counter("space", "bundles").inc()
+
+    def process(self, element: int) -> Iterator[int]:
+        Metrics.counter("space", "seen").inc(2)
+        Metrics.distribution("space", "sizes").update(element)
+        Metrics.gauge("space", "last").set(element)
+        Metrics.string_set("space", "parity").add("even" if element % 2 == 0 else "odd")
+        yield element
+
+
+def test_user_metrics_are_of_one_bundle_alone() -> None:
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(1, 5))
+    numbers | "Measure" >> beam.ParDo(Measure())
+    plan = Plan(pipeline)
+    (planned,) = plan.stages
+    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    stage = harness.stage(planned.spec, Views(None, planned))
+    for _ in range(2):
+        result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
+        metrics = {}
+        for info in result.metrics:
+            labels = dict(info.labels)
+            if labels.get("NAMESPACE") == "space":
+                metrics[labels["NAME"]] = value_of(info)
+                assert "Measure" in labels["PTRANSFORM"]
+        assert metrics == {
+            "bundles": 1,
+            "seen": 8,
+            "sizes": (4, 10, 1, 4),
+            "last": 4,
+            "parity": {"even", "odd"},
+        }
+    result = stage.process_bundle("b", [], {})
+    distributions = [i for i in result.metrics if dict(i.labels).get("NAME") == "sizes"]
+    assert distributions == []
+    assert not any("msecs" in info.urn for info in result.metrics)
+    harness.close()
+
+
+def test_element_counts_of_every_pcollection() -> None:
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create(range(7)) | "Twice" >> beam.FlatMap(lambda i: [(i % 2, i)] * 2)
+    numbers | beam.GroupByKey() | "Sum" >> beam.MapTuple(lambda k, vs: sum(vs))
+    outputs = numbers | beam.ParDo(Sides()).with_outputs("small", main="main")
+    outputs.small | "Keep" >> beam.Map(lambda kv: kv)
+    runner = MiniRunner(pipeline).run()
+    counts: dict[str, int] = {}
+    for stage, result in runner.results:
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
+        reported = {
+            dict(info.labels)["PCOLLECTION"]: value_of(info)
+            for info in result.metrics
+            if info.urn == ELEMENT_COUNT
+        }
+        expected = {
+            pcollection_id
+            for transform in descriptor.transforms.values()
+            for pcollection_id in transform.outputs.values()
+        }
+        assert set(reported) == expected
+        for transform_id, transform in descriptor.transforms.items():
+            for tag, pcollection_id in transform.outputs.items():
+                counts[f"{transform_id}.{tag}"] = reported[pcollection_id]
+
+    def count(part: str) -> set[int]:
+        return {number for name, number in counts.items() if part in name}
+
+    assert count("Twice") == {14}
+    assert count("read/GroupByKey") == {2}
+    assert count("Sum") == {2}
+    assert count("Keep") == {6}
+    assert sorted(count("Sides")) == [6, 14]
+
+
+class Sides(beam.DoFn):
+    def process(self, element: tuple[int, int]) -> Iterator[Any]:
+        yield element
+        if element[1] < 3:
+            yield beam.pvalue.TaggedOutput("small", element)
+
+
+ENTERED = threading.Event()
+GO_ON = threading.Event()
+
+
+def wait_in_the_middle(element: int) -> int:
+    Metrics.counter("space", "done").inc()
+    if element == 2:
+        ENTERED.set()
+        assert GO_ON.wait(30)
+    return element
+
+
+def test_progress_while_a_bundle_runs() -> None:
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(5))
+    numbers | beam.Map(wait_in_the_middle) | "Key" >> beam.Map(lambda i: (i, i)) | beam.GroupByKey()
+    plan = Plan(pipeline)
+    planned = plan.stages[0]
+    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    stage = harness.stage(planned.spec, Views(None, planned))
+    assert stage.progress() == ()
+    ports = {name: Port() for name in planned.output_buffers}
+    chunks = [ElementChunk(1, IMPULSE)]
+    worker = threading.Thread(target=stage.process_bundle, args=("b", chunks, ports))
+    worker.start()
+    assert ENTERED.wait(30)
+    done = [value_of(i) for i in stage.progress() if dict(i.labels).get("NAME") == "done"]
+    assert done == [3]
+    GO_ON.set()
+    worker.join(30)
+    assert stage.progress() == ()
+    harness.close()
+
+
+@pytest.mark.parametrize("bundles", [1, 3])
+def test_counters_over_bundles(bundles: int) -> None:
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create(range(30)) | beam.Reshuffle()
+    numbers | beam.ParDo(Measure())
+    runner = MiniRunner(pipeline, chunks_per_bundle=bundles).run()
+    assert runner.counters()["seen"] == 60

@@ -1,0 +1,164 @@
+"""Side inputs: read and decoded once for a stage's life, by encoded keys, and never state."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import coders
+from apache_beam.internal import pickler
+from apache_beam.transforms import window
+from mini_runner import IMPULSE, Logs, NoArtifacts, Plan, Port, job
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.embedded import EmbeddedHarness, side_inputs
+from beam_runner_worker.embedded.side_inputs import IterableView, MultimapView, SideInputs
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.records import ElementChunk
+
+ANY = coders.FastPrimitivesCoder().get_impl()
+PLACE = ("transform", "tag", b"")
+SEEN: list[Any] = []
+
+
+class Reader:
+    """Side inputs in memory; counts what is asked."""
+
+    def __init__(self, values: list[Any], by_key: dict[Any, list[Any]] | None = None) -> None:
+        self.data = b"".join(map(ANY.encode_nested, values))
+        self.by_key = {
+            ANY.encode_nested(key): b"".join(map(ANY.encode_nested, of_key))
+            for key, of_key in (by_key or {}).items()
+        }
+        self.calls: collections.Counter[Any] = collections.Counter()
+
+    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
+        self.calls["iterable"] += 1
+        return self.data
+
+    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
+        self.calls[key] += 1
+        return self.by_key.get(key, b"")
+
+    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
+        raise AssertionError("not used")
+
+    def groups(self, *_: Any) -> Iterator[tuple[bytes, int, bytes]]:
+        raise AssertionError("not used")
+
+
+def test_an_iterable_is_read_once_when_it_is_used() -> None:
+    reader = Reader([1, "a", None])
+    view = IterableView(SideInputs(reader, "stage"), PLACE, ANY)
+    assert reader.calls["iterable"] == 0
+    assert list(view) == list(view) == [1, "a", None]
+    assert reader.calls["iterable"] == 1
+    assert pickler.loads(pickler.dumps(view)) == [1, "a", None]
+    assert list(ANY.decode(ANY.encode(view))) == [1, "a", None]
+
+
+def test_a_large_iterable_is_decoded_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_inputs, "KEPT_BYTES", 10)
+    reader = Reader(list(range(100)))
+    view = IterableView(SideInputs(reader, "stage"), PLACE, ANY)
+    assert list(view) == list(view) == list(range(100))
+    assert isinstance(view._values, side_inputs.LazyValues)
+    assert reader.calls["iterable"] == 1
+
+
+def test_a_multimap_goes_by_encoded_keys() -> None:
+    reader = Reader([], {1: ["int"], "a": [1, 2]})
+    reader.by_key[ANY.encode_nested(True)] = ANY.encode_nested("bool")
+    reader.by_key[ANY.encode_nested([1])] = ANY.encode_nested("list")
+    view = MultimapView(SideInputs(reader, "stage"), PLACE, ANY, ANY)
+    for _ in range(2):
+        assert view[1] == ["int"]
+        assert view[True] == ["bool"]
+        assert view[1.0] == []
+        assert view["a"] == [1, 2]
+        assert view[[1]] == ["list"]
+    assert set(reader.calls.values()) == {1}
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickler.dumps(view)
+
+
+def test_a_multimap_keeps_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_inputs, "KEPT_BYTES", 1000)
+    reader = Reader([], {key: ["v" * 100] for key in range(100)})
+    view = MultimapView(SideInputs(reader, "stage"), PLACE, ANY, ANY)
+    for _ in range(2):
+        assert all(view[key] == ["v" * 100] for key in range(100))
+    assert len(view._known) < 15
+    assert view.kept_bytes < 1300
+
+
+def one_stage(transform: Any, reader: Any) -> tuple[EmbeddedHarness, Any, dict[str, Port]]:
+    pipeline = beam.Pipeline()
+    side = pipeline | "side" >> beam.Impulse()
+    pipeline | "main" >> beam.Impulse() | transform(side)
+    plan = Plan(pipeline)
+    planned = next(stage for stage in plan.stages if stage.side_inputs)
+    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    ports = {name: Port() for name in planned.output_buffers}
+    return harness, harness.stage(planned.spec, reader), ports
+
+
+class BytesReader(Reader):
+    def __init__(self) -> None:
+        super().__init__([])
+        impl = coders.BytesCoder().get_impl()
+        self.data = b"".join(map(impl.encode_nested, [b"ab", b"cd"]))
+
+
+def look(element: bytes, pairs: Any) -> None:
+    SEEN.append(pairs)
+
+
+def look_per_window(element: bytes, pairs: Any, w: Any = beam.DoFn.WindowParam) -> None:
+    SEEN.append(pairs)
+
+
+@pytest.mark.parametrize("function", [look, look_per_window])
+def test_views_are_built_once_for_many_bundles(function: Any) -> None:
+    SEEN.clear()
+    reader = BytesReader()
+    harness, stage, ports = one_stage(
+        lambda side: beam.Map(function, beam.pvalue.AsDict(side)), reader
+    )
+    for _ in range(3):
+        stage.process_bundle("b", [ElementChunk(2, IMPULSE * 2)], ports)
+    harness.close()
+    assert SEEN == [{97: 98, 99: 100}] * 6
+    assert len({id(view) for view in SEEN}) == 1
+    assert reader.calls["iterable"] == 1
+
+
+def test_many_views_are_forgotten_between_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_inputs, "KEPT_VIEWS", 3)
+    reader = BytesReader()
+    data = beam.pvalue.SideInputData("beam:side_input:iterable:v1", lambda w: w, list)
+    coder = coders.WindowedValueCoder(coders.BytesCoder(), coders.IntervalWindowCoder())
+    views = side_inputs.SideInputMap(SideInputs(reader, "stage"), "t", "tag", data, coder)
+    windows = [window.IntervalWindow(i, i + 1) for i in range(4)]
+    for asked, expected in ((windows[:3], 3), (windows[:3], 3), (windows, 4), (windows, 8)):
+        for w in asked:
+            assert views[w] == [b"ab", b"cd"]
+        assert reader.calls["iterable"] == expected
+        views.reset()
+
+
+def test_state_is_refused_by_name() -> None:
+    key = beam_fn_api_pb2.StateKey(
+        bag_user_state=beam_fn_api_pb2.StateKey.BagUserState(transform_id="Stateful")
+    )
+    handler = SideInputs(Reader([]), "stage")
+    for ask in (
+        lambda: handler.blocking_get(key, ANY),
+        lambda: handler.extend(key, ANY, []),
+        lambda: handler.clear(key),
+    ):
+        with pytest.raises(HarnessError, match="Stateful asked for state of the kind bag_user"):
+            ask()
