@@ -36,7 +36,7 @@ class ChannelClient:
         self._job_id = job_id
         self._metadata = (("authorization", f"Bearer {endpoint.token}"),)
         self._channel = grpc.insecure_channel(endpoint.address, options=UNLIMITED)
-        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def context(self) -> JobContext:
         """What all stages of the job share."""
@@ -77,7 +77,7 @@ class ChannelClient:
         """Opens the stream; commands, and the loss of the server, arrive on a thread of its own."""
         self.send(hello)
         attach = self._channel.stream_stream(f"/{SERVICE}/Attach")
-        commands = attach(iter(self._outgoing.get, None), metadata=self._metadata)
+        commands = attach(self._messages(), metadata=self._metadata)
 
         def listen() -> None:
             try:
@@ -88,9 +88,9 @@ class ChannelClient:
 
         threading.Thread(target=listen, name="channel", daemon=True).start()
 
-    def finish(self) -> None:
-        """Ends the stream once all that was sent has been taken."""
-        self._outgoing.put(None)
+    def _messages(self) -> Iterator[bytes]:
+        while True:
+            yield self._outgoing.get()
 
     def _call(self, method: str, *arguments: Any) -> Any:
         call = self._channel.unary_unary(f"/{SERVICE}/{method}")

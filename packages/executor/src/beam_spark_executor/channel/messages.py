@@ -88,7 +88,7 @@ class ExternalWorkerStarted:
 
 @attrs.frozen
 class Closed:
-    """All DoFns are torn down, and the process is about to exit."""
+    """All DoFns are torn down, and there is nothing more to say; the process waits for Goodbye."""
 
 
 FromWorker = (
@@ -101,7 +101,7 @@ FromWorker = (
 
 @attrs.frozen
 class EndJob:
-    """Tear down, then exit."""
+    """Tear down, then say so."""
 
 
 @attrs.frozen
@@ -109,7 +109,12 @@ class Abort:
     """Exit at once, whatever user code is doing."""
 
 
-FromServer = EndJob | Abort
+@attrs.frozen
+class Goodbye:
+    """All was heard: exit. The stream stays open, so that its end is the end of the process."""
+
+
+FromServer = EndJob | Abort | Goodbye
 
 
 # What a worker process asks for.

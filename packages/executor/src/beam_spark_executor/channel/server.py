@@ -14,9 +14,11 @@ import grpc
 from beam_runner_worker.records import JobContext
 
 from beam_spark_executor.channel.messages import (
+    Closed,
     Endpoint,
     FromServer,
     FromWorker,
+    Goodbye,
     Hello,
     StageWork,
 )
@@ -155,7 +157,11 @@ class ChannelServer:
     def _receive(self, job: JobPeer, link: WorkerLink, requests: Iterator[bytes]) -> None:
         try:
             for request in requests:
-                job.received(link, pickle.loads(request))
+                message = pickle.loads(request)
+                if isinstance(message, Closed):
+                    link.send(Goodbye())
+                else:
+                    job.received(link, message)
         except grpc.RpcError:
             _LOGGER.debug("worker process %s is gone", link.hello.pid)
         finally:

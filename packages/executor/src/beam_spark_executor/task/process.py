@@ -22,9 +22,11 @@ from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.messages import (
     Abort,
     Closed,
+    EndJob,
     Endpoint,
     ExternalWorkerStarted,
     FromServer,
+    Goodbye,
     Hello,
     Logged,
     Progress,
@@ -100,7 +102,6 @@ class WorkerProcess:
             if self._fnapi is not None:
                 self._fnapi.close()
             self.channel.send(Closed())
-            self.channel.finish()
 
     def _harness(self, work: StageWork) -> Harness:
         environment_id = work.stage.spec.environment_id
@@ -133,12 +134,13 @@ class WorkerProcess:
                     self.channel.send(Progress(running.task, metrics))
 
     def _obey(self, command: FromServer) -> None:
-        if isinstance(command, Abort):
-            os._exit(1)
-        self.close()
-        # The stream's end is the server's sign that all was said; it must get out before we go.
-        threading.Event().wait(0.05)
-        os._exit(0)
+        match command:
+            case Abort():
+                os._exit(1)
+            case EndJob():
+                self.close()
+            case Goodbye():
+                os._exit(0)
 
     def _server_is_gone(self) -> None:
         if not self._closed:
