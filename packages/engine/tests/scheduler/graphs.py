@@ -26,7 +26,8 @@ from beam_runner_engine.values.window_fns import (
     assign_windows,
 )
 
-from .host import ENDLESS, Behaviour, Element, SimulatedHost
+from .host import SimulatedHost
+from .usercode import ENDLESS, Behaviour, Element
 
 WINDOW_FNS: tuple[WindowFn, ...] = (GlobalWindows(), FixedWindows(10), SlidingWindows(20, 10))
 
@@ -50,7 +51,7 @@ def jobs(draw: st.DrawFn) -> Job:
     streams = tuple(
         draw(_stream(maker, number, window_fn, late)) for number in range(draw(st.integers(0, 2)))
     )
-    roots = tuple(f"root{number}" for number in range(draw(st.integers(not streams, 2))))
+    roots = tuple(f"root{number}" for number in range(draw(st.integers(0 if streams else 1, 2))))
     known = [*roots, *(name for stream in streams for name in stream.outputs)]
     stages: list[StageSpec] = []
     behaviours: dict[str, Behaviour] = {}
@@ -98,17 +99,14 @@ def _stream(
             case "add":
                 earliest = 0 if late else watermarks[name]
                 elements = draw(_elements(host, window_fn, earliest))
-                steps += [AddElements(*_of(one)) for one in host.outputs(name, elements)]
+                added = host.outputs(name, elements)
+                steps += [AddElements(one.collection, one.data) for one in added]
             case "watermark":
                 watermarks[name] += draw(st.integers(0, 20))
                 steps.append(AdvanceWatermark(name, watermarks[name]))
             case _:
                 steps.append(AdvanceProcessingTime(draw(st.integers(0, 20))))
     return TestStreamSpec(f"stream{number}", outputs, tuple(steps))
-
-
-def _of(output: object) -> tuple[object, object]:
-    return attrs.astuple(output, recurse=False)  # type: ignore[arg-type, return-value]
 
 
 @st.composite

@@ -21,6 +21,7 @@ from beam_runner_engine.scheduler.events import (
     BundleFailed,
     Cancel,
     Drain,
+    Event,
     FailureKind,
     Output,
     Progress,
@@ -108,9 +109,9 @@ class JobRun(RuleBasedStateMachine):
         if late:
             self.repeat(late[which % len(late)])
 
-    def repeat(self, event: object) -> None:
+    def repeat(self, event: Event) -> None:
         before = self.host.scheduler.snapshot()
-        assert self.host.scheduler.handle(event) == ()  # type: ignore[arg-type]
+        assert self.host.scheduler.handle(event) == ()
         assert self.host.scheduler.snapshot() == before
 
     @rule(which=st.integers(0, 20))

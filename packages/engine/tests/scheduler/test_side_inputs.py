@@ -83,6 +83,28 @@ def test_each_window_waits_for_its_own() -> None:
     assert [(one.window, one.data) for one in second.side_inputs] == [(W1, ())]
 
 
+def test_timers_wait_for_data_of_the_shard_that_waits() -> None:
+    read = StageSpec("read", ("root",), ("side",), splittable=True)
+    main = StageSpec("main", ("r",), kind=StageKind.STATEFUL, side_inputs=(side(),))
+    scheduler = Scheduler(GraphSpec((read, main), ("root", "r")))
+    start(
+        scheduler,
+        data("m", 5, shard=0, windows=(W0,)),
+        data("n", 15, shard=0, windows=(W1,)),
+        data("o", 6, shard=1, windows=(W0,)),
+    )
+    zero, one = main_bundles(feed(scheduler, watermark=10))
+    assert (zero.shard, refs(zero), zero.end_watermark) == (0, ["m"], 15)
+    assert (one.shard, refs(one), one.end_watermark) == (1, ["o"], MAX_TIMESTAMP)
+    summary = ShardSummary({12: 1}, next_event_timer=16)
+    assert scheduler.handle(BundleDone(zero.number, 1, summary=summary)) == (
+        ReleaseData((data("m", 5, shard=0, windows=(W0,)),)),
+    )
+    (later,) = main_bundles(feed(scheduler, watermark=20))
+    assert (refs(later), later.input_watermark) == (["n"], 15)
+    assert later.end_watermark == MAX_TIMESTAMP
+
+
 def test_windows_ready_together_come_together() -> None:
     scheduler = job(side())
     start(scheduler, data("m", 5, windows=(W0, W1)))

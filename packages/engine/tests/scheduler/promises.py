@@ -1,0 +1,200 @@
+"""The scheduler's promises, held against the books of the simulated host."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from beam_runner_engine.scheduler.commands import (
+    Bundle,
+    FailJob,
+    FinishJob,
+    Input,
+    Outcome,
+)
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    Event,
+    SplitDone,
+    Start,
+)
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import (
+    AddElements,
+    GraphSpec,
+    SideInputReadiness,
+    StageSpec,
+)
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_engine.values.windows import Window
+
+from .usercode import ENDLESS, Element, Keep, Result, UserCode
+
+
+class Promises(UserCode):
+    """Checks what the scheduler says; every failure is an AssertionError."""
+
+    graph: GraphSpec
+    scheduler: Scheduler
+    late_sources: bool
+    log: list[Event]
+    end: FinishJob | FailJob | None
+    open: dict[int, Bundle]
+    watermarks: dict[str, tuple[int, int, int]]
+    committed: dict[str, dict[int, Element]]
+    processed: dict[str, Counter[Any]]
+    side_data: dict[str, list[Data]]
+    released: set[int]
+    origins: dict[int, set[int]]
+    finalized: list[int]
+    finalizable: set[int]
+
+    def check_opening(self, stage: str, bundle: Bundle) -> None:
+        spec = self.stages[stage]
+        assert bundle.stage == stage
+        earlier = self.open.get(bundle.number)
+        if earlier is not None:
+            assert bundle.attempt == earlier.attempt + 1
+            return
+        assert bundle.attempt == 1
+        if spec.keyed:
+            others = [(one.stage, one.shard) for one in self.open.values()]
+            assert (stage, bundle.shard) not in others, "two bundles of a shard are open"
+            assert all(one.data.facts.shard == bundle.shard for one in bundle.inputs)
+        else:
+            assert bundle.inputs
+        if spec.whole_input:
+            assert self.watermarks[stage][0] == MAX_TIMESTAMP
+        for one in bundle.inputs:
+            assert one.data.ref.number not in self.released, "data read after its release"
+            self.check_side_inputs(spec, one, bundle)
+            if not self.late_sources:
+                assert one.data.facts.min_timestamp >= bundle.input_watermark, "made late"
+
+    def check_side_inputs(self, spec: StageSpec, one: Input, bundle: Bundle) -> None:
+        known = one.data.facts.windows if one.windows is None else one.windows
+        seen = {(side.name, side.window): side.data for side in bundle.side_inputs}
+        for side in spec.side_inputs:
+            makers = [
+                name for name, stage in self.stages.items() if side.collection in stage.outputs
+            ]
+            for main_window in known:
+                window = side.mapping.side_window(main_window)
+                given = seen[side.name, window]
+                assert not any(item.ref.number in self.released for item in given)
+                if not makers:
+                    continue
+                watermark = min(self.watermarks[name][2] for name in makers)
+                early = side.readiness is SideInputReadiness.FIRST_PANE and given
+                assert early or watermark > window.max_timestamp(), "side input read too early"
+                if not self.late_sources and not side.replaces:
+                    assert given == tuple(
+                        data
+                        for data in self.side_data.get(side.collection, ())
+                        if window in data.facts.windows
+                    )
+
+    def check_release(self, data: Data) -> None:
+        number = data.ref.number
+        assert number not in self.released, "released twice"
+        for bundle in self.open.values():
+            assert all(one.data.ref.number != number for one in bundle.inputs)
+            for side in bundle.side_inputs:
+                assert all(one.ref.number != number for one in side.data)
+        for other, origins in self.origins.items():
+            assert number not in origins or other in self.released, "its storage is still in use"
+        self.released.add(number)
+
+    def check_watermarks(self) -> None:
+        for name in self.stages:
+            report = self.scheduler.report(name)
+            before = self.watermarks.get(name, (MIN_TIMESTAMP,) * 3)
+            after = (report.upstream_watermark, report.input_watermark, report.output_watermark)
+            assert all(one <= two for one, two in zip(before, after, strict=True)), "went back"
+            if after[2] > before[2]:
+                for (stage, _), keep in self.keeps.items():
+                    if stage == name:
+                        for time, _count in self.summary(self.stages[name], keep).holds:
+                            assert after[2] <= time, "output watermark beyond a hold"
+            self.watermarks[name] = after
+
+    def check_end(self) -> None:
+        assert self.end is not None
+        if not isinstance(self.end, FinishJob) or self.end.outcome is Outcome.CANCELLED:
+            return
+        assert not self.open
+        for name, spec in self.stages.items():
+            self.check_exactly_once(name, spec)
+            assert self.watermarks[name] == (MAX_TIMESTAMP,) * 3
+        assert self.released == self.given
+        assert set(self.finalized) == self.finalizable
+        assert all(keep == Keep() for keep in self.keeps.values())
+
+    @property
+    def given(self) -> set[int]:
+        """The numbers of all data the scheduler was ever given."""
+        data = [
+            step.data
+            for stream in self.graph.test_streams
+            for step in stream.steps
+            if isinstance(step, AddElements)
+        ]
+        for event in self.log:
+            match event:
+                case Start(_, roots):
+                    data += [output.data for output in roots]
+                case BundleDone():
+                    data += [output.data for output in event.outputs]
+                    data += [residual.data for residual in event.residuals]
+                case SplitDone() if event.residuals:
+                    data += [part.data for part in event.primary]
+                    data += [residual.data for residual in event.residuals]
+        return {one.ref.number for one in data}
+
+    def check_exactly_once(self, name: str, spec: StageSpec) -> None:
+        done = self.processed[name]
+        assert all(count == 1 for count in done.values()), "processed twice"
+        expected: Counter[Any] = Counter()
+        drained = self.end == FinishJob(Outcome.DRAINED)
+        dropped = self.dropped if drained else set()
+        for collection in spec.inputs:
+            for element in self.committed.get(collection, {}).values():
+                if element.ident in dropped:
+                    continue
+                for window in element.windows:
+                    if spec.splittable:
+                        expected.update(self.expected_claims(name, element, window, done))
+                    else:
+                        expected[element.ident, window] += 1
+        assert done == expected, "elements lost or made up"
+
+    @property
+    def dropped(self) -> set[int]:
+        """Elements of TestStream steps that were never taken, because of a drain."""
+        scripted = {
+            element.ident
+            for stream in self.graph.test_streams
+            for step in stream.steps
+            if isinstance(step, AddElements)
+            for element in step.data.ref.elements
+        }
+        processed = {key[0] for counter in self.processed.values() for key in counter}
+        return scripted - processed
+
+    def expected_claims(
+        self, name: str, element: Element, window: Window, done: Counter[Any]
+    ) -> list[tuple[int, Window, int]]:
+        positions = [key[2] for key in done if key[:2] == (element.ident, window)]
+        whole = self.length(name, element)
+        if whole == ENDLESS:
+            whole = max(positions, default=-1) + 1
+        return [(element.ident, window, position) for position in range(whole)]
+
+    def check_on_time(self, bundle: Bundle, result: Result) -> None:
+        """If no source is late, nothing any stage puts out is behind its output watermark."""
+        if self.late_sources:
+            return
+        watermark = self.watermarks[bundle.stage][2]
+        for output in result.event.outputs:
+            assert output.data.facts.min_timestamp >= watermark, "an output has become late"

@@ -1,0 +1,137 @@
+"""What handling an event costs, for 10 to 1,000 stages and 10 to 10,000 key shards.
+
+`python -m pytest -m cost -s` prints a table for the documentation and fails where an event costs more
+than twice of what it costs in the smallest job. Only ratios are compared: absolute figures are the machine's.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+
+from beam_runner_engine.scheduler.commands import Bundle, Command, OpenBundles
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_engine.values.windows import GLOBAL_WINDOW
+
+EVENTS = 20_000
+ROUNDS = 5
+WINDOWS = frozenset({GLOBAL_WINDOW})
+
+
+def piece(time_ms: int, shard: int) -> Data:
+    return Data(None, DataFacts(1, 100, time_ms, shard, WINDOWS))
+
+
+class Stream:
+    """An endless source, then stages that take turns at being ordinary and stateful.
+
+    Each element goes through all of them. Every stateful shard that has seen one keeps a hold and a timer
+    `ahead` ms after it, and most of the shards have one at any time.
+    """
+
+    def __init__(self, stages: int, shards: int) -> None:
+        specs = [StageSpec("source", ("root",), ("c0",), splittable=True)]
+        for number in range(1, stages):
+            kind = StageKind.STATEFUL if number % 2 else StageKind.ORDINARY
+            outputs = (f"c{number}",) if number < stages - 1 else ()
+            specs.append(StageSpec(f"stage{number}", (f"c{number - 1}",), outputs, kind))
+        self.outputs = {spec.name: spec.outputs for spec in specs}
+        self.kinds = {spec.name: spec.keyed for spec in specs}
+        self.shards = shards
+        self.clock = 0
+        self.scheduler = Scheduler(GraphSpec(tuple(specs), ("root",)), Limits(parallelism=8))
+        self.source: Bundle | None = None
+        self.queue: list[Bundle] = []
+        self.take(self.scheduler.handle(Start(roots=(Output("root", piece(MIN_TIMESTAMP, 0)),))))
+
+    def take(self, commands: tuple[Command, ...]) -> None:
+        for command in commands:
+            if isinstance(command, OpenBundles):
+                for bundle in command.bundles:
+                    if bundle.stage == "source":
+                        self.source = bundle
+                    else:
+                        self.queue.append(bundle)
+
+    def next_event(self) -> BundleDone:
+        if self.queue:
+            return self.answer(self.queue.pop())
+        assert self.source is not None
+        source, self.source = self.source, None
+        self.clock += 1
+        return BundleDone(
+            source.number,
+            1,
+            (Output("c0", piece(self.clock, self.clock % self.shards)),),
+            (Residual(piece(MIN_TIMESTAMP, 0), watermark=self.clock + 1),),
+        )
+
+    def answer(self, bundle: Bundle) -> BundleDone:
+        outputs = tuple(
+            Output(name, piece(one.data.facts.min_timestamp, one.data.facts.shard or 0))
+            for one in bundle.inputs
+            for name in self.outputs[bundle.stage]
+        )
+        if not self.kinds[bundle.stage]:
+            return BundleDone(bundle.number, 1, outputs)
+        summary = EMPTY_SUMMARY
+        if bundle.inputs:
+            timer = bundle.inputs[0].data.facts.min_timestamp + self.shards
+            summary = ShardSummary({timer: 1}, next_event_timer=timer)
+        return BundleDone(bundle.number, 1, outputs, summary=summary)
+
+    def run(self, events: int) -> float:
+        """Handles events and returns the seconds of processor time the scheduler took for them."""
+        handle, clock = self.scheduler.handle, time.thread_time
+        spent = 0.0
+        for _ in range(events):
+            event = self.next_event()
+            start = clock()
+            commands = handle(event)
+            spent += clock() - start
+            self.take(commands)
+        return spent
+
+
+def microseconds(make: Callable[[], Stream], warm_up: int) -> float:
+    """Returns the median cost of an event over some rounds."""
+    stream = make()
+    stream.run(warm_up)
+    gc.collect()
+    gc.freeze()
+    try:
+        rounds = [stream.run(EVENTS // ROUNDS) for _ in range(ROUNDS)]
+    finally:
+        gc.unfreeze()
+    return statistics.median(rounds) / (EVENTS // ROUNDS) * 1e6
+
+
+@pytest.mark.cost
+@pytest.mark.timeout(900)
+def test_cost_of_an_event() -> None:
+    jobs = {
+        (stages, shards): microseconds(
+            lambda stages=stages, shards=shards: Stream(stages, shards),  # type: ignore[misc]
+            warm_up=12 * max(stages, shards),
+        )
+        for stages, shards in (
+            *((stages, 10) for stages in (10, 100, 1_000)),
+            *((10, shards) for shards in (100, 1_000, 10_000)),
+        )
+    }
+    print("\n| stages | shards | microseconds an event | events a second |")
+    print("|---|---|---|---|")
+    for (stages, shards), cost in jobs.items():
+        print(f"| {stages:,} | {shards:,} | {cost:.1f} | {1e6 / cost:,.0f} |")
+    smallest = jobs[10, 10]
+    assert all(cost <= 2 * smallest for cost in jobs.values()), jobs
