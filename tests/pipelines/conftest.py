@@ -1,0 +1,80 @@
+"""One server for all tests of this folder, and pipelines in every kind of environment."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from job_server import JobServerProcess, job_server
+from jobs import Pipelines, pickle_by_value
+
+ENVIRONMENTS = ("embedded", "LOOPBACK")
+EVERY_ENVIRONMENT = (*ENVIRONMENTS, "PROCESS")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[JobServerProcess]:
+    """The server with its defaults; after the last test it must end and leave nothing."""
+    # Not pytest's folder: its path may be too long for the sockets that are made in it.
+    with tempfile.TemporaryDirectory(prefix="t") as folder, job_server(Path(folder)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A command for PROCESS environments: the worker's own boot program, run by this interpreter."""
+    command = tmp_path_factory.mktemp("boot") / "boot"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n')
+    command.chmod(0o755)
+    return command
+
+
+@pytest.fixture(scope="session")
+def flags_of(boot: Path) -> Callable[[str], list[str]]:
+    """What a user types for a kind of environment."""
+    flags = {
+        "embedded": [],
+        "LOOPBACK": ["--environment_type=LOOPBACK"],
+        "PROCESS": [
+            "--environment_type=PROCESS",
+            f"--environment_options=process_command={boot}",
+        ],
+    }
+    return flags.__getitem__
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _send_along(request: pytest.FixtureRequest) -> None:
+    pickle_by_value(request.module.__name__)
+
+
+@pytest.fixture(params=ENVIRONMENTS)
+def pipelines(
+    request: pytest.FixtureRequest,
+    server: JobServerProcess,
+    flags_of: Callable[[str], list[str]],
+) -> Pipelines:
+    """Pipelines in the environments that most people use."""
+    return Pipelines(server.address, request.param, flags_of(request.param))
+
+
+@pytest.fixture(params=EVERY_ENVIRONMENT)
+def everywhere(
+    request: pytest.FixtureRequest,
+    server: JobServerProcess,
+    flags_of: Callable[[str], list[str]],
+) -> Pipelines:
+    """Pipelines in every kind of environment there is."""
+    return Pipelines(server.address, request.param, flags_of(request.param))
+
+
+@pytest.fixture
+def embedded(server: JobServerProcess) -> Pipelines:
+    """Pipelines of users who name no environment."""
+    return Pipelines(server.address, "embedded", [])

@@ -1,0 +1,158 @@
+"""The server as a process of its own: started once, asked for its address, stopped without leftovers."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_SERVES = re.compile(r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \(Spark .+\)")
+_MARK = "BEAM_TEST_SERVER"
+_START_SECONDS = 180.0
+_STOP_SECONDS = 60.0
+_DAEMON = "beam_spark_executor.python_daemon"
+
+
+def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
+    """Waits for a condition to become true; fails with ``what`` after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.05)
+
+
+class JobServerProcess:
+    """A running ``beam-spark-jobserver``. Every process it starts inherits a mark in its environment.
+
+    Attributes:
+        address: ``host:port`` of the Job API.
+        temporary: its folder for temporary files, empty before and after.
+        log: what it has written to its standard error so far, line by line.
+    """
+
+    def __init__(self, temporary: Path, *flags: str) -> None:
+        self.temporary = temporary
+        self.log: list[str] = []
+        self._mark = uuid.uuid4().hex
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "beam_spark_executor.cli", "--job-port", "0", *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(temporary), _MARK: self._mark},
+        )
+        threading.Thread(target=self._read_lines, daemon=True).start()
+        threading.Thread(target=self._read_log, daemon=True).start()
+        self.address = self._wait_for_address()
+
+    def processes(self) -> dict[int, str]:
+        """The command line of every process that descends from the server, the server's included."""
+        found = {}
+        mark = f"{_MARK}={self._mark}".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                    if command:  # a zombie has none
+                        found[int(folder.name)] = command.decode(errors="replace").strip()
+            except OSError:
+                continue  # it has ended in the meantime
+        return found
+
+    def workers(self) -> set[int]:
+        """The Python workers that serve jobs: what the warm daemons have forked."""
+        daemons = {pid for pid, command in self.processes().items() if _DAEMON in command}
+        return {pid for pid in daemons if _parent(pid) in daemons}
+
+    def files(self) -> list[Path]:
+        """Files of jobs: staged artifacts, and what jobs have written."""
+        ours = self.temporary.glob("beam-spark-jobserver-*")
+        return [
+            path
+            for folder in ours
+            for path in folder.rglob("*")
+            if path.is_file() and path.name != "lock"
+        ]
+
+    def wait_until_idle(self, seconds: float = 20.0) -> None:
+        """Waits until nothing of any job is left: no worker process, no file."""
+        wait_until(lambda: not self.workers(), seconds, f"workers end: {self.workers()}")
+        wait_until(lambda: not self.files(), seconds, f"files go: {self.files()}")
+
+    def stop(self) -> None:
+        """Stops the server as a supervisor does, and checks that nothing stays.
+
+        Raises:
+            AssertionError: something stays, or the server did not end well.
+        """
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError("SIGTERM did not end the server") from None
+        assert code == 0, f"the server ended with {code}: {self.log[-5:]}"
+        wait_until(lambda: not self.processes(), 5, f"processes end: {self.processes()}")
+        left = list(self.temporary.iterdir())
+        assert left == [], f"files stay: {left}"
+
+    def kill(self) -> None:
+        """Ends the server and all its processes at once."""
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait(_STOP_SECONDS)
+
+    def _wait_for_address(self) -> str:
+        try:
+            line = self._lines.get(timeout=_START_SECONDS)
+        except queue.Empty:
+            self.kill()
+            raise AssertionError(f"the server did not start: {self.log}") from None
+        match = _SERVES.fullmatch(line.strip())
+        assert match is not None, f"{line!r} {self.log}"
+        return match[1]
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def _read_log(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line)
+
+
+@contextmanager
+def job_server(temporary: Path, *flags: str) -> Iterator[JobServerProcess]:
+    """A server for the time of a ``with``; if that ends well, the server must end well, too."""
+    server = JobServerProcess(temporary, *flags)
+    try:
+        yield server
+        server.stop()
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+
+
+def _parent(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])
