@@ -37,7 +37,15 @@ Caused by: java.lang.IllegalStateException: no
 \tat Main.process(Main.java:3)
 \t... 3 more
 """
-GO = "process bundle failed for instruction inst-1 using plan S1 : while executing Process: boom"
+GO = """process bundle failed for instruction 1 using plan S1 : while executing Process for Plan[S1]:
+1: DataSource[S[e1@127.0.0.1:1], i0] Out:2 Coder:W<bytes>!GWC
+2: ParDo[main.sum] Out:[] Sig: func(context.Context, string) error
+\tcaused by:
+source failed processing data
+\tcaused by:
+DoFn[UID:2, PID:e5, Name: main.sum] failed:
+go failed on purpose"""
+SENTENCE = "something went wrong"
 
 
 @pytest.mark.parametrize(
@@ -46,12 +54,13 @@ GO = "process bundle failed for instruction inst-1 using plan S1 : while executi
         (PYTHON, "Outer/Inner/Map(f)", "ZeroDivisionError: division by zero"),
         (TWO_LINES, "Map(f)", "mine.Problem: first"),
         (JAVA, "the stage", "java.lang.IllegalStateException: no"),
-        (GO, "the stage", GO),
+        (GO, "Outer/main.sum", "go failed on purpose"),
+        (SENTENCE, "the stage", SENTENCE),
         ("", "the stage", "the SDK reported an error without saying which"),
     ],
 )
 def test_error_texts(text: str, transform: str, summary: str):
-    error = bundle_failed(text, "the stage")
+    error = bundle_failed(text, "the stage", {"e5": "Outer/main.sum"})
     assert error.transform == transform
     assert error.summary == summary
     assert error.trace == text
@@ -59,10 +68,10 @@ def test_error_texts(text: str, transform: str, summary: str):
 
 def test_the_innermost_transform_counts():
     text = "boom [while running 'Inner'] [while running 'Outer']"
-    error = bundle_failed(text, "the stage")
+    error = bundle_failed(text, "the stage", {"e5": "Outer/main.sum"})
     assert error.transform == "Inner"
     assert error.summary == "boom"
 
 
 def test_a_long_message_is_shortened():
-    assert len(bundle_failed("x" * 10_000, "the stage").summary) < 600
+    assert len(bundle_failed("x" * 10_000, "the stage", {}).summary) < 600

@@ -1,12 +1,13 @@
 """Reads out of an SDK's error text what went wrong and where.
 
 SDKs report an error as one text: Python a traceback whose exception is marked with the transform
-that was running, Java a stack trace with its causes, Go a sentence.
+that was running, Java a stack trace with its causes, Go a list of causes that names the transform.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from beam_runner_worker.errors import BundleFailed
 
@@ -14,18 +15,25 @@ _RUNNING = re.compile(r" \[while running '(?P<transform>.*?)'\]", re.DOTALL)
 _PYTHON_FRAME = re.compile(r'^  File ".*", line \d+')
 _JAVA_FRAME = re.compile(r"^\s+at \S+\(.*\)", re.MULTILINE)
 _JAVA_CAUSE = "Caused by: "
+_GO_RUNNING = re.compile(r"^DoFn\[UID:\d+, PID:(?P<id>.*), Name: .*\] failed:$", re.MULTILINE)
+_GO_CAUSE = "\tcaused by:"
 _SUMMARY_CHARACTERS = 500
 
 
-def bundle_failed(text: str, stage_name: str) -> BundleFailed:
+def bundle_failed(text: str, stage_name: str, transform_names: Mapping[str, str]) -> BundleFailed:
     """The error of a bundle.
 
     Args:
         text: what the SDK reported.
         stage_name: names the place if the text does not.
+        transform_names: the full names of the stage's transforms, by their ids.
     """
     running = _RUNNING.search(text)
-    transform = running["transform"] if running else stage_name
+    if running:
+        transform = running["transform"]
+    else:
+        in_go = _GO_RUNNING.search(text)
+        transform = transform_names.get(in_go["id"], stage_name) if in_go else stage_name
     return BundleFailed(transform, _summary(text), text)
 
 
@@ -37,6 +45,8 @@ def _summary(text: str) -> str:
     elif _JAVA_FRAME.search(text):
         causes = [each for each in lines if each.startswith(_JAVA_CAUSE)]
         line = causes[-1].removeprefix(_JAVA_CAUSE) if causes else lines[0]
+    elif _GO_CAUSE in lines:
+        line = next((each for each in reversed(lines) if each != _GO_CAUSE), line)
     summary = _RUNNING.sub("", line).strip()
     return summary if len(summary) <= _SUMMARY_CHARACTERS else summary[:_SUMMARY_CHARACTERS] + "..."
 

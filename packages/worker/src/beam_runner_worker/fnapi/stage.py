@@ -97,7 +97,11 @@ class FnApiStage:
 
     def _result(self, sdk: Sdk, response: beam_fn_api_pb2.InstructionResponse) -> BundleResult:
         if response.error:
-            raise bundle_failed(response.error, self._plan.spec.name)
+            names = {
+                transform_id: transform.unique_name
+                for transform_id, transform in self._plan.descriptor.transforms.items()
+            }
+            raise bundle_failed(response.error, self._plan.spec.name, names)
         done = response.process_bundle
         if done.residual_roots:
             raise BundleFailed(
