@@ -56,6 +56,7 @@ def _open(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
         bundle=bundle, stage=stage.number, work=opening.work, views=views, truncated=truncate
     )
     stage.open += 1
+    stage.running += len(opening.work)
     shard.open += 1
     stage.waiting_bytes -= sum(work.data.facts.size for work in opening.work)
     if opening.shard is not None:
@@ -93,6 +94,7 @@ def commit(state: SchedulerState, event: BundleDone) -> None:
     stage = state.stages[record.stage]
     shard = record.bundle.shard
     stage.open -= 1
+    stage.running -= len(record.work)
     stage.shards[shard].open -= 1
     stage.shards[shard].watermark = record.bundle.end_watermark
     if shard is not None:

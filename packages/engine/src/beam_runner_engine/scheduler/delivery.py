@@ -110,7 +110,7 @@ def _place(state: SchedulerState, stage: StageState, shard: int | None, work: Wo
         target.blocked.add(work.time)
         stage.blocked += 1
     else:
-        target.ready.append(work)
+        target.ready.setdefault(work.piece, []).append(work)
         look_at(state, stage, shard)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import attrs
 
@@ -11,6 +12,9 @@ from beam_runner_engine.scheduler.state import SchedulerState, ShardState, Stage
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import is_due
 from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
+
+_MOST_LOOKED_AT = 1_000
+"""How many pieces of a queue are cut into bundles at a time, so that a long one costs no more."""
 
 
 @attrs.frozen
@@ -27,9 +31,8 @@ def openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
 
     Looks only at shards that something has happened to.
     """
-    while stage.candidates:
-        shard = next(iter(stage.candidates))
-        del stage.candidates[shard]
+    candidates, stage.candidates = stage.candidates, {}
+    for shard in candidates:
         known = stage.shards[shard]
         if stage.spec.whole_input and (known.blocked or stage.seen_upstream < MAX_TIMESTAMP):
             continue
@@ -46,42 +49,39 @@ def _keyed_opening(
         return
     watermark = min(stage.seen_upstream, known.blocked.min())
     if known.ready or is_due(known, watermark, state.now):
-        work, known.ready = known.ready, []
-        yield Opening(shard, work, max(watermark, known.watermark))
+        yield Opening(shard, _take(known, len(known.ready)), max(watermark, known.watermark))
 
 
 def _ordinary_openings(
     state: SchedulerState, stage: StageState, known: ShardState
 ) -> Iterator[Opening]:
-    if not known.ready or _must_wait(state, stage, known):
+    queue = list(islice(known.ready.values(), _MOST_LOOKED_AT))
+    if not queue or _must_wait(state, stage, queue):
         return
     if stage.spec.whole_input:
-        work, known.ready = known.ready, []
-        yield Opening(None, work, stage.input)
+        yield Opening(None, _take(known, len(known.ready)), stage.input)
         return
     most = state.limits.bundles_per_stage - stage.open
     if most < 1:
         return
-    pieces: dict[int, list[Work]] = {}
-    for item in known.ready:
-        pieces.setdefault(item.piece, []).append(item)
-    queue = list(pieces.values())
     load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
     facts = [items[0].data.facts for items in queue]
-    start = 0
     for count in state.policy.initial_split(facts, most, load):
-        work = [item for items in queue[start : start + count] for item in items]
-        yield Opening(None, work, stage.input)
-        start += count
-    known.ready = [item for items in queue[start:] for item in items]
+        yield Opening(None, _take(known, count), stage.input)
 
 
-def _must_wait(state: SchedulerState, stage: StageState, known: ShardState) -> bool:
+def _take(known: ShardState, count: int) -> list[Work]:
+    """Takes the work on the first pieces of data out of the queue."""
+    pieces = [known.ready.popitem(last=False)[1] for _ in range(count)]
+    return [item for items in pieces for item in items]
+
+
+def _must_wait(state: SchedulerState, stage: StageState, queue: list[list[Work]]) -> bool:
     """Whether residuals have to wait for a busy consumer, so that it does not drown in data."""
     stage.throttled = (
         stage.spec.splittable
         and state.phase is Phase.RUNNING
-        and all(work.residual for work in known.ready)
+        and all(work.residual for items in queue for work in items)
         and any(
             consumer.open and consumer.waiting_bytes > state.limits.backlog_bytes
             for consumer in consumers(state, stage)

@@ -56,15 +56,13 @@ class Wait:
 
 
 def report(stage: StageState) -> StageReport:
-    """Returns what a stage is at, at the cost of its shards."""
-    in_bundles_or_delayed = stage.work - len(stage.delayed) - stage.blocked
-    ready = sum(len(shard.ready) for shard in stage.shards.values())
+    """Returns what a stage is at, at constant cost."""
     return StageReport(
         stage=stage.spec.name,
         upstream_watermark=stage.seen_upstream,
         input_watermark=stage.input,
         output_watermark=stage.output,
-        waiting=min(ready, in_bundles_or_delayed) + stage.blocked,
+        waiting=stage.work - stage.running - len(stage.delayed),
         waiting_bytes=stage.waiting_bytes,
         blocked=stage.blocked,
         delayed=len(stage.delayed),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.delivery import new_work, place_work
@@ -17,7 +17,7 @@ def take_back(
     state: SchedulerState,
     stage: StageState,
     record: BundleRecord,
-    residuals: Iterable[Residual],
+    residuals: Sequence[Residual],
     origins: tuple[int, ...] = (),
 ) -> None:
     """Makes residuals of a bundle work of its stage again, at once or after their delay.
@@ -25,8 +25,9 @@ def take_back(
     `origins` are pieces whose storage they may share. While the job drains nothing is delayed.
     Must be called before the bundle's own work is removed.
     """
+    own = own_pieces(record) if residuals else {}
     for residual in residuals:
-        piece = piece_of(state, record, residual.data, origins)
+        piece = piece_of(state, own, residual.data, origins)
         windows = residual.data.facts.windows if residual.windows is None else residual.windows
         for work in new_work(
             state,
@@ -45,12 +46,17 @@ def take_back(
         drop_use(state, piece)
 
 
+def own_pieces(record: BundleRecord) -> dict[Data, int]:
+    """Returns the pieces a bundle works on by their data."""
+    return {work.data: work.piece for work in record.work}
+
+
 def piece_of(
-    state: SchedulerState, record: BundleRecord, data: Data, origins: tuple[int, ...]
+    state: SchedulerState, own: Mapping[Data, int], data: Data, origins: tuple[int, ...]
 ) -> int:
-    """Returns the piece of some data, with one more use: the bundle's own if it is handed back whole."""
-    for work in record.work:
-        if work.data == data:
-            add_use(state, work.piece)
-            return work.piece
-    return add_piece(state, data, origins)
+    """Returns the piece of some data with one more use: one's own if it is handed back whole."""
+    piece = own.get(data)
+    if piece is None:
+        return add_piece(state, data, origins)
+    add_use(state, piece)
+    return piece

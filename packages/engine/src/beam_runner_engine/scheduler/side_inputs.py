@@ -127,6 +127,8 @@ def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
     """Drops what the outputs of a commit replace in side inputs that are replaced by each commit."""
     windows: dict[str, dict[Window, None]] = {}
     for output in outputs:
+        if not state.collections[output.collection].node.side_consumers:
+            continue
         known = output.data.facts.windows or ()
         windows.setdefault(output.collection, {}).update(dict.fromkeys(sorted(known, key=order_of)))
     for name, replaced in windows.items():

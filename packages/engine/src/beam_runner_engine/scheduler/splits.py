@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import attrs
 
-from beam_runner_engine.scheduler.commands import Input, SplitBundle
+from beam_runner_engine.scheduler.commands import SplitBundle
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.delivery import new_work, remove_work
 from beam_runner_engine.scheduler.events import Progress, SplitDone
 from beam_runner_engine.scheduler.pieces import drop_use
 from beam_runner_engine.scheduler.policy import Load, RunningBundle
-from beam_runner_engine.scheduler.residuals import piece_of, take_back
+from beam_runner_engine.scheduler.residuals import own_pieces, piece_of, take_back
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import BundleState, Phase
 from beam_runner_engine.scheduler.watermarks import refresh
@@ -70,45 +71,38 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
     before = record.work
     origins = tuple(dict.fromkeys(work.piece for work in before))
     take_back(state, stage, record, event.residuals, origins)
-    primary = [
-        work
-        for part in event.primary
-        for work in _primary_work(state, stage, record, part, origins)
-    ]
+    own = own_pieces(record)
+    watermarks = _watermarks(before)
+    resumed = any(work.residual for work in before)
+    primary: list[Work] = []
+    for part in event.primary:
+        piece = piece_of(state, own, part.data, origins)
+        primary += new_work(
+            state,
+            stage,
+            piece,
+            part.data.facts.windows if part.windows is None else part.windows,
+            watermark=watermarks.get(part.data, watermarks[None]),
+            estimator_state=part.estimator_state,
+            residual=resumed,
+            truncated=record.truncated,
+        )
+        drop_use(state, piece)
     for work in before:
         remove_work(state, stage, work)
+    stage.running += len(primary) - len(before)
     record.work = primary
     record.bundle = attrs.evolve(record.bundle, inputs=event.primary)
     refresh(state, stage)
 
 
-def _primary_work(
-    state: SchedulerState,
-    stage: StageState,
-    record: BundleRecord,
-    part: Input,
-    origins: tuple[int, ...],
-) -> list[Work]:
-    piece = piece_of(state, record, part.data, origins)
-    work = new_work(
-        state,
-        stage,
-        piece,
-        part.data.facts.windows if part.windows is None else part.windows,
-        watermark=_watermark_of(record.work, part),
-        estimator_state=part.estimator_state,
-        residual=any(item.residual for item in record.work),
-        truncated=record.truncated,
-    )
-    drop_use(state, piece)
-    return work
+def _watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
+    """Returns the watermarks (ms) that estimators reported, by data.
 
-
-def _watermark_of(before: list[Work], part: Input) -> Timestamp | None:
-    """Returns the estimator's watermark (ms) of what a primary part was cut from, None without one.
-
-    Where the part is not told by its data, the earliest of the bundle is the safe answer.
+    With the key None, what is safe for a part of which it is not known what it was cut from: the
+    earliest, or None if any has none.
     """
-    same = [work for work in before if work.data == part.data] or before
-    watermarks = [work.watermark for work in same if work.watermark is not None]
-    return min(watermarks) if len(watermarks) == len(same) else None
+    known: dict[Data | None, Timestamp | None] = {item.data: item.watermark for item in work}
+    told = [watermark for watermark in known.values() if watermark is not None]
+    known[None] = min(told) if told and len(told) == len(known) else None
+    return known

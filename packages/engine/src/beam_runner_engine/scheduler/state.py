@@ -6,6 +6,7 @@ the same commands, and everything can be pickled.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import attrs
@@ -74,7 +75,8 @@ class Work:
 class ShardState:
     """A key shard of a stage; an ordinary stage has one, with the key None."""
 
-    ready: list[Work] = attrs.field(factory=list)
+    ready: OrderedDict[int, list[Work]] = attrs.field(factory=OrderedDict)
+    """The work that a bundle can take, by piece of data."""
     blocked: CountedTimes = attrs.field(factory=CountedTimes)
     """The times of work that waits for side inputs."""
     open: int = 0
@@ -135,6 +137,8 @@ class StageState:
     """Residuals that wait for processing time, by number."""
     work: int = 0
     """How many pieces of work it has in all."""
+    running: int = 0
+    """How many of them are in bundles."""
     blocked: int = 0
     """How many of them wait for side inputs."""
     waiting_bytes: int = 0
