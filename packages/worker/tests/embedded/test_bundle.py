@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import attrs
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms import window
@@ -15,10 +16,11 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Duration
 from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
 
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.embedded.stage import EmbeddedStage
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.records import ElementChunk
+from beam_runner_worker.records import ElementChunk, OutputEdge, OutputKind
 
 events: list[str] = []
 IMPULSE_CHUNK = ElementChunk(1, IMPULSE)
@@ -183,6 +185,20 @@ def test_all_kinds_of_exceptions(function: Any, summary: str, in_trace: str) -> 
     assert in_trace in failed.value.trace
 
 
+class Counting(RestrictionProvider):
+    def initial_restriction(self, element: Any) -> OffsetRange:
+        return OffsetRange(0, 5)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
+        return restriction.size()
+
+
+TRACKER = beam.DoFn.RestrictionParam(Counting())
+
+
 class BadCombine(beam.CombineFn):
     def __init__(self, where: str) -> None:
         self.where = where
@@ -217,6 +233,30 @@ def test_failure_in_a_combine_fn_names_the_combine(where: str) -> None:
     with pytest.raises(BundleFailed) as failed:
         MiniRunner(pipeline).run()
     assert "Bad" in failed.value.transform
+    assert failed.value.summary == "ValueError: boom"
+
+
+@pytest.mark.parametrize("where", ["create", "add"])
+def test_failure_in_one_of_two_combine_fns_of_a_kind(where: str) -> None:
+    pipeline = beam.Pipeline()
+    pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
+    pairs | "Good" >> beam.CombinePerKey(BadCombine("nowhere"))
+    pairs | "Bad" >> beam.CombinePerKey(BadCombine(where))
+    pairs | "Fine" >> beam.CombinePerKey(BadCombine("nowhere"))
+    with pytest.raises(BundleFailed) as failed:
+        MiniRunner(pipeline).run()
+    assert "Bad" in failed.value.transform
+
+
+class BadRead(beam.DoFn):
+    def process(self, element: Any, tracker: Any = TRACKER) -> list[int]:
+        raise ValueError("boom")
+
+
+def test_failure_in_a_splittable_dofn_names_it() -> None:
+    with pytest.raises(BundleFailed) as failed:
+        MiniRunner(after_impulse("Read" >> beam.ParDo(BadRead()))).run()
+    assert "Read" in failed.value.transform
     assert failed.value.summary == "ValueError: boom"
 
 
@@ -263,6 +303,10 @@ def test_errors_of_a_port_come_out_as_they_are(error: BaseException) -> None:
     harness.close()
 
 
+class NoViews:
+    """No side input at all."""
+
+
 class BrokenViews:
     def iterable(self, *_: Any) -> bytes:
         raise Cancelled("no side input")
@@ -285,6 +329,39 @@ class FailingTeardown(Lifecycle):
     def teardown(self) -> None:
         events.append("teardown")
         raise ValueError("late")
+
+
+def test_a_sink_right_behind_the_source() -> None:
+    pipeline = after_impulse(beam.Map(lambda x: (x, x)))
+    plan = Plan(pipeline)
+    spec = plan.stages[0].spec
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
+    source = descriptor.transforms[spec.input.transform_id]
+    sink = beam_runner_api_pb2.PTransform(unique_name="sink")
+    sink.spec.urn, sink.spec.payload = "beam:runner:sink:v1", source.spec.payload
+    sink.inputs.update(source.outputs)
+    for transform_id in set(descriptor.transforms) - {spec.input.transform_id}:
+        del descriptor.transforms[transform_id]
+    descriptor.transforms["sink"].CopyFrom(sink)
+    edge = OutputEdge("sink", OutputKind.ELEMENTS)
+    spec = attrs.evolve(spec, descriptor=descriptor.SerializeToString(), outputs=(edge,))
+    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    stage = harness.stage(spec, NoViews())
+    for _ in range(2):
+        port = Port()
+        stage.process_bundle("b", [ElementChunk(2, IMPULSE * 2)], {"sink": port})
+        assert port.chunks == [ElementChunk(2, IMPULSE * 2)]
+    harness.close()
+
+
+def test_edges_that_the_stage_does_not_name() -> None:
+    plan = Plan(after_impulse(beam.Map(lambda x: x)))
+    edge = OutputEdge("sink", OutputKind.ELEMENTS)
+    spec = attrs.evolve(plan.stages[0].spec, outputs=(edge,))
+    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    with pytest.raises(HarnessError, match=r"but the stage names .* and \['sink'\]"):
+        harness.stage(spec, NoViews())
+    harness.close()
 
 
 def test_errors_in_teardown_go_to_the_log() -> None:
@@ -321,20 +398,6 @@ def test_functions_that_cannot_be_loaded() -> None:
         events.append("submitted")
         with pytest.raises(BundleFailed, match="ModuleNotFoundError: No module named 'missing'"):
             host.run()
-
-
-class Counting(RestrictionProvider):
-    def initial_restriction(self, element: Any) -> OffsetRange:
-        return OffsetRange(0, 5)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
-        return restriction.size()
-
-
-TRACKER = beam.DoFn.RestrictionParam(Counting())
 
 
 class Deferring(beam.DoFn):

@@ -346,6 +346,11 @@ def test_large_groups_between_small_ones() -> None:
     assert [(key, list(of_key)) for key, of_key in seen] == groups
 
 
+def test_group_columns_of_different_length() -> None:
+    with pytest.raises(HarnessError, match="differ in length"):
+        read_groups(group_chunk([("a", [1]), ("b", [2])], b"", [0]), GLOBAL)
+
+
 def test_a_source_of_groups_needs_their_coder() -> None:
     with pytest.raises(HarnessError, match="KV<key, Iterable<value>>"):
         GroupDecoder(coders.WindowedValueCoder(KV, GLOBAL))

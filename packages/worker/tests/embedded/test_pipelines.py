@@ -18,7 +18,22 @@ from beam_runner_worker.records import OutputKind
 
 
 def run(pipeline: beam.Pipeline, **kwargs: Any) -> MiniRunner:
-    return MiniRunner(pipeline, **kwargs).run()
+    """Runs it and makes sure that every ``assert_that`` in it has looked at something."""
+    runner = MiniRunner(pipeline, **kwargs).run()
+    asserted = 0
+    for stage, result in runner.results:
+        counts = {
+            dict(info.labels)["PCOLLECTION"]: int.from_bytes(info.payload)
+            for info in result.metrics
+            if info.urn == "beam:metric:element_count:v1"
+        }
+        for transform in _transforms(stage.spec.descriptor):
+            if transform.unique_name.endswith("/Match"):
+                (seen,) = transform.inputs.values()
+                assert counts[seen] == 1
+                asserted += 1
+    assert asserted
+    return runner
 
 
 @pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])

@@ -21,6 +21,10 @@ from beam_runner_worker.records import InputChunk
 class _HostError(Exception):
     """Carries what the host's inputs raised through our own frames."""
 
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
 
 def run_bundle(
     processor: Processor,
@@ -45,7 +49,7 @@ def run_bundle(
             except StopIteration:
                 break
             except BaseException as error:
-                raise _HostError from error
+                raise _HostError(error) from error
             processor.source.feed(chunk)
             if context.delayed_applications:
                 _resume(context)
@@ -53,7 +57,7 @@ def run_bundle(
         if context.delayed_applications:
             _resume(context)
     except _HostError as error:
-        raise error.__cause__ from None
+        raise error.error from None
     except BaseException as error:
         raise error_for_host(error, processor, stage_name) from None
 

@@ -12,10 +12,12 @@ from apache_beam.runners.worker import operations
 from beam_runner_worker.errors import BundleFailed, HarnessError
 
 _STEP = re.compile(r" \[while running '(?P<step>.*)'\]$", re.DOTALL)
-_COMBINES = {
-    "PGBKCVOperation": operations.PGBKCVOperation,
+_UNNAMED = {
     "CombineOperation": operations.CombineOperation,
+    "PGBKCVOperation": operations.PGBKCVOperation,
+    "SdfProcessSizedElements": operations.SdfProcessSizedElements,
 }
+"""Operations which do not put their name on the exceptions of their user code."""
 
 
 def describe(error: BaseException) -> str:
@@ -72,19 +74,19 @@ def _transform(
     ops: list[operations.Operation],
     running: operations.Operation | None,
 ) -> str | None:
-    combine = _failed_combine(cause.__traceback__, ops)
-    if combine is not None:
-        return combine.name_context.step_name
+    unnamed = _failed_unnamed(cause.__traceback__, ops)
+    if unnamed is not None:
+        return str(unnamed.name_context.step_name)
     step = _STEP.search(str(error.args[0])) if error.args else None
     if step is not None and getattr(error, "_tagged_with_step", False):
         return step.group("step")
-    return running.name_context.step_name if running is not None else None
+    return str(running.name_context.step_name) if running is not None else None
 
 
-def _failed_combine(
+def _failed_unnamed(
     trace: TracebackType | None, ops: list[operations.Operation]
 ) -> operations.Operation | None:
-    """The combine operation which user code failed in, if it was one.
+    """The operation which user code failed in, if it is one that Beam does not name.
 
     Beam names only the DoFn that fed it. But the traceback shows the operation's class, and the
     user's frame the CombineFn, where a stage has several of that class.
@@ -95,9 +97,11 @@ def _failed_combine(
         trace = trace.tb_next
     for index in range(len(frames) - 1, -1, -1):
         owner = frames[index].f_code.co_name
+        if owner.endswith("DoFnRunner.process_with_sized_restriction"):
+            continue
         if "DoFnRunner" in owner or "DoOperation" in owner:
             return None
-        for name, kind in _COMBINES.items():
+        for name, kind in _UNNAMED.items():
             if f"{name}." in owner:
                 candidates = [op for op in ops if isinstance(op, kind)]
                 return _only_or_matching(candidates, frames[index + 1 :])

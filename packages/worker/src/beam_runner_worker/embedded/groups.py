@@ -55,7 +55,16 @@ class GroupDecoder:
         self._left = iter(())
 
     def feed(self, chunk: GroupChunk, emit: Callable[[WindowedValue], None]) -> None:
-        """Decodes all groups and emits them in order."""
+        """Decodes all groups and emits them in order.
+
+        Raises:
+            HarnessError: the chunk's columns differ in length.
+        """
+        columns = [chunk.timestamps, chunk.counts, chunk.values]
+        if not isinstance(chunk.windows, bytes):
+            columns.append(chunk.windows)
+        if any(len(column) != len(chunk.keys) for column in columns):
+            raise HarnessError("The columns of a chunk of groups differ in length")
         create = windowed_value.create
         pane = _PANES.decode_nested(chunk.pane)
         stream = coder_impl.create_InputStream(_small_groups(chunk))
@@ -79,7 +88,7 @@ class GroupDecoder:
             windows = (self._decode_window(chunk.windows),)
             while True:
                 yield windows
-        last, windows = None, ()
+        last: bytes | None = None
         for encoded in chunk.windows:
             if encoded != last:
                 last, windows = encoded, (self._decode_window(encoded),)

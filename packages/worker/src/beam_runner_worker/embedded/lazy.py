@@ -13,7 +13,7 @@ def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:
     stream = coder_impl.create_InputStream(data)
     decode = impl.decode_from_stream
     size = stream.size
-    values = []
+    values: list[Any] = []
     append = values.append
     while size() > 0:
         append(decode(stream, True))

@@ -129,7 +129,7 @@ def _tell_dill(main: types.ModuleType) -> None:
     for name in ("dill._dill", "dill.dill", "dill.session"):
         module = sys.modules.get(name)
         if module is not None and hasattr(module, "_main_module"):
-            module._main_module = main
+            module.__dict__["_main_module"] = main
 
 
 def _write_artifact(artifact: Artifact, artifacts: ArtifactReader, directory: str) -> None:
