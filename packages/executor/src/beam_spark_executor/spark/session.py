@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
@@ -30,6 +31,7 @@ from beam_spark_executor.spark.settings import (
     SparkUnavailable,
     check_master,
     chosen_conf,
+    driver_memory,
     is_on_this_machine,
     java_options,
 )
@@ -50,7 +52,7 @@ class RunningSpark:
     ) -> None:
         self.session = session
         self._java = java
-        self._folder = folder
+        self._folders = () if folder is None else (folder, *_left_by_executors(session))
         self._stopping = threading.Lock()
         self._stopped = False
 
@@ -76,8 +78,7 @@ class RunningSpark:
         """Ends at once what was started for the session, whatever it does; leaves no file."""
         if self._java is not None:
             self._java.kill()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove_files()
 
     def stop(self, limit: float = STOP_LIMIT_SECONDS) -> None:
         """Ends the session and everything that was started for it, within about ``limit`` seconds.
@@ -89,15 +90,18 @@ class RunningSpark:
             if self._stopped:
                 return
             self._stopped = True
-            if self._java is None and self._folder is None:
+            if not self._folders:
                 return
             _within(limit * 2 / 3, "stop-spark", self.session.stop)
             if self._java is not None:
                 self._java.gateway.shutdown()
                 self._java.stop(limit / 3)
                 _forget_gateway()
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove_files()
+
+    def _remove_files(self) -> None:
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def start_spark(settings: SparkSettings) -> RunningSpark:
@@ -149,6 +153,8 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     master = conf.get("spark.master") or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        conf.setdefault("spark.driver.memory", driver_memory(os.cpu_count() or 1, memory))
     with set_in_environment(**variables):
         return JavaProcess(options, conf)
 
@@ -165,6 +171,14 @@ def _start_session(settings: SparkSettings, gateway: Any, folder: Path) -> Spark
         raise SparkUnavailable(
             f"Spark does not start with master {chosen['spark.master']}: {_first_line(error)}"
         ) from error
+
+
+def _left_by_executors(session: SparkSession) -> tuple[Path, ...]:
+    """Where the executors of a ``local-cluster`` keep their files, which Spark never removes."""
+    context = session.sparkContext
+    if not context.master.startswith("local-cluster"):
+        return ()
+    return (Path(_find_spark_home(), "work", context.applicationId),)
 
 
 def _first_line(error: Exception) -> str:

@@ -141,4 +141,16 @@ def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: s
     ]
     if not re.search(r"-XX:\+Use\w+GC", user_options):
         options.append("-XX:+UseSerialGC")
+    if "-XX:TieredStopAtLevel" not in user_options:
+        options.append("-XX:TieredStopAtLevel=1")
     return " ".join(options)
+
+
+def driver_memory(cores: int, machine_bytes: int) -> str:
+    """Heap of a driver that runs the tasks of ``cores`` itself, as a Spark property's value.
+
+    Half a GiB for each core, since a task may hold a few batches of `ROWS_PER_ARROW_BATCH` rows of
+    up to 16 MB; at least Spark's default, at most a quarter of the machine's memory.
+    """
+    wanted = max(1024, 512 * cores)
+    return f"{max(1024, min(wanted, machine_bytes // 4 >> 20))}m"

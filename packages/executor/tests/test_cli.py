@@ -1,0 +1,197 @@
+"""The command as its users meet it: a process, its lines, its exit code and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from beam_runner_jobservices import JobClient
+
+from beam_spark_executor.spark.java import processes_of_session
+
+COMMAND = [sys.executable, "-m", "beam_spark_executor.cli"]
+SERVES = re.compile(
+    r"beam-spark-jobserver serves the Beam Job API at (localhost:\d+) \(Spark [\d.]+, local\[1,4\]\)"
+)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """The command's folder for temporary files; nothing may be left in it."""
+    with tempfile.TemporaryDirectory(prefix="t") as name:
+        yield Path(name)
+        assert list(Path(name).iterdir()) == []
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "TMPDIR": str(folder), **more}
+
+
+def run_briefly(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=environment(folder, **more),
+    )
+
+
+def test_wrong_flag_is_exit_2_and_quick(folder: Path) -> None:
+    done = run_briefly(folder, "--job-prot=1")
+    assert done.returncode == 2
+    assert "did you mean --job-port?" in done.stderr
+
+
+@pytest.mark.timeout(120)
+def test_no_java_is_one_sentence(folder: Path) -> None:
+    done = run_briefly(folder, "--job-port", "0", JAVA_HOME="/nowhere")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "install Java 17 or newer" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_taken_port_is_one_sentence(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_briefly(folder, "--job-port", str(port))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert str(port) in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.timeout(120)
+def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
+    done = run_briefly(folder, "--job-port", "0", "--artifacts-dir", "/dev/null/artifacts")
+    assert done.returncode == 1
+    assert "/dev/null/artifacts" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+class Running:
+    """A server that runs as a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, "--job-port", "0", "--spark-master-url", "local[1,4]", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(folder),
+        )
+        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.errors: list[str] = []
+        threading.Thread(target=self._read_lines, daemon=True).start()
+        threading.Thread(target=self._read_errors, daemon=True).start()
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        self.errors.extend(self.process.stderr)
+
+    def serving(self) -> str:
+        match = SERVES.fullmatch(self.lines.get(timeout=150).strip())
+        assert match is not None
+        return match[1]
+
+    def java(self) -> int:
+        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        (pid,) = {int(pid) for file in children for pid in file.read_text().split()}
+        return pid
+
+
+@pytest.fixture
+def running(folder: Path) -> Iterator[Running]:
+    server = Running(folder)
+    yield server
+    if server.process.poll() is None:
+        server.process.kill()
+        server.process.wait()
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_and_a_signal_ends_it_without_leftovers(
+    running: Running, number: signal.Signals
+) -> None:
+    address = running.serving()
+    with JobClient(address) as client:
+        assert client.jobs() == ()
+    java = running.java()
+    assert len(processes_of_session(java)) >= 3
+    running.process.send_signal(number)
+    assert running.process.wait(60) == 0
+    assert processes_of_session(java) == []
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("localhost", int(address.rpartition(":")[2])), 5)
+    assert running.lines.empty()
+    assert [line for line in running.errors if "INFO" not in line] == [
+        "beam-spark-jobserver is stopping\n"
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@needs_proc
+def test_a_second_signal_hurries(running: Running) -> None:
+    running.serving()
+    java = running.java()
+    os.kill(java, signal.SIGSTOP)  # Spark would take for ever
+    running.process.terminate()
+    time.sleep(1)
+    assert running.process.poll() is None
+    started = time.monotonic()
+    running.process.terminate()
+    assert running.process.wait(20) == 0
+    assert time.monotonic() - started < 5
+    assert processes_of_session(java) == []
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@needs_proc
+def test_a_signal_while_it_starts(running: Running) -> None:
+    deadline = time.monotonic() + 100
+    while not list(Path(f"/proc/{running.process.pid}/task").glob("*/children")) or not any(
+        file.read_text() for file in Path(f"/proc/{running.process.pid}/task").glob("*/children")
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    running.process.terminate()
+    assert running.process.wait(120) == 0
+    assert running.lines.empty()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@needs_proc
+def test_losing_spark_ends_it_with_a_sentence(running: Running) -> None:
+    running.serving()
+    java = running.java()
+    os.kill(java, signal.SIGKILL)
+    assert running.process.wait(60) == 1
+    assert processes_of_session(java) == []
+    assert "Spark's Java process has ended unexpectedly" in running.errors[-1]

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor.flags import ServerSettings, parse
+from beam_spark_executor.spark.settings import SparkSettings
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        parse(arguments)
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    return error
+
+
+def test_defaults() -> None:
+    settings = parse([])
+    assert settings == ServerSettings()
+    assert (settings.job_host, settings.job_port) == ("localhost", 8099)
+    assert settings.spark == SparkSettings(master=None, conf={}, log_level="warn")
+
+
+def test_all_flags() -> None:
+    settings = parse(
+        [
+            *("--job-port", "0", "--job-host", "0.0.0.0", "--artifacts-dir", "/a/b"),
+            *("--spark-master-url", "spark://host:7077", "--log-level", "ERROR"),
+            *("--spark-conf", "spark.a=1", "--spark-conf=spark.b_c=x=y", "--log-kind", "json"),
+        ]
+    )
+    assert settings == ServerSettings(
+        job_host="0.0.0.0",
+        job_port=0,
+        artifacts_dir=Path("/a/b"),
+        spark=SparkSettings("spark://host:7077", {"spark.a": "1", "spark.b_c": "x=y"}, "error"),
+        log_level="error",
+        log_kind="json",
+    )
+
+
+def test_underscores_are_dashes_in_names_only() -> None:
+    settings = parse(["--job_port", "1", "--artifacts_dir=/a_b", "--spark_conf=spark.a_b=c_d"])
+    assert settings.job_port == 1
+    assert settings.artifacts_dir == Path("/a_b")
+    assert settings.spark.conf == {"spark.a_b": "c_d"}
+
+
+def test_the_last_value_of_a_property_counts() -> None:
+    settings = parse(["--spark-conf", "spark.a=1", "--spark-conf", "spark.a=2"])
+    assert settings.spark.conf == {"spark.a": "2"}
+
+
+@pytest.mark.parametrize(
+    ("unknown", "nearest"),
+    [
+        ("--job-prot", "--job-port"),
+        ("--port", "--job-port"),
+        ("--spark_master", "--spark-master-url"),
+        ("--artifact-dir=x", "--artifacts-dir"),
+    ],
+)
+def test_an_unknown_flag_names_the_nearest(
+    capsys: pytest.CaptureFixture[str], unknown: str, nearest: str
+) -> None:
+    assert f"did you mean {nearest}?" in refusal(capsys, unknown)
+
+
+def test_an_unknown_flag_like_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    error = refusal(capsys, "--zzz")
+    assert "unknown flag --zzz;" in error
+    assert "did you mean" not in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--job-port", "x"], "--job-port: expected a port from 0 to 65535, got 'x'"),
+        (["--job-port", "65536"], "expected a port from 0 to 65535"),
+        (["--job-port=-1"], "expected a port from 0 to 65535"),
+        (["--job-port"], "--job-port: expected one argument"),
+        (["--spark-conf", "spark.a"], "expected KEY=VALUE"),
+        (["--spark-conf", "a=b"], "a key that begins with 'spark.'"),
+        (["--spark-master-url", "here"], "'here' is not a Spark master URL; expected local"),
+        (["--log-kind", "xml"], "choose from"),
+        (["--log-level", "loud"], "choose from"),
+        (["8099"], "unexpected argument '8099'"),
+    ],
+)
+def test_wrong_values_say_what_is_expected(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert said in refusal(capsys, *arguments)
+
+
+def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    for name in ("job-port", "job-host", "artifacts-dir", "spark-master-url", "spark-conf"):
+        assert f"--{name}" in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("beam-spark-jobserver ")
