@@ -138,8 +138,9 @@ class SimulatedHost(Promises):
                 self.finalized.extend(numbers)
             case WakeAt(time):
                 self.wake = time
-            case ReleaseState(stage, shard):
-                assert self.keeps.pop((stage, shard)) == Keep()
+            case ReleaseState(stage):
+                assert self.scheduler.report(stage).complete
+                assert all(keep == Keep() for key, keep in self.keeps.items() if key[0] == stage)
             case ReleaseData(data):
                 for one in data:
                     self.check_release(one)

@@ -13,7 +13,6 @@ from beam_runner_engine.scheduler.commands import (
     FinalizeBundles,
     Input,
     OpenBundles,
-    ReleaseState,
 )
 from beam_runner_engine.scheduler.delivery import deliver, look_at, remove_work
 from beam_runner_engine.scheduler.events import BundleDone, BundleFailed, FailureKind
@@ -24,7 +23,7 @@ from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, Sta
 from beam_runner_engine.scheduler.transitions import BundleState, Phase
 from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
 from beam_runner_engine.scheduler.watermarks import refresh
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_engine.values.summary import ShardSummary
 from beam_runner_engine.values.windows import Window
 
 
@@ -127,8 +126,6 @@ def _replace_summary(
         stage.holds.remove(time, count)
     stage.waking += wants_waking(summary) - wants_waking(before)
     set_wakes(state, stage, shard, summary)
-    if summary == EMPTY_SUMMARY != before:
-        state.commands.append(ReleaseState(stage.spec.name, shard))
 
 
 def fail(state: SchedulerState, event: BundleFailed) -> None:

@@ -105,10 +105,12 @@ class WakeAt:
 
 @attrs.frozen
 class ReleaseState:
-    """Drop all state of a key shard: nothing is kept there any more."""
+    """Drop all state of a keyed stage: nothing will come to it any more.
+
+    State of a window that expires is dropped by the bundle that expires it, not by this command.
+    """
 
     stage: str
-    shard: int
 
 
 @attrs.frozen

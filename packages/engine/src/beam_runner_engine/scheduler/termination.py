@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam_runner_engine.scheduler.bundles import fail_job, open_bundles
-from beam_runner_engine.scheduler.commands import FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FinishJob, Outcome, ReleaseState
 from beam_runner_engine.scheduler.reports import describe, waits
 from beam_runner_engine.scheduler.state import SchedulerState, StageState
 from beam_runner_engine.scheduler.teststream import scripts_ended, take_step
@@ -38,6 +38,8 @@ def _look_at_touched(state: SchedulerState) -> None:
         if not stage.complete and _is_complete(stage):
             stage.complete = True
             state.incomplete -= 1
+            if stage.spec.keyed and stage.shards:
+                state.commands.append(ReleaseState(stage.spec.name))
 
 
 def _is_complete(stage: StageState) -> bool:
