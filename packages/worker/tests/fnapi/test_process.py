@@ -194,9 +194,12 @@ def test_environments_that_cannot_be_run_are_named(environment: Environment, wor
 
 
 def test_a_harness_dies_with_its_runner(tmp_path: Path):
-    """The runner is killed by SIGKILL: the whole process group of the harness must follow."""
-    pids = tmp_path / "pids"
-    command = script(tmp_path / "boot", f"sleep 600 & echo $$ $! >{pids}; wait\n")
+    """The runner is killed by SIGKILL: the harness's whole process group and its files follow."""
+    pids, place = tmp_path / "pids", tmp_path / "place"
+    command = script(
+        tmp_path / "boot",
+        f"echo $SEMI_PERSISTENT_DIRECTORY >{place}; sleep 600 & echo $$ $! >{pids}; wait\n",
+    )
     runner = subprocess.Popen(
         [
             sys.executable,
@@ -218,9 +221,12 @@ def test_a_harness_dies_with_its_runner(tmp_path: Path):
     try:
         wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), 60)
         harness = [int(pid) for pid in pids.read_text().split()]
+        directory = Path(place.read_text().strip())
         assert all(map(alive, harness))
+        assert directory.is_dir()
         runner.send_signal(signal.SIGKILL)
         wait_until(lambda: not any(map(alive, harness)))
+        assert not directory.exists()
     finally:
         runner.kill()
         runner.wait()

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             metadata=metadata,
             wait_for_ready=True,
         ).info
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with contextlib.ExitStack() as cleanup:
         directory = Path(
             flags.semi_persist_dir

@@ -2,7 +2,7 @@
 
 The command leads a process group of its own. A shell beside it, in the same group, reads a pipe
 that only this process can write to; when this process ends, however it ends, the read ends too and
-the shell kills the group. So no harness outlives the process it works for.
+the shell kills the group. So no harness, nor its files, outlive the process it works for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.ports import LogSink
 from beam_runner_worker.records import LogRecord, Severity
 
-_GUARDED = '(read -r _ <&"$0"; kill -KILL 0) & exec "$@"'
+_GUARDED = '(read -r _ <&"$0"; rm -rf -- "$1"; kill -KILL 0) & shift; exec "$@"'
 _TERMINATE_SECONDS = 1.0
 _KILL_SECONDS = 5.0
 
@@ -92,7 +92,7 @@ class ProcessWorker:
         guarded, self._guard = os.pipe()
         try:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARDED, str(guarded), self._command, *flags],
+                ["/bin/sh", "-c", _GUARDED, str(guarded), self._directory, self._command, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
