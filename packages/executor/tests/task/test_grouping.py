@@ -12,9 +12,10 @@ from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check
 from beam_runner_engine.values.panes import ONLY_FIRING, encode_pane
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.window_fns import OpaqueWindows
+from beam_runner_worker.records import KeyedChunk
+
 from beam_spark_executor.task.columns import by_shard, from_bytes, to_batch, to_bytes
 from beam_spark_executor.task.grouping import group_chunks
-from beam_runner_worker.records import KeyedChunk
 
 _HEADER = 4
 
@@ -88,7 +89,9 @@ def _computable(case: BulkCase) -> bool:
     return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.merges)
 
 
-@pytest.mark.parametrize("case", list(filter(_computable, bulk_cases())), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", list(filter(_computable, bulk_cases())), ids=lambda case: case.name
+)
 def test_obeys_the_contract(case: BulkCase) -> None:
     check_bulk_grouper(ColumnsGrouper, case)
 

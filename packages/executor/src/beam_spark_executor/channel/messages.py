@@ -91,9 +91,7 @@ class Closed:
     """All DoFns are torn down, and there is nothing more to say; the process waits for Goodbye."""
 
 
-FromWorker = (
-    Hello | Progress | Logged | UserCodeFailed | TaskBroke | ExternalWorkerStarted | Closed
-)
+FromWorker = Hello | Progress | Logged | UserCodeFailed | TaskBroke | ExternalWorkerStarted | Closed
 
 
 # From the server to a worker process.

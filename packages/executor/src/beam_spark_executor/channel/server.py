@@ -128,9 +128,7 @@ class ChannelServer:
         assert job is not None
         return job
 
-    def _answer(
-        self, answer: Callable[..., Any]
-    ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    def _answer(self, answer: Callable[..., Any]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
         def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
             job_id, *arguments = pickle.loads(request)
             return pickle.dumps(answer(self._job(job_id, context), *arguments))
@@ -144,9 +142,7 @@ class ChannelServer:
         except KeyError:
             context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} has no artifact {sha256}")
 
-    def _attach(
-        self, requests: Iterator[bytes], context: grpc.ServicerContext
-    ) -> Iterator[bytes]:
+    def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         hello = pickle.loads(next(requests))
         job = self._job(hello.job_id, context)
         link = WorkerLink(hello)

@@ -239,9 +239,7 @@ class RunningJob:
         )
         self._section_jobs[key] = job
         ref = SectionRef(self._endpoint, self.job_id, key)
-        frame = SectionFrame(
-            self._spark.session, self._spark.pools, self._spark.slot, job, ref
-        )
+        frame = SectionFrame(self._spark.session, self._spark.pools, self._spark.slot, job, ref)
         try:
             replies = frame.replies()
         except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from beam_runner_jobservices.records import JobMetrics
 from beam_runner_jobservices.records import MonitoringInfo as JobMonitoringInfo
@@ -22,7 +22,7 @@ class MetricsTally:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._committed: Mapping[object, MonitoringInfo] = {}
+        self._committed: dict[tuple[object, ...], MonitoringInfo] = {}
         self._attempts: dict[TaskName, tuple[MonitoringInfo, ...]] = {}
 
     def progressed(self, task: TaskName, metrics: tuple[MonitoringInfo, ...]) -> None:

@@ -77,9 +77,7 @@ class SectionJob:
             streams_output=stage_id != self.section.section_id,
             shards=self.tasks,
             pieces=self._pieces(source.buffer_id) if source is not None and stored else (),
-            side_inputs={
-                use.buffer_id: self._whole(use.buffer_id) for use in stage.side_inputs
-            },
+            side_inputs={use.buffer_id: self._whole(use.buffer_id) for use in stage.side_inputs},
             folder=self.folder,
         )
 

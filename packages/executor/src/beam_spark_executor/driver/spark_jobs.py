@@ -62,9 +62,7 @@ class SparkJobs:
         first_line = text.splitlines()[0] if text else type(error).__name__
         return f"Spark gave up: {first_line}"
 
-    def _in_group(
-        self, function: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs
-    ) -> None:
+    def _in_group(self, function: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
         # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
         # Python workers of tasks that do not stop by themselves.
         self.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)

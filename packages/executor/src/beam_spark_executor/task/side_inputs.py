@@ -18,9 +18,7 @@ class FileSideInputs:
     Implements ``beam_runner_worker.ports.SideInputReader``.
     """
 
-    def __init__(
-        self, uses: Sequence[SideInputUse], files: Mapping[str, Sequence[Piece]]
-    ) -> None:
+    def __init__(self, uses: Sequence[SideInputUse], files: Mapping[str, Sequence[Piece]]) -> None:
         self._buffers = {(use.transform_id, use.tag): use.buffer_id for use in uses}
         self._files = files
         self._loaded: dict[str, _Entries] = {}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam_runner_urns import transforms as transform_urns
-from beam_runner_worker.records import InputEdge, InputKind, OutputEdge, OutputKind, StageSpec
-
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_urns import transforms as transform_urns
+from beam_runner_worker.records import InputEdge, InputKind, OutputEdge, OutputKind, StageSpec
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind
@@ -54,9 +53,7 @@ class DescriptorBuilder:
             outputs[sink_id] = sink.buffer_id
             edges.append(_output_edge(sink_id, sink.buffer_id, kinds, strategies))
         self._add_components(descriptor, environment_id)
-        grouped = (
-            node.source_buffer is not None and kinds[node.source_buffer] is BufferKind.GROUPED
-        )
+        grouped = node.source_buffer is not None and kinds[node.source_buffer] is BufferKind.GROUPED
         spec = StageSpec(
             stage_id=stage_id,
             name=node.name,

@@ -89,6 +89,7 @@ def _phases(embedded: bool) -> list[Callable[[Any, Any], Iterable[Any]]]:
         _expand_reshuffle,
         translations.expand_gbk,
         translations.sink_flattens,
+        _empty_flattens_without_inputs,
         translations.greedily_fuse,
         translations.read_to_impulse,
         translations.impulse_to_input,
@@ -179,6 +180,20 @@ def _expand_reshuffle(stages: Iterable[Any], context: Any) -> Iterator[Any]:
         )
 
 
+def _empty_flattens_without_inputs(stages: Iterable[Any], context: Any) -> Iterator[Any]:
+    """Lets a Flatten of no PCollections read a buffer that nobody writes.
+
+    Beam's phases to come would give it an impulse, whose element would pass through.
+    """
+    for stage in stages:
+        for transform in stage.transforms:
+            if transform.spec.urn == transform_urns.FLATTEN and not transform.inputs:
+                buffer = translations.create_buffer_id(transform.unique_name)
+                transform.spec.urn = transform_urns.DATA_SOURCE
+                transform.spec.payload = buffer
+        yield stage
+
+
 def _reshuffled_input(transform: _protos.PTransform) -> str:
     """The main input; the reshuffle inside an expanded SDF carries the SDF's side inputs too."""
     if len(transform.inputs) == 1:
@@ -188,9 +203,7 @@ def _reshuffled_input(transform: _protos.PTransform) -> str:
 
 
 def _edge(name: str, urn: str, buffer: bytes, pcollection_id: str) -> _protos.PTransform:
-    edge = _protos.PTransform(
-        unique_name=name, spec=_protos.FunctionSpec(urn=urn, payload=buffer)
-    )
+    edge = _protos.PTransform(unique_name=name, spec=_protos.FunctionSpec(urn=urn, payload=buffer))
     if urn == transform_urns.DATA_SOURCE:
         edge.outputs["out"] = pcollection_id
     else:

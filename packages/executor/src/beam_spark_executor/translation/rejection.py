@@ -85,9 +85,7 @@ def leaves(
             yield from leaves(transform.subtransforms, components)
 
 
-def _of_transform(
-    transform: _protos.PTransform, components: _protos.Components
-) -> Iterator[str]:
+def _of_transform(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
     urn = transform.spec.urn
     if urn == transform_urns.TEST_STREAM:
         yield "TestStream"
@@ -123,9 +121,7 @@ def _of_pardo(payload: _protos.ParDoPayload) -> Iterator[str]:
             yield f"the side input pattern {side_input.access_pattern.urn!r} of {tag!r}"
 
 
-def _of_grouping(
-    transform: _protos.PTransform, components: _protos.Components
-) -> Iterator[str]:
+def _of_grouping(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
     for pcollection_id in transform.inputs.values():
         pcollection = components.pcollections[pcollection_id]
         strategy = components.windowing_strategies[pcollection.windowing_strategy_id]

@@ -45,7 +45,7 @@ def _sections(
     stages: Mapping[str, StagePlan], flows_into: Mapping[str, str]
 ) -> dict[str, SectionPlan]:
     section_of: dict[str, str] = {}
-    for stage_id in reversed(stages):
+    for stage_id in reversed(list(stages)):
         consumer = flows_into.get(stage_id)
         section_of[stage_id] = stage_id if consumer is None else section_of[consumer]
     members: dict[str, list[str]] = {}

@@ -83,9 +83,7 @@ def _stages(
     for index, node in enumerate(graph.nodes):
         stage_id = f"stage{index}"
         environment_id = node.environment_id or default_environment
-        spec, outputs = builder.build(
-            stage_id, node, environment_id, dict(graph.kinds), strategies
-        )
+        spec, outputs = builder.build(stage_id, node, environment_id, dict(graph.kinds), strategies)
         stages[stage_id] = StagePlan(
             spec=spec,
             embedded=environments[environment_id].embedded,
