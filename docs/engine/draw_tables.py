@@ -1,0 +1,56 @@
+"""Draws the scheduler's transition tables into theory.md: `python docs/engine/draw_tables.py`.
+
+A test of the engine fails when the page and the code differ.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from beam_runner_engine.scheduler.transitions import (
+    BUNDLE_TABLE,
+    JOB_TABLE,
+    BundleState,
+    Phase,
+    Reaction,
+    Transition,
+)
+
+PAGE = Path(__file__).with_name("theory.md")
+BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def cell(transition: Transition | None) -> str:
+    """Tells what an event does in a word: the states it may lead to, or that it is ignored or illegal."""
+    if transition is None:
+        return "illegal"
+    if transition.reaction is Reaction.IGNORE:
+        return "ignored"
+    return ", ".join(state.value for state in transition.to)
+
+
+def table(name: str) -> str:
+    """Returns the table of this name as Markdown: a row per event, a column per state."""
+    states, transitions = {
+        "job": (tuple(Phase), JOB_TABLE),
+        "bundle": (tuple(BundleState), BUNDLE_TABLE),
+    }[name]
+    events = dict.fromkeys(event for _, event in transitions)
+    lines = [
+        "| event | " + " | ".join(state.value for state in states) + " |",
+        "|---" * (len(states) + 1) + "|",
+    ]
+    for event in events:
+        cells = (cell(transitions.get((state, event))) for state in states)
+        lines.append(f"| `{event.__name__}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def drawn(page: str) -> str:
+    """Returns the page with its tables as the code has them now."""
+    return BLOCK.sub(lambda block: block[1] + table(block[2]) + block[3], page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(drawn(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,15 @@
+"""The tables in the theory of operation are those of the code."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "engine"
+
+
+def test_tables_are_drawn_from_the_code() -> None:
+    script = runpy.run_path(str(DOCS / "draw_tables.py"))
+    page = (DOCS / "theory.md").read_text(encoding="utf-8")
+    assert page.count("<!-- table: ") == 2
+    assert script["drawn"](page) == page, "run python docs/engine/draw_tables.py"
