@@ -197,8 +197,8 @@ def test_who_waits_for_a_side_input_that_never_comes() -> None:
     reason = only(commands, FailJob).reason
     assert "stage 'hold' holds its output watermark at 4 ms in shard 0" in reason
     assert (
-        "stage 'main' has 1 pieces of data that wait for IntervalWindow(start=0, end=10) of side"
+        "stage 'main' has data that waits (1 pieces) for IntervalWindow(start=0, end=10) of side"
         " input 'names', collection 'side', whose watermark is 4 ms"
     ) in reason
-    assert "wait for the end of side input 'names'" in reason
+    assert "for the end of side input 'names'" in reason
     assert scheduler.report("main").upstream_watermark == MAX_TIMESTAMP

@@ -117,9 +117,9 @@ def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
 
 def _running(stage: StageState) -> Iterator[tuple[WaitFor, str]]:
     if stage.open:
-        yield WaitFor.BUNDLES, f"has {stage.open} bundles running"
+        yield WaitFor.BUNDLES, f"has bundles running: {stage.open}"
     if stage.delayed:
-        yield WaitFor.PROCESSING_TIME, f"has {len(stage.delayed)} residuals to resume later"
+        yield WaitFor.PROCESSING_TIME, f"has residuals to resume later: {len(stage.delayed)}"
 
 
 def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[tuple[WaitFor, str]]:
@@ -129,7 +129,7 @@ def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[tuple[Wai
             what = "the end" if window is None else f"{window}"
             yield (
                 WaitFor.SIDE_INPUT,
-                f"has {len(waiting)} pieces of data that wait for {what} of side input"
+                f"has data that waits ({len(waiting)} pieces) for {what} of side input"
                 f" {side.spec.name!r}, collection {side.spec.collection!r}, whose watermark is"
                 f" {watermark}",
             )
