@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from beam_spark_executor.server import Server
 
 _SPARK_CHECK_SECONDS = 1.0
+_START_CHECK_SECONDS = 0.1
+_GIVE_UP_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _CannotStart as error:
         return _say(str(error))
     signals.on_hurry(server.kill)
-    failure = _in_background(server.start)
+    failure = _start(server, signals)
     if failure is None and not signals.received.is_set():
-        assert server.spark is not None
         print(
             f"{PROGRAM} serves the Beam Job API at {server.address} "
             f"(Spark {server.spark.version}, {server.spark.master})",
@@ -90,30 +91,34 @@ def _bind(settings: ServerSettings) -> Server:
         raise _CannotStart(str(error)) from error
 
 
-def _in_background(start: Callable[[], str]) -> str | None:
-    """Runs ``start`` to its end, so that what it has started is known; returns why it failed."""
+def _start(server: Server, signals: _Signals) -> str | None:
+    """Starts the server, in a thread so that a signal can end it; returns why it did not start."""
     from beam_spark_executor.spark.settings import SparkUnavailable
 
     failures: list[str] = []
 
     def run() -> None:
         try:
-            start()
-        except SparkUnavailable as error:
-            failures.append(str(error))
+            server.start()
         except Exception as error:
-            log.exception("the server did not start")
-            failures.append(f"the server did not start ({type(error).__name__}): see the log")
+            if signals.received.is_set():
+                return  # no wonder
+            if not isinstance(error, SparkUnavailable):
+                log.exception("the server did not start")
+            failures.append(str(error) or type(error).__name__)
 
-    thread = threading.Thread(target=run, name="start")
+    thread = threading.Thread(target=run, name="start", daemon=True)
     thread.start()
-    thread.join()
+    while thread.is_alive() and not signals.received.is_set():
+        thread.join(_START_CHECK_SECONDS)
+    if signals.received.is_set():
+        server.kill()
+        thread.join(_GIVE_UP_SECONDS)
     return failures[0] if failures else None
 
 
 def _serve(server: Server, signals: _Signals) -> str | None:
     """Waits for a signal; returns what is wrong if Spark ends first."""
-    assert server.spark is not None
     while not signals.received.wait(_SPARK_CHECK_SECONDS):
         if not server.spark.is_alive:
             return "Spark's Java process has ended unexpectedly; its last lines are in the log"

@@ -68,6 +68,8 @@ class StagePlan:
         impulse: the one encoded element of an impulse; empty otherwise.
         outputs: the buffer that each output edge (by transform id) writes to.
         side_inputs: every side input of every transform in it.
+        counted_elsewhere: the PCollection that it reads, if another stage that produces it counts
+            its elements already; else empty.
     """
 
     spec: StageSpec
@@ -76,6 +78,7 @@ class StagePlan:
     impulse: bytes
     outputs: Mapping[str, str]
     side_inputs: tuple[SideInputUse, ...]
+    counted_elsewhere: str = ""
 
     @property
     def stage_id(self) -> str:

@@ -13,7 +13,7 @@ from beam_runner_jobservices import JobHandle, JobReporter, JobServer, JobSpec
 from beam_spark_executor.driver.executor import SparkJobExecutor
 from beam_spark_executor.flags import ServerSettings
 from beam_spark_executor.spark.pool import WorkerPools, warm_up
-from beam_spark_executor.spark.session import RunningSpark, start_spark
+from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import is_on_this_machine
 
 JOBS_LIMIT_SECONDS = 10.0
@@ -38,12 +38,10 @@ class Server:
     """
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="beam-spark-jobserver-"))
         self._stopping = threading.Lock()
         self._executor: SparkJobExecutor | None = None
-        self.spark: RunningSpark | None = None
-        """Spark, once it has started."""
+        self.spark = RunningSpark(settings.spark)
         try:
             self._job_server = JobServer(
                 self._start_job,
@@ -64,8 +62,9 @@ class Server:
 
         Raises:
             SparkUnavailable: Spark does not start; says why in one sentence.
+            Exception: `kill` was called meanwhile.
         """
-        self.spark = start_spark(self._settings.spark)
+        self.spark.start()
         pools = WorkerPools(self.spark.session)
         warm_up(self.spark.session, pools)
         self._executor = SparkJobExecutor(
@@ -83,14 +82,12 @@ class Server:
             if self._executor is not None:
                 self._executor.close()
                 self._executor = None
-            if self.spark is not None:
-                self.spark.stop()
+            self.spark.stop()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def kill(self) -> None:
-        """Ends Spark at once, whatever it does, and removes all files; for those in a hurry."""
-        if self.spark is not None:
-            self.spark.kill()
+        """Ends Spark at once, whatever it does, also while it starts, and removes all files."""
+        self.spark.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:

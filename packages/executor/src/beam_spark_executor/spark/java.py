@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import io
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,6 +17,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import UTF8Deserializer, read_int
 
 from beam_spark_executor.spark.settings import SparkUnavailable
 
@@ -30,6 +36,8 @@ _LEVELS = {
     "DEBUG": logging.DEBUG,
     "TRACE": logging.DEBUG,
 }
+_CONTINUATIONS = ("\tat ", "\t...", "Caused by:", "java.", "org.apache.")
+"""How the lines of a Java stack trace begin, which belong to the line before."""
 _NOISE = re.compile(r"^WARNING: (Using incubator modules|A restricted method|A terminally)")
 
 log = logging.getLogger("spark")
@@ -74,59 +82,64 @@ class JavaProcess:
     again by that session's id.
     """
 
-    def __init__(self, java_options: str, conf: Mapping[str, str]) -> None:
-        """Starts it, with Spark properties ``conf`` given on the command line.
+    def __init__(self, java_options: str, conf: Mapping[str, str], folder: Path) -> None:
+        """Starts it and returns at once, with Spark properties ``conf`` on its command line.
+
+        ``folder`` is where it leaves word of how to reach it.
+        """
+        self._address_file = folder / "gateway"
+        self._last_lines: collections.deque[str] = collections.deque(maxlen=30)
+        command = [str(Path(_find_spark_home(), "bin", "spark-submit"))]
+        for key, value in conf.items():
+            command += ["--conf", f"{key}={value}"]
+        submit_options = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+        self.process = subprocess.Popen(
+            [*command, *shlex.split(submit_options)],
+            stdin=subprocess.PIPE,  # Java ends when this closes, however our process ends
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={
+                **os.environ,
+                "SPARK_CONNECT_MODE": "0",
+                "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {java_options}",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address_file),
+            },
+        )
+        threading.Thread(target=self._forward_log, name="spark-log", daemon=True).start()
+
+    def connect(self) -> Any:
+        """PySpark's gateway to the process, once it answers.
 
         Raises:
-            SparkUnavailable: it ended, or gave no sign of life within `START_LIMIT_SECONDS`.
+            SparkUnavailable: the process ended, or gave no sign within `START_LIMIT_SECONDS`.
         """
-        self._last_lines: collections.deque[str] = collections.deque(maxlen=30)
-        self.gateway = self._launch(java_options, conf)
-        self.process: subprocess.Popen[bytes] = self.gateway.proc
-        self._session_id = self.process.pid
-
-    def _launch(self, java_options: str, conf: Mapping[str, str]) -> Any:
-        from pyspark import SparkConf
-        from pyspark.java_gateway import launch_gateway
-
-        outcome: list[Any] = []
-        read_end, write_end = os.pipe()
-        threading.Thread(
-            target=self._forward_log, args=(read_end,), name="spark-log", daemon=True
-        ).start()
-
-        def launch() -> None:
-            command_line = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-            popen = {"stdout": write_end, "stderr": write_end, "start_new_session": True}
-            try:
-                outcome.append(launch_gateway(command_line, popen))
-            except Exception as error:  # handed to the thread that waits
-                outcome.append(error)
-            finally:
-                os.close(write_end)
-
-        thread = threading.Thread(target=launch, name="spark-launch", daemon=True)
-        with set_in_environment(SPARK_SUBMIT_OPTS=_joined("SPARK_SUBMIT_OPTS", java_options)):
-            thread.start()
-            thread.join(START_LIMIT_SECONDS)
-        if not outcome:
-            raise SparkUnavailable(
-                f"Spark's Java process did not start within {START_LIMIT_SECONDS:.0f} seconds."
-            )
-        if isinstance(outcome[0], Exception):
-            raise SparkUnavailable(
-                f"Spark's Java process did not start: {self._why() or outcome[0]}"
-            ) from outcome[0]
-        return outcome[0]
+        deadline = time.monotonic() + START_LIMIT_SECONDS
+        while not self._address_file.exists():
+            if self.process.poll() is not None:
+                raise SparkUnavailable(f"Spark's Java process did not start: {self._why()}")
+            if time.monotonic() > deadline:
+                raise SparkUnavailable(
+                    f"Spark's Java process did not start within {START_LIMIT_SECONDS:.0f} seconds."
+                )
+            time.sleep(0.05)
+        with self._address_file.open("rb") as file:
+            port = read_int(file)
+            secret = UTF8Deserializer().loads(file)
+        self._address_file.unlink()
+        # Told so, PySpark takes the process that is there, as it does beneath spark-submit.
+        with set_in_environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
+            return launch_gateway()
 
     def _why(self) -> str:
         time.sleep(0.2)  # the last lines are still on their way through the pipe
         telling = [line for line in self._last_lines if re.search(r"(?i)error|exception", line)]
-        return (telling or list(self._last_lines) or [""])[0]
+        return (telling or [*self._last_lines, f"exit code {self.process.returncode}"])[0]
 
-    def _forward_log(self, descriptor: int) -> None:
+    def _forward_log(self) -> None:
         level = logging.INFO
-        with open(descriptor, encoding="utf-8", errors="replace") as lines:
+        assert self.process.stdout is not None
+        with io.TextIOWrapper(self.process.stdout, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 text = line.rstrip("\n")
                 if not text or _NOISE.match(text):
@@ -135,7 +148,7 @@ class JavaProcess:
                 word, _, rest = text.partition(" ")
                 if word in _LEVELS:
                     level, text = _LEVELS[word], rest
-                elif not text.startswith(("\tat ", "Caused by:", "\t...", "java.", "org.apache.")):
+                elif not text.startswith(_CONTINUATIONS):
                     level = logging.INFO
                 log.log(level, "%s", text)
 
@@ -147,7 +160,7 @@ class JavaProcess:
     def kill(self) -> None:
         """Ends the process and everything beneath it at once."""
         self.process.kill()
-        _kill(processes_of_session(self._session_id))
+        _kill(processes_of_session(self.process.pid))
 
     def stop(self, limit: float) -> None:
         """Ends the process and everything beneath it; kills what is left after ``limit`` seconds."""
@@ -161,7 +174,7 @@ class JavaProcess:
             log.warning("Spark's Java process did not end in time and is killed.")
             self.process.kill()
             self.process.wait()
-        while (left := processes_of_session(self._session_id)) and time.monotonic() < deadline:
+        while (left := processes_of_session(self.process.pid)) and time.monotonic() < deadline:
             time.sleep(0.05)
         if left:
             log.warning("Processes left behind by Spark are killed: %s", left)
@@ -186,10 +199,6 @@ def processes_of_session(session_id: int) -> list[int]:
         if session == session_id and state not in "ZX":
             found.append(int(stat.parent.name))
     return found
-
-
-def _joined(variable: str, more: str) -> str:
-    return f"{os.environ.get(variable, '')} {more}".strip()
 
 
 @contextlib.contextmanager

@@ -17,11 +17,13 @@ import shutil
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
@@ -36,25 +38,39 @@ from beam_spark_executor.spark.settings import (
     java_options,
 )
 
+STOP_LIMIT_SECONDS = 15.0
+
 _AMBIENT = {"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
 """Environment variables by which a configuration that we do not see may name another master."""
-
-STOP_LIMIT_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
 
 class RunningSpark:
-    """A Spark session and what it stands on; made by `start_spark`."""
+    """The Spark session of a server, and what it stands on.
 
-    def __init__(
-        self, session: SparkSession, java: JavaProcess | None, folder: Path | None
-    ) -> None:
-        self.session = session
-        self._java = java
-        self._folders = () if folder is None else (folder, *_left_by_executors(session))
+    spark = RunningSpark(settings)
+    spark.start()
+    spark.session.range(3).count()
+    spark.stop()
+    """
+
+    def __init__(self, settings: SparkSettings) -> None:
+        """Starts nothing yet."""
+        self._settings = settings
+        self._session: SparkSession | None = None
+        self._java: JavaProcess | None = None
+        self._folders: list[Path] = []
+        self._changing = threading.Lock()
         self._stopping = threading.Lock()
-        self._stopped = False
+        self._killed = False
+
+    @property
+    def session(self) -> SparkSession:
+        """The session; there once `start` has returned."""
+        if self._session is None:
+            raise RuntimeError("Spark has not been started")
+        return self._session
 
     @property
     def master(self) -> str:
@@ -68,17 +84,59 @@ class RunningSpark:
 
     @property
     def is_alive(self) -> bool:
-        """Whether Spark still runs; costs about a millisecond."""
+        """Whether Spark runs; costs about a millisecond."""
+        if self._session is None or (self._java is not None and not self._java.is_alive):
+            return False
         try:
-            return not self.session.sparkContext._jsc.sc().isStopped()
+            return not self._session.sparkContext._jsc.sc().isStopped()
         except Exception:  # whatever the bridge to a Java process that is gone comes up with
             return False
 
-    def kill(self) -> None:
-        """Ends at once what was started for the session, whatever it does; leaves no file."""
-        if self._java is not None:
-            self._java.kill()
-        self._remove_files()
+    def start(self) -> None:
+        """Starts Spark, or takes the session that is there. Costs about four seconds.
+
+        Raises:
+            SparkUnavailable: there is no Java, the master URL is wrong or unreachable, Spark does
+                not start, or `kill` was called meanwhile; the text is one sentence. Nothing of it
+                is left.
+        """
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            self._session = active
+            return
+        if self._settings.master is not None:
+            check_master(self._settings.master)
+        try:
+            self._session = self._start_session(self._start_gateway())
+            self._folders += _left_by_executors(self._session)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _start_gateway(self) -> Any:
+        """The gateway to a Java process: the one that is there, or that of a new one."""
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            self._folders.append(_temporary_folder())
+            return launch_gateway()
+        check_java()
+        with self._changing:
+            if self._killed:
+                raise SparkUnavailable("Spark was stopped while it started.")
+            self._folders.append(_temporary_folder())
+            self._java = _start_java(self._settings, self._folders[0])
+        return self._java.connect()
+
+    def _start_session(self, gateway: Any) -> SparkSession:
+        found = dict(SparkConf(_jvm=gateway.jvm).getAll())
+        chosen = chosen_conf(found, self._settings, self._folders[0])
+        conf = SparkConf(_jvm=gateway.jvm).setAll(list(chosen.items()))
+        try:
+            with set_in_environment(PYSPARK_PYTHON=_python()):
+                return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        except Exception as error:
+            raise SparkUnavailable(
+                f"Spark does not start with master {chosen['spark.master']}: {_first_line(error)}"
+            ) from error
 
     def stop(self, limit: float = STOP_LIMIT_SECONDS) -> None:
         """Ends the session and everything that was started for it, within about ``limit`` seconds.
@@ -87,56 +145,35 @@ class RunningSpark:
         there before us is left alone. May be called again, and from any thread.
         """
         with self._stopping:
-            if self._stopped:
+            if self._session is None or not self._folders:
                 return
-            self._stopped = True
-            if not self._folders:
-                return
-            _within(limit * 2 / 3, "stop-spark", self.session.stop)
+            if self.is_alive:
+                _within(limit * 2 / 3, self._session.stop)
             if self._java is not None:
-                self._java.gateway.shutdown()
                 self._java.stop(limit / 3)
-                _forget_gateway()
-            self._remove_files()
+            self._clean_up()
 
-    def _remove_files(self) -> None:
+    def kill(self) -> None:
+        """Ends at once what was started, whatever it does, also while it starts; leaves no file."""
+        with self._changing:
+            self._killed = True
+            if self._java is not None:
+                self._java.kill()
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        if self._java is not None:
+            SparkContext._gateway = None  # PySpark would go on talking to the process that is gone
+            SparkContext._jvm = None
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def start_spark(settings: SparkSettings) -> RunningSpark:
-    """Starts Spark, or takes the session that is there.
-
-    Costs about four seconds for a new Java process.
-
-    Raises:
-        SparkUnavailable: there is no Java, the master URL is wrong or unreachable, or Spark does not
-            start; the text is one sentence.
-    """
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return RunningSpark(active, None, None)
-    if settings.master is not None:
-        check_master(settings.master)
-    folder = Path(tempfile.mkdtemp(prefix="beam-spark-"))
-    java = None
-    try:
-        if "PYSPARK_GATEWAY_PORT" in os.environ:
-            from pyspark.java_gateway import launch_gateway
-
-            gateway = launch_gateway()
-        else:
-            check_java()
-            java = _start_java(settings, folder)
-            gateway = java.gateway
-        return RunningSpark(_start_session(settings, gateway, folder), java, folder)
-    except BaseException:
-        if java is not None:
-            java.gateway.shutdown()
-            java.stop(limit=5.0)
-            _forget_gateway()
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    """A `RunningSpark` that has been started; raises what `RunningSpark.start` raises."""
+    spark = RunningSpark(settings)
+    spark.start()
+    return spark
 
 
 def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
@@ -149,61 +186,50 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     options = java_options(
         folder, log4j_file, settings.log_level, conf.get("spark.driver.extraJavaOptions", "")
     )
-    variables = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    variables = {"PYSPARK_PYTHON": _python()}
     master = conf.get("spark.master") or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         conf.setdefault("spark.driver.memory", driver_memory(os.cpu_count() or 1, memory))
     with set_in_environment(**variables):
-        return JavaProcess(options, conf)
+        return JavaProcess(options, conf, folder)
 
 
-def _start_session(settings: SparkSettings, gateway: Any, folder: Path) -> SparkSession:
-    found = dict(SparkConf(_jvm=gateway.jvm).getAll())
-    chosen = chosen_conf(found, settings, folder)
-    conf = SparkConf(_jvm=gateway.jvm).setAll(list(chosen.items()))
-    try:
-        with set_in_environment(PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
-            context = SparkContext(conf=conf, gateway=gateway)
-        return SparkSession(context)
-    except Exception as error:
-        raise SparkUnavailable(
-            f"Spark does not start with master {chosen['spark.master']}: {_first_line(error)}"
-        ) from error
+def _python() -> str:
+    """The Python of workers: this one, unless the user has named another."""
+    return os.environ.get("PYSPARK_PYTHON", sys.executable)
 
 
-def _left_by_executors(session: SparkSession) -> tuple[Path, ...]:
+def _temporary_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="beam-spark-"))
+
+
+def _left_by_executors(session: SparkSession) -> list[Path]:
     """Where the executors of a ``local-cluster`` keep their files, which Spark never removes."""
     context = session.sparkContext
     if not context.master.startswith("local-cluster"):
-        return ()
-    return (Path(_find_spark_home(), "work", context.applicationId),)
+        return []
+    return [Path(_find_spark_home(), "work", context.applicationId)]
 
 
 def _first_line(error: Exception) -> str:
     java_exception = getattr(error, "java_exception", None)
-    text = str(java_exception.toString() if java_exception is not None else error)
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    text = str(java_exception.toString() if java_exception is not None else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
 
 
-def _forget_gateway() -> None:
-    """Lets a later session start a Java process of its own: PySpark remembers the dead one."""
-    SparkContext._gateway = None
-    SparkContext._jvm = None
-
-
-def _within(limit: float, name: str, work: Any) -> None:
-    """Runs ``work`` for at most ``limit`` seconds; what it raises is logged, and it may be left behind."""
+def _within(limit: float, stop: Callable[[], None]) -> None:
+    """Calls ``stop`` for at most ``limit`` seconds; it may be left behind, Java ends in any case."""
 
     def run() -> None:
         try:
-            work()
+            stop()
         except Exception:
-            log.warning("%s failed", name, exc_info=True)
+            log.warning("Spark did not stop in good order", exc_info=True)
 
-    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread = threading.Thread(target=run, name="stop-spark", daemon=True)
     thread.start()
     thread.join(limit)
     if thread.is_alive():
-        log.warning("%s did not end within %.0f seconds", name, limit)
+        log.warning("Spark did not stop within %.0f seconds", limit)

@@ -145,7 +145,9 @@ class _Bundle:
         with self._process.running(self._task, stage):
             task = self._task
             bundle_id = f"{task.section}/{task.stage_id}/{task.partition}/{task.attempt}"
-            return stage.process_bundle(bundle_id, chunks, self._ports()).metrics
+            metrics = stage.process_bundle(bundle_id, chunks, self._ports()).metrics
+        recounted = ("PCOLLECTION", self._work.stage.counted_elsewhere)
+        return tuple(metric for metric in metrics if recounted not in metric.labels)
 
     def _input_chunks(self) -> Iterator[InputChunk]:
         work = self._work

@@ -79,6 +79,7 @@ def _stages(
     builder = DescriptorBuilder(fused)
     # A stage that only regroups needs some SDK to decode and encode: any will do.
     default_environment = next(iter(environments), "")
+    produced = {p for node in graph.nodes for t in node.transforms for p in t.outputs.values()}
     stages: dict[str, StagePlan] = {}
     for index, node in enumerate(graph.nodes):
         stage_id = f"stage{index}"
@@ -91,5 +92,8 @@ def _stages(
             impulse=b"" if node.source_buffer is not None else _IMPULSE,
             outputs=outputs,
             side_inputs=node.side_inputs,
+            counted_elsewhere=(
+                node.source_pcollection if node.source_pcollection in produced else ""
+            ),
         )
     return stages
