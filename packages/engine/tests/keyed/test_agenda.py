@@ -1,0 +1,78 @@
+"""An agenda is a sorted set, in and over bundles, that reads only its beginning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_engine.keyed.agenda import Agenda
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.testing.stores import MemoryStore
+
+TIMES = st.integers(-3, 3)
+REFERENCES = st.sampled_from([(b"a",), (b"a", b"b"), (b"", b"c"), (b"bb",), (b"\x00",)])
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), TIMES, REFERENCES),
+        st.tuples(st.just("remove"), st.integers(0, 20)),
+        st.tuples(st.just("pop"), TIMES),
+        st.tuples(st.just("commit")),
+    ),
+    max_size=30,
+)
+
+
+@given(OPERATIONS)
+def test_an_agenda_is_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
+    store = MemoryStore()
+    cells = TentativeCells(store)
+    agenda = Agenda(cells, "~a")
+    model: set[tuple[int, tuple[bytes, ...]]] = set()
+    for operation in operations:
+        match operation:
+            case ("add", time, reference):
+                if (time, reference) not in model:
+                    agenda.add(time, reference)
+                    model.add((time, reference))
+            case ("remove", number):
+                if model:
+                    entry = sorted(model)[number % len(model)]
+                    agenda.remove(*entry)
+                    model.discard(entry)
+            case ("pop", until):
+                due = min((entry for entry in model if entry[0] <= until), default=None)
+                assert agenda.pop_due(until) == due
+                if due is not None:
+                    model.discard(due)
+            case _:
+                agenda.save()
+                store.commit(cells.deltas())
+                cells = TentativeCells(store)
+                agenda = Agenda(cells, "~a")
+        assert agenda.first() == min(model, default=None)
+
+
+def test_only_the_beginning_is_read() -> None:
+    store = MemoryStore()
+    cells = TentativeCells(store)
+    agenda = Agenda(cells, "~a")
+    for time in range(1000):
+        agenda.add(time, (b"%d" % time,))
+    agenda.save()
+    store.commit(cells.deltas())
+    store.reads = 0
+    agenda = Agenda(TentativeCells(store), "~a")
+    assert [agenda.pop_due(4) for _ in range(6)] == [(t, (b"%d" % t,)) for t in range(5)] + [None]
+    assert store.reads <= 6
+
+
+def test_what_is_added_and_taken_in_one_bundle_is_never_written() -> None:
+    cells = TentativeCells(MemoryStore())
+    agenda = Agenda(cells, "~a")
+    agenda.move(None, 5, (b"x",))
+    agenda.move(5, 6, (b"x",))
+    agenda.move(6, None, (b"x",))
+    agenda.save()
+    assert cells.deltas() == {}

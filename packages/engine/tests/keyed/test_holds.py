@@ -1,0 +1,39 @@
+"""Holds are counted over bundles; a release without a hold is an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_engine.keyed.holds import REPORTED_HOLDS, Holds
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.testing.stores import MemoryStore
+
+
+def _bundle(store: MemoryStore, *moves: tuple[int | None, int | None]) -> tuple[tuple[int, int], ...]:
+    cells = TentativeCells(store)
+    holds = Holds(cells)
+    for old, new in moves:
+        holds.move(old, new)
+    holds.save()
+    store.commit(cells.deltas())
+    return holds.earliest()
+
+
+def test_holds_are_counted() -> None:
+    store = MemoryStore()
+    assert _bundle(store, (None, 5), (None, 5), (None, -7)) == ((-7, 1), (5, 2))
+    assert _bundle(store, (5, None), (-7, 8), (9, 9)) == ((5, 1), (8, 1))
+    assert _bundle(store, (5, 8)) == ((8, 2),)
+    assert _bundle(store, (8, None), (8, None)) == ()
+    assert store.cells() == {}
+
+
+def test_only_the_earliest_are_told() -> None:
+    moves = [(None, time) for time in range(REPORTED_HOLDS + 10)]
+    told = _bundle(MemoryStore(), *moves)
+    assert told == tuple((time, 1) for time in range(REPORTED_HOLDS))
+
+
+def test_releasing_what_is_not_held_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a hold at 5 ms is released that nothing had added"):
+        _bundle(MemoryStore(), (5, None))

@@ -1,0 +1,42 @@
+"""Records and references come back as they were; what is not one is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_engine.keyed.records import LAYOUT, read_record, write_record
+from beam_runner_engine.keyed.references import pack, unpack
+
+
+@given(st.lists(st.binary(max_size=200)).map(tuple))
+def test_references_come_back(parts: tuple[bytes, ...]) -> None:
+    assert unpack(b"12345678" + pack(parts), 8) == parts
+
+
+PARTS = st.lists(st.lists(st.sampled_from([0, 1, 97, 255])).map(bytes), max_size=3).map(tuple)
+
+
+@given(PARTS, PARTS)
+def test_packed_references_sort_as_references_do(
+    one: tuple[bytes, ...], other: tuple[bytes, ...]
+) -> None:
+    assert (pack(one) < pack(other)) == (one < other)
+
+
+@pytest.mark.parametrize("data", [pack((b"abc",))[:-1], b"\x02abc\x00"])
+def test_what_is_no_reference_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="no packed reference: see byte 0"):
+        unpack(data)
+
+
+def test_records_come_back() -> None:
+    values = (1, None, b"x", (True, [2]))
+    assert read_record(write_record(values)) == values
+
+
+@pytest.mark.parametrize("data", [b"", bytes((LAYOUT + 1,)) + b"rest"])
+def test_records_of_another_layout_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=f"this engine reads {LAYOUT}"):
+        read_record(data)

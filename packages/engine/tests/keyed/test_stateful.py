@@ -1,0 +1,402 @@
+"""Stateful shards: order of timers, loops, holds, expiry, sorted input, merging, laziness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.state import BagState, State, ValueState
+from beam_runner_engine.keyed.stateful import (
+    Due,
+    ElementsSorted,
+    StatefulShard,
+    StatefulSpec,
+    TimerFired,
+    WindowExpired,
+)
+from beam_runner_engine.keyed.timers import TimeDomain, Timer
+from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.window_fns import FixedWindows, Sessions
+from beam_runner_engine.values.windows import IntervalWindow
+
+KEY = b"key"
+DATA = encode_window(IntervalWindow(0, 100))
+FIXED = WindowingStrategy(FixedWindows(100), allowed_lateness=10)
+STATES: dict[str, type[State]] = {"seen": BagState, "last": ValueState}
+
+
+def timer(
+    fire_time: int,
+    tag: str = "",
+    *,
+    hold: int | None = None,
+    processing: bool = False,
+    key: bytes = KEY,
+    window: bytes = DATA,
+) -> Timer:
+    """Returns a timer of family `f`."""
+    domain = TimeDomain.PROCESSING_TIME if processing else TimeDomain.EVENT_TIME
+    return Timer(key, window, "f", tag, domain, fire_time, hold)
+
+
+class Host:
+    """Runs bundles of a stateful stage whose user code is a function called with what is due."""
+
+    def __init__(self, spec: StatefulSpec, merger: Any = None) -> None:
+        self.spec = spec
+        self.merger = merger
+        self.store = MemoryStore()
+        self.summary: Any = None
+        self.dropped = 0
+        self.shard = StatefulShard(spec, self.store, merger)
+
+    def admit(self, *timestamps: int, now: Now, window: bytes = DATA) -> list[int]:
+        """Admits elements of the key whose values are their timestamps; returns the admitted."""
+        many = len(timestamps)
+        admitted = self.shard.admit([KEY] * many, [window] * many, timestamps, timestamps, now)
+        return [timestamps[row] for row in admitted.rows]
+
+    def run(self, now: Now, user: Callable[[Due], None] = lambda due: None) -> list[Due]:
+        """Runs all that is due."""
+        out = []
+        while (due := self.shard.next_due(now)) is not None:
+            out.append(due)
+            user(due)
+        return out
+
+    def commit(self) -> None:
+        """Commits the bundle and opens the next one."""
+        commit = self.shard.commit()
+        self.store.commit(commit.deltas)
+        self.summary, self.dropped = commit.summary, self.dropped + commit.dropped
+        self.store.reads = 0
+        self.shard = StatefulShard(self.spec, self.store, self.merger)
+
+
+def _tags(due: Iterable[Due]) -> list[str]:
+    return [d.timer.tag if isinstance(d, TimerFired) else type(d).__name__ for d in due]
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_timers_fire_in_order_of_time_also_those_that_timers_set(commits: bool) -> None:
+    host = Host(StatefulSpec(FIXED))
+    host.admit(0, now=Now(0))
+    for tag, time in (("c", 30), ("a", 10), ("late", 90)):
+        host.shard.set_timer(timer(time, tag))
+    if commits:
+        host.commit()
+        assert host.summary.next_event_timer == 10
+
+    def user(due: Due) -> None:
+        if isinstance(due, TimerFired) and due.timer.tag == "a":
+            host.shard.set_timer(timer(20, "b"))
+            host.shard.set_timer(timer(80, "never yet"))
+
+    assert _tags(host.run(Now(50), user)) == ["a", "b", "c"]
+    host.commit()
+    assert host.summary.next_event_timer == 80
+
+
+def test_setting_replaces_and_clearing_takes_back() -> None:
+    host = Host(StatefulSpec(FIXED))
+    host.admit(0, now=Now(0))
+    host.shard.set_timer(timer(10, "a", hold=5))
+    host.shard.set_timer(timer(20, "b", hold=5))
+    host.commit()
+    assert host.summary.holds == ((5, 2),)
+    host.shard.set_timer(timer(40, "a", hold=7))
+    host.shard.clear_timer(KEY, DATA, "f", "b")
+    host.shard.clear_timer(KEY, DATA, "f", "unknown")
+    host.commit()
+    assert (host.summary.holds, host.summary.next_event_timer) == (((7, 1),), 40)
+    assert host.run(Now(39)) == []
+    (due,) = host.run(Now(40))
+    assert due == TimerFired(timer(40, "a", hold=7))
+    host.commit()
+    assert host.summary.holds == ()
+
+
+def test_timers_change_their_time_domain() -> None:
+    host = Host(StatefulSpec(FIXED))
+    host.admit(0, now=Now(0))
+    host.shard.set_timer(timer(10))
+    host.commit()
+    host.shard.set_timer(timer(20, processing=True))
+    host.commit()
+    assert (host.summary.next_event_timer, host.summary.next_processing_timer) == (None, 20)
+    assert host.run(Now(50, 19)) == []
+    assert _tags(host.run(Now(50, 20))) == [""]
+
+
+def test_a_loop_of_timers_ends_where_its_window_does() -> None:
+    host = Host(StatefulSpec(FIXED))
+    host.admit(0, now=Now(0))
+    host.shard.set_timer(timer(10))
+
+    def user(due: Due) -> None:
+        assert isinstance(due, TimerFired)
+        host.shard.set_timer(timer(due.timer.fire_time + 20))
+
+    fired = host.run(Now(MAX_TIMESTAMP), user)
+    assert [due.timer.fire_time for due in fired if isinstance(due, TimerFired)] == list(
+        range(10, 111, 20)  # the window closes at 110, and a timer for that moment still fires
+    )
+    host.commit()
+    assert host.store.cells() == {}
+
+
+def test_a_host_may_stop_asking_and_go_on_in_another_bundle() -> None:
+    host = Host(StatefulSpec(FIXED))
+    host.admit(0, now=Now(0))
+    for tag, time in (("a", 10), ("b", 20)):
+        host.shard.set_timer(timer(time, tag))
+    assert host.shard.next_due(Now(50)) is not None
+    host.commit()
+    assert host.summary.next_event_timer == 20
+    assert _tags(host.run(Now(50))) == ["b"]
+
+
+def test_expiry_runs_user_code_then_releases_everything() -> None:
+    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
+    host.admit(0, now=Now(0))
+    host.shard.state(BagState, "seen", KEY, DATA).add(b"1")
+    host.shard.set_timer(timer(500, "never", hold=50))
+    host.commit()
+    assert host.summary.holds == ((50, 1), (99, 1))
+    assert host.summary.next_expiry == 109
+    assert host.run(Now(109)) == []
+    seen = []
+
+    def user(due: Due) -> None:
+        assert due == WindowExpired(KEY, DATA, 99)
+        seen.extend(host.shard.state(BagState, "seen", KEY, DATA).read())
+        with pytest.raises(ValueError, match="while its window expires"):
+            host.shard.set_timer(timer(105))
+
+    assert len(host.run(Now(110), user)) == 1
+    assert seen == [b"1"]
+    host.commit()
+    assert host.store.cells() == {}
+    assert (host.summary.holds, host.summary.next_event_timer) == ((), None)
+
+
+def test_expiry_that_is_the_last_thing_in_a_bundle_releases_too() -> None:
+    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
+    host.admit(0, now=Now(0))
+    host.shard.state(ValueState, "last", KEY, DATA).write(b"1")
+    assert isinstance(host.shard.next_due(Now(110)), WindowExpired)
+    host.commit()
+    assert host.store.cells() == {}
+
+
+def test_late_keys_hold_their_expiry() -> None:
+    host = Host(StatefulSpec(FIXED, on_window_expiration=True))
+    host.admit(5, now=Now(105))
+    host.commit()
+    assert host.summary.holds == ((109, 1),)
+
+
+def test_the_global_window_expires_only_for_user_code() -> None:
+    data = b""
+    for calls_back in (False, True):
+        host = Host(StatefulSpec(WindowingStrategy(), on_window_expiration=calls_back))
+        host.admit(0, now=Now(0), window=data)
+        host.shard.set_timer(timer(5, processing=True, window=data))
+        host.shard.clear_timer(KEY, data, "f")
+        host.commit()
+        assert (host.summary.next_expiry is not None) == calls_back
+        assert len(host.run(Now(MAX_TIMESTAMP))) == calls_back
+
+
+def test_windows_wait_for_their_processing_time_timers() -> None:
+    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
+    host.admit(0, now=Now(0))
+    host.shard.set_timer(timer(1000, "p", processing=True))
+    host.shard.set_timer(timer(1001, "q", processing=True))
+    host.commit()
+    assert host.run(Now(MAX_TIMESTAMP, 0)) == []
+    host.commit()
+    assert host.summary.next_processing_timer == 1000
+    host.shard.clear_timer(KEY, DATA, "f", "q")
+    host.commit()
+    assert _tags(host.run(Now(MAX_TIMESTAMP, 1000))) == ["p", "WindowExpired"]
+    host.commit()
+    assert host.store.cells() == {}
+
+
+def test_elements_of_expired_windows_are_dropped() -> None:
+    host = Host(StatefulSpec(FIXED))
+    other = encode_window(IntervalWindow(100, 200))
+    admitted = host.shard.admit(
+        [KEY] * 3, [DATA, other, DATA], [1, 101, 2], [b"", b"", b""], Now(110)
+    )
+    assert (list(admitted.rows), list(admitted.windows)) == ([1], [other])
+    host.commit()
+    assert host.dropped == 2
+
+
+def test_sorted_input_comes_in_order_of_time_between_the_timers() -> None:
+    strategy = attrs.evolve(FIXED, allowed_lateness=0)
+    host = Host(StatefulSpec(strategy, time_sorted_input=True))
+    assert host.admit(30, 10, 20, 10, now=Now(5)) == []
+    host.shard.set_timer(timer(20, "t"))
+    host.commit()
+    assert host.summary.holds == ((10, 1), (20, 1), (30, 1))
+    assert host.summary.next_event_timer == 10
+    due = host.run(Now(25))
+    assert due == [
+        ElementsSorted(KEY, DATA, 10, (10, 10)),
+        ElementsSorted(KEY, DATA, 20, (20,)),
+        TimerFired(timer(20, "t")),
+    ]
+    host.commit()
+    host.admit(30, now=Now(25))
+    assert host.run(Now(MAX_TIMESTAMP)) == [ElementsSorted(KEY, DATA, 30, (30, 30))]
+    host.commit()
+    assert host.store.cells() == {}
+
+
+def test_sorted_input_waits_for_those_that_may_still_come_late() -> None:
+    host = Host(StatefulSpec(FIXED, time_sorted_input=True))
+    host.admit(20, now=Now(0))
+    assert host.run(Now(29)) == []
+    host.admit(15, now=Now(29))
+    due = host.run(Now(30))
+    assert [d.timestamp for d in due if isinstance(d, ElementsSorted)] == [15, 20]
+
+
+SESSIONS = WindowingStrategy(Sessions(10), merge_status=MergeStatus.NEEDS_MERGE)
+
+
+def _session(start: int, end: int | None = None) -> bytes:
+    return encode_window(IntervalWindow(start, start + 10 if end is None else end))
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_state_timers_and_waiting_elements_go_along_when_windows_merge(commits: bool) -> None:
+    host = Host(StatefulSpec(SESSIONS, {"seen": BagState}, time_sorted_input=True))
+    for start in (0, 15):
+        host.admit(start, now=Now(-1), window=_session(start))
+        host.shard.state(BagState, "seen", KEY, _session(start)).add(b"%d" % start)
+        host.shard.set_timer(timer(start + 9, window=_session(start)))
+        host.shard.set_timer(timer(start + 9, f"only {start}", window=_session(start)))
+        if commits:
+            host.commit()
+    merged = _session(0, 25)
+    host.admit(8, 15, now=Now(-1), window=_session(8))
+    assert sorted(host.shard.state(BagState, "seen", KEY, merged).read()) == [b"0", b"15"]
+    if commits:
+        host.commit()
+        assert host.summary.next_expiry == 24
+    due = host.run(Now(MAX_TIMESTAMP))
+    assert [d.window if isinstance(d, ElementsSorted) else d.timer.window for d in due] == (  # type: ignore[union-attr]
+        [merged] * 6
+    )
+    assert [d.timestamp if isinstance(d, ElementsSorted) else d.timer.tag for d in due] == [  # type: ignore[union-attr]
+        0,
+        8,
+        "",
+        "only 0",
+        15,
+        "only 15",
+    ]
+    host.commit()
+    assert host.store.cells() == {}
+
+
+def test_rows_are_admitted_into_the_window_they_end_up_in() -> None:
+    host = Host(StatefulSpec(SESSIONS))
+    windows = [_session(0), _session(30), _session(8)]
+    admitted = host.shard.admit([KEY] * 3, windows, [0, 30, 8], [b""] * 3, Now(-1))
+    assert list(admitted.windows) == [_session(0, 18), _session(30), _session(0, 18)]
+
+
+def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:
+    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
+    many = 20_000
+    keys = [b"%d" % number for number in range(many)]
+    host.shard.admit(keys, [DATA] * many, [1] * many, [b""] * many, Now(0))
+    for key in keys:
+        host.shard.state(ValueState, "last", key, DATA).write(b"1")
+        host.shard.set_timer(timer(50, key=key))
+    host.commit()
+    host.shard.admit(keys[:100], [DATA] * 100, [1] * 100, [b""] * 100, Now(0))
+    for key in keys[:100]:
+        host.shard.state(ValueState, "last", key, DATA).write(b"2")
+    assert len(host.shard.commit().deltas) == 100
+    assert host.store.reads <= 110
+
+
+def test_state_must_be_declared() -> None:
+    host = Host(StatefulSpec(FIXED, STATES))
+    with pytest.raises(ValueError, match="'seen' is not declared as ValueState"):
+        host.shard.state(ValueState, "seen", KEY, DATA)
+    with pytest.raises(ValueError, match="the engine's own"):
+        StatefulSpec(FIXED, {"~mine": BagState})
+
+
+def test_a_store_that_lost_a_timer_is_told() -> None:
+    host = Host(StatefulSpec(FIXED))
+    host.admit(0, now=Now(0))
+    host.shard.set_timer(timer(10))
+    host.commit()
+    for cell in [cell for cell in host.store.cells() if cell.name == "~timers"]:
+        del host.store._cells[cell]
+    with pytest.raises(ValueError, match="is due but the store has lost it"):
+        host.run(Now(50))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), st.sampled_from("abc"), st.integers(0, 130), st.booleans()),
+        st.tuples(st.just("clear"), st.sampled_from("abc")),
+        st.tuples(st.just("watermark"), st.integers(1, 40)),
+        st.tuples(st.just("processing time"), st.integers(1, 40)),
+        st.tuples(st.just("commit")),
+    ),
+    max_size=25,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(STEPS)
+def test_timers_do_what_a_plain_list_of_them_does(steps: list[tuple[Any, ...]]) -> None:
+    """In the global window, where nothing expires; against the obvious model."""
+    host = Host(StatefulSpec(WindowingStrategy()))
+    model: dict[str, Timer] = {}
+    now = Now(0, 0)
+    for step in steps:
+        match step:
+            case ("set", tag, time, processing):
+                wanted = timer(time, tag, processing=processing, hold=time, window=b"")
+                host.shard.set_timer(wanted)
+                model[tag] = wanted
+            case ("clear", tag):
+                host.shard.clear_timer(KEY, b"", "f", tag)
+                model.pop(tag, None)
+            case ("commit",):
+                host.commit()
+                holds = sorted(t.hold for t in model.values() if t.hold is not None)
+                assert [time for time, count in host.summary.holds for _ in range(count)] == holds
+            case (kind, forward):
+                if kind == "watermark":
+                    now = Now(now.watermark + forward, now.processing_time)
+                else:
+                    now = Now(now.watermark, now.processing_time + forward)
+                by_time = sorted(model.values(), key=lambda t: (t.fire_time, t.tag))
+                events = [t for t in by_time if t.domain is TimeDomain.EVENT_TIME]
+                others = [t for t in by_time if t.domain is TimeDomain.PROCESSING_TIME]
+                due = [t for t in events if t.fire_time <= now.watermark]
+                due += [t for t in others if t.fire_time <= now.processing_time]
+                assert host.run(now) == [TimerFired(t) for t in due]
+                for fired in due:
+                    del model[fired.tag]

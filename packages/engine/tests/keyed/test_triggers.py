@@ -1,0 +1,157 @@
+"""Each trigger on its own: when it is ready, when it is finished, what merging makes of it."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.triggers import FOREVER, Instant, Machine, State
+from beam_runner_engine.values import triggers as t
+from beam_runner_engine.values.triggers import Trigger
+
+from .test_oracle import TRIGGERS
+
+BEFORE = Instant(ended=False, processing_time=0)
+AFTER = Instant(ended=True, processing_time=0)
+
+
+def _firings(trigger: Trigger, *steps: Instant | int) -> str:
+    """Adds as many elements as a number says; an instant changes the time. Returns a letter each:
+
+    `.` not ready, `f` fired, `!` fired and finished.
+    """
+    of_trigger = machine(trigger)
+    state, at, out = of_trigger.initial, BEFORE, ""
+    for step in steps:
+        if isinstance(step, Instant):
+            at = step
+            state, letter = _ask(of_trigger, state, at)
+            out += letter
+        else:
+            for _ in range(step):
+                state = of_trigger.add(state, 1, at)
+                state, letter = _ask(of_trigger, state, at)
+                out += letter
+    return out
+
+
+def _ask(of_trigger: Machine, state: State, at: Instant) -> tuple[State, str]:
+    if not of_trigger.ready(state, at):
+        return state, "."
+    state, finished = of_trigger.fire(state, at)
+    return state, "!" if finished else "f"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "steps", "expected"),
+    [
+        (t.DefaultTrigger(), (2, AFTER, 2), "..fff"),
+        (t.Always(), (2, AFTER, 1), "ffff"),
+        (t.AfterSynchronizedProcessingTime(), (1,), "f"),
+        (t.Never(), (2, AFTER, 1), "...."),
+        (t.AfterCount(2), (2,), ".!"),
+        (t.Repeatedly(t.AfterCount(2)), (5,), ".f.f."),
+        (t.AfterEndOfWindow(), (1, AFTER), ".!"),
+        (t.AfterEndOfWindow(early=t.AfterCount(2)), (3, AFTER), ".f.!"),
+        (t.AfterEndOfWindow(late=t.AfterCount(2)), (1, AFTER, 4), ".f.f.f"),
+        (t.AfterAll((t.AfterCount(1), t.AfterCount(3))), (3,), "..!"),
+        (t.AfterAny((t.AfterCount(2), t.AfterCount(3))), (2,), ".!"),
+        (t.AfterEach((t.AfterCount(1), t.AfterCount(2))), (4,), "f.!."),
+        (t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.AfterCount(3)), (3,), ".f!"),
+        (t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.Always()), (1,), "!"),
+        (t.OrFinally(t.AfterCount(2), t.AfterCount(5)), (2,), ".!"),
+    ],
+)
+def test_firings(trigger: Trigger, steps: tuple[Instant | int, ...], expected: str) -> None:
+    assert _firings(trigger, *steps) == expected
+
+
+@pytest.mark.parametrize(
+    ("transforms", "fires_at"),
+    [
+        ((), 103),
+        ((t.Delay(10),), 113),
+        ((t.AlignTo(10),), 110),
+        ((t.AlignTo(10, 4),), 104),
+        ((t.Delay(7), t.AlignTo(10)), 120),
+    ],
+)
+def test_processing_time_counts_from_the_first_element(
+    transforms: tuple[t.Delay | t.AlignTo, ...], fires_at: int
+) -> None:
+    of_trigger = machine(t.AfterProcessingTime(transforms))
+    assert of_trigger.wake(of_trigger.initial) is None
+    state = of_trigger.add(of_trigger.initial, 1, Instant(False, 103))
+    assert of_trigger.add(state, 1, Instant(False, 150)) == state
+    assert of_trigger.wake(state) == fires_at
+    assert not of_trigger.ready(state, Instant(False, fires_at - 1))
+    assert of_trigger.ready(state, Instant(False, fires_at))
+
+
+def test_composites_wake_when_their_earliest_part_does() -> None:
+    soon, later = t.AfterProcessingTime((t.Delay(5),)), t.AfterProcessingTime((t.Delay(9),))
+    for trigger in (
+        t.AfterAll((later, soon)),
+        t.AfterEach((soon, later)),
+        t.Repeatedly(soon),
+        t.AfterEndOfWindow(early=soon, late=later),
+    ):
+        of_trigger = machine(trigger)
+        assert of_trigger.wake(of_trigger.add(of_trigger.initial, 1, BEFORE)) == 5
+    of_trigger = machine(t.AfterEndOfWindow(late=soon))
+    state, _ = of_trigger.fire(of_trigger.initial, AFTER)
+    assert of_trigger.wake(state) is None
+    assert of_trigger.wake(of_trigger.add(state, 1, AFTER)) == 5
+    finished, _ = machine(t.AfterEndOfWindow()).fire(machine(t.AfterEndOfWindow()).initial, AFTER)
+    assert machine(t.AfterEndOfWindow()).wake(finished) is None
+
+
+def test_what_merging_makes_of_states() -> None:
+    count = machine(t.AfterCount(5))
+    assert count.merge([2, 3], BEFORE) == 5
+    each = machine(t.AfterEach((t.AfterCount(1), t.AfterCount(5))))
+    assert each.merge([(0, 0), (1, 2), (1, 1)], BEFORE) == (1, 3)
+    assert each.merge([(0, 0), (2, None)], BEFORE) == (2, None)
+    assert each.quiet((2, None), BEFORE) == FOREVER
+    assert each.wake((2, None)) is None
+    end = machine(t.AfterEndOfWindow(late=t.AfterCount(3)))
+    fired = end.add(end.fire(end.initial, AFTER)[0], 2, AFTER)
+    assert end.merge([fired, end.initial], AFTER) == fired
+    assert end.merge([fired, end.initial], BEFORE) == end.initial
+    time = machine(t.AfterProcessingTime((t.Delay(3),)))
+    assert time.merge([None, 7, 5], BEFORE) == 5
+    assert time.merge([None], BEFORE) is None
+
+
+@given(TRIGGERS, st.lists(st.integers(0, 3)), st.booleans())
+def test_a_quiet_trigger_is_not_ready_and_adding_many_is_adding_each(
+    trigger: Trigger, firings: list[int], ended: bool
+) -> None:
+    of_trigger, at = machine(trigger), Instant(ended, 0)
+    state = of_trigger.initial
+    for extra in [*firings, 0]:
+        quiet = of_trigger.quiet(state, at)
+        one_by_one = state
+        for _ in range(min(quiet, 6)):
+            one_by_one = of_trigger.add(one_by_one, 1, at)
+            assert not of_trigger.ready(one_by_one, at)
+        if quiet:
+            assert of_trigger.add(state, min(quiet, 6), at) == one_by_one
+        state = of_trigger.add(one_by_one, 1 + extra, at)
+        if of_trigger.ready(state, at):
+            state, finished = of_trigger.fire(state, at)
+            if finished:
+                return
+
+
+@given(TRIGGERS)
+def test_machines_and_their_states_can_be_pickled(trigger: Trigger) -> None:
+    of_trigger = machine(trigger)
+    state = of_trigger.add(of_trigger.initial, 1, BEFORE)
+    copy: Machine = pickle.loads(pickle.dumps(of_trigger))
+    assert pickle.loads(pickle.dumps(state)) == state
+    assert copy.ready(state, AFTER) == of_trigger.ready(state, AFTER)
