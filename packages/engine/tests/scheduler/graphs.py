@@ -64,8 +64,8 @@ def jobs(draw: st.DrawFn) -> Job:
     limits = Limits(
         parallelism=draw(st.integers(1, 4)),
         bundles_per_stage=draw(st.integers(1, 4)),
-        user_attempts=draw(st.integers(1, 3)),
-        outside_attempts=draw(st.integers(2, 4)),
+        user_attempts=draw(st.integers(1, 4)),
+        outside_attempts=draw(st.integers(2, 5)),
         backlog_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
     )
     host = SimulatedHost(graph, behaviours, limits, late)
@@ -82,7 +82,7 @@ def jobs(draw: st.DrawFn) -> Job:
 def _elements(
     draw: st.DrawFn, host: SimulatedHost, window_fn: WindowFn, earliest: int
 ) -> list[Element]:
-    times = draw(st.lists(st.integers(earliest, earliest + 30), max_size=5))
+    times = draw(st.lists(st.integers(earliest, earliest + 30), max_size=8))
     return [host.element(time, frozenset(assign_windows(window_fn, time))) for time in times]
 
 

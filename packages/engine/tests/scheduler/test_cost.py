@@ -1,7 +1,8 @@
 """What handling an event costs, for 10 to 1,000 stages and 10 to 10,000 key shards.
 
-`python -m pytest -m cost -s` prints a table for the documentation and fails where an event costs more
-than twice of what it costs in the smallest job. Only ratios are compared: absolute figures are the machine's.
+`python -m pytest -m cost -s` prints tables for the documentation and fails where an event costs
+more than twice of what it costs in the smallest job. Only ratios are compared: absolute figures are
+the machine's.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def piece(time_ms: int, shard: int) -> Data:
 class Stream:
     """An endless source, then stages that take turns at being ordinary and stateful.
 
-    Each element goes through all of them. Every stateful shard that has seen one keeps a hold and a timer
-    `ahead` ms after it, and most of the shards have one at any time.
+    Each element goes through all of them. Every stateful shard that has seen one keeps a hold and a
+    timer as many ms after it as there are shards, so most shards have one at any time.
     """
 
     def __init__(self, stages: int, shards: int) -> None:
@@ -98,12 +99,8 @@ class Stream:
         return events
 
 
-def microseconds(stages: int, shards: int) -> float:
+def microseconds(snapshot: bytes, events: list[Event]) -> float:
     """Returns the least cost of an event over some rounds, each the same events from a snapshot."""
-    stream = Stream(stages, shards)
-    stream.run(12 * max(stages, shards))
-    snapshot = stream.scheduler.snapshot()
-    events = stream.run(EVENTS)
     costs = []
     for _ in range(ROUNDS):
         scheduler = Scheduler.restore(snapshot)
@@ -114,17 +111,50 @@ def microseconds(stages: int, shards: int) -> float:
             scheduler.handle(event)
         costs.append(time.process_time() - start)
         gc.unfreeze()
-    return min(costs) / EVENTS * 1e6
+    return min(costs) / len(events) * 1e6
+
+
+def stream_cost(stages: int, shards: int) -> float:
+    """The cost of an event of a stream in full swing."""
+    stream = Stream(stages, shards)
+    stream.run(12 * max(stages, shards))
+    snapshot = stream.scheduler.snapshot()
+    return microseconds(snapshot, stream.run(EVENTS))
+
+
+def idle_cost(stages: int) -> float:
+    """The cost of an event that advances the watermark through stages with nothing to do."""
+    specs = [StageSpec("source", ("root",), ("c0",), splittable=True)]
+    for number in range(1, stages):
+        specs.append(StageSpec(f"stage{number}", (f"c{number - 1}",), (f"c{number}",)))
+    scheduler = Scheduler(GraphSpec(tuple(specs), ("root",)))
+    scheduler.handle(Start(roots=(Output("root", piece(MIN_TIMESTAMP, 0)),)))
+    events: list[Event] = [
+        BundleDone(step, 1, residuals=(Residual(piece(MIN_TIMESTAMP, 0), watermark=step),))
+        for step in range(2_000)
+    ]
+    return microseconds(scheduler.snapshot(), events)
 
 
 @pytest.mark.cost
 @pytest.mark.timeout(900)
 def test_cost_of_an_event() -> None:
     sizes = [(10, 10), (100, 10), (1_000, 10), (10, 100), (10, 1_000), (10, 10_000)]
-    jobs = {(stages, shards): microseconds(stages, shards) for stages, shards in sizes}
+    jobs = {(stages, shards): stream_cost(stages, shards) for stages, shards in sizes}
     print("\n| stages | shards | microseconds an event | events a second |")
     print("|---|---|---|---|")
     for (stages, shards), cost in jobs.items():
         print(f"| {stages:,} | {shards:,} | {cost:.1f} | {1e6 / cost:,.0f} |")
     smallest = jobs[10, 10]
     assert all(cost <= 2 * smallest for cost in jobs.values()), jobs
+
+
+@pytest.mark.cost
+@pytest.mark.timeout(900)
+def test_cost_of_a_watermark_through_idle_stages() -> None:
+    costs = {stages: idle_cost(stages) for stages in (10, 100, 1_000)}
+    print("\n| idle stages | microseconds an event | per stage |")
+    print("|---|---|---|")
+    for stages, cost in costs.items():
+        print(f"| {stages:,} | {cost:.1f} | {cost / stages:.2f} |")
+    assert costs[1_000] <= 15 * costs[100]

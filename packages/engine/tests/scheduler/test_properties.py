@@ -56,19 +56,26 @@ class JobRun(RuleBasedStateMachine):
         if twice:
             self.repeat(self.host.log[-1])
 
-    @rule(which=st.integers(0, 20), kind=st.sampled_from(FailureKind), twice=st.booleans())
-    def fail(self, which: int, kind: FailureKind, twice: bool) -> None:
-        if not self.host.open:
-            return
-        self.host.fail(self.pick(which), kind)
-        if twice:
+    @rule(which=st.integers(0, 20), kind=st.sampled_from((None, None, *FailureKind)))
+    def fail(self, which: int, kind: FailureKind | None) -> None:
+        if kind is not None and self.host.open:
+            self.host.fail(self.pick(which), kind)
             self.repeat(self.host.log[-1])
 
-    @rule(which=st.integers(0, 20), fraction=st.floats(0, 1), elapsed=st.integers(0, 20_000))
-    def progress(self, which: int, fraction: float, elapsed: int) -> None:
+    @rule(
+        which=st.integers(0, 20),
+        fraction=st.sampled_from((0.0, 0.1, 0.5, 1.0)),
+        elapsed=st.sampled_from((0, 5_000, 20_000)),
+        keep=st.none() | st.integers(0, 3),
+    )
+    def progress(self, which: int, fraction: float, elapsed: int, keep: int | None) -> None:
+        """A bundle tells how far it is; if it is then asked for a split, it may answer at once."""
         if not self.host.open:
             return
-        self.host.progress(self.pick(which), fraction, elapsed)
+        number = self.pick(which)
+        self.host.progress(number, fraction, elapsed)
+        if keep is not None and number in self.host.asked:
+            self.host.answer_split(number, keep)
 
     @rule(which=st.integers(0, 20), keep=st.integers(0, 3))
     def split(self, which: int, keep: int) -> None:
@@ -80,7 +87,7 @@ class JobRun(RuleBasedStateMachine):
     def tick(self, ahead: int) -> None:
         self.host.tick(self.host.now + ahead)
 
-    @rule(what=st.sampled_from((None,) * 8 + (Drain(),) * 4 + (Cancel(), Abort("lost"))))
+    @rule(what=st.sampled_from((None,) * 20 + (Drain(),) * 4 + (Cancel(), Abort("lost"))))
     def stop(self, what: Drain | Cancel | Abort | None) -> None:
         if what is not None:
             self.stopped = True
