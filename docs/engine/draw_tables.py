@@ -22,7 +22,9 @@ BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def cell(transition: Transition | None) -> str:
-    """Tells what an event does in a word: the states it may lead to, or that it is ignored or illegal."""
+    """Tells what an event does in a word: the states it may lead to, or that it is ignored or
+    illegal.
+    """
     if transition is None:
         return "illegal"
     if transition.reaction is Reaction.IGNORE:

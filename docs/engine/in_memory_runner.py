@@ -1,9 +1,9 @@
 """A whole runner over the engine, in memory: read it to see all that a runner has to do.
 
-The engine's scheduler says which stage is to process which data; its keyed half groups by key and window.
-What is left to a runner is here: keep the data, run user code, answer with what came of it. Instead of DoFns
-there are pure functions, and instead of a cluster a loop. Run it with
-`python docs/engine/in_memory_runner.py`.
+The engine's scheduler says which stage is to process which data; its keyed half groups by key and
+window. What is left to a runner is here: keep the data, run user code, answer with what came of it.
+Instead of DoFns there are pure functions, and instead of a cluster a loop. Run it with `python
+docs/engine/in_memory_runner.py`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Read:
 class FlatMap:
     """Calls `function(value, *side inputs)` and puts out the values it returns.
 
-    `windows` gives them new windows. A side input is the list of the values in the element's window.
+    `windows` gives them new windows. A side input is the list of the values in the element's
+    window.
     """
 
     input: str

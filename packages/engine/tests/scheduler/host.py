@@ -1,7 +1,7 @@
 """A simulated host: carries out commands in memory, and makes events of what comes of them.
 
-It keeps books of its own (what was committed, what was processed, what each shard holds), with which
-`promises` compares the scheduler's commands and watermarks after every event.
+It keeps books of its own (what was committed, what was processed, what each shard holds), with
+which `promises` compares the scheduler's commands and watermarks after every event.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The scheduler's promises, on random jobs with random order, failures, splits, drains and restarts.
+"""The scheduler's promises, on random jobs with random order, failures, splits, drains and
+restarts.
 
-About 100 runs by default; `BEAM_ENGINE_RUNS=10000` is the long profile. A failure prints the steps and
-a seed to run it again.
+About 100 runs by default; `BEAM_ENGINE_RUNS=10000` is the long profile. A failure prints the steps
+and a seed to run it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""All that the scheduler wants done: the records `Scheduler.handle` returns, in the order to do them.
+"""All that the scheduler wants done: the records `Scheduler.handle` returns, in the order to do
+them.
 
 Event time and processing time are in milliseconds.
 """
@@ -19,8 +20,8 @@ from beam_runner_engine.values.windows import Window
 class Input:
     """Data that a bundle processes.
 
-    Only the elements' `windows` given here are meant, None is all: the other windows wait for
-    their side inputs and come in another bundle. With `truncate` restrictions must be truncated first.
+    Only the elements' `windows` given here are meant, None is all: the other windows wait for their
+    side inputs and come in another bundle. With `truncate` restrictions must be truncated first.
     """
 
     data: Data
@@ -42,8 +43,8 @@ class SideInput:
 class Bundle:
     """One unit of work of a stage; another attempt at it differs in `attempt` only.
 
-    `input_watermark` is the one by which data of the bundle is late. After its inputs, a bundle of a
-    keyed stage fires timers and triggers up to `end_watermark` and, in processing time, up to
+    `input_watermark` is the one by which data of the bundle is late. After its inputs, a bundle of
+    a keyed stage fires timers and triggers up to `end_watermark` and, in processing time, up to
     `processing_time`, and expires windows that `end_watermark` is beyond; a keyed bundle without
     inputs exists for these alone. `output_watermark` is the stage's when the bundle was opened:
     holds before it come too late.

@@ -41,7 +41,9 @@ def new_work(
     residual: bool = False,
     truncated: bool = False,
 ) -> list[Work]:
-    """Notes work of a stage, which holds its watermarks from now on; one item per side window needed."""
+    """Notes work of a stage, which holds its watermarks from now on; one item per side window
+    needed.
+    """
     data = state.pieces[piece].data
     items = []
     for members, needs in group_by_needs(stage, windows):

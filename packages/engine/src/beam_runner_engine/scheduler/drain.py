@@ -15,8 +15,8 @@ from beam_runner_engine.scheduler.wakeups import resume_all
 def drain(state: SchedulerState) -> None:
     """Lets all sources end.
 
-    TestStreams end where they are. Restrictions are truncated: those that wait, or resume later, when
-    they come into a bundle; running bundles are asked for a checkpoint, whose residuals are
+    TestStreams end where they are. Restrictions are truncated: those that wait, or resume later,
+    when they come into a bundle; running bundles are asked for a checkpoint, whose residuals are
     truncated in turn. Watermarks then go to the end of time by themselves, and all windows close.
     """
     state.phase = Phase.DRAINING

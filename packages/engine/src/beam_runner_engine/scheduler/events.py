@@ -37,11 +37,11 @@ class Output:
 class Residual:
     """Work that a bundle hands back unfinished (`DelayedBundleApplication` in `beam_fn_api.proto`).
 
-    It resumes `delay` ms of processing time after the event that brings it. `watermark` (ms) is
-    the output watermark its watermark estimator reported, None without one: then the data's own
+    It resumes `delay` ms of processing time after the event that brings it. `watermark` (ms) is the
+    output watermark its watermark estimator reported, None without one: then the data's own
     earliest time holds the watermark. `estimator_state` is handed back when it resumes. `windows`
-    narrows it to some windows of the data, None is all. `untouched` says that these are whole inputs
-    the bundle had not begun with: if they had to be truncated, they still have.
+    narrows it to some windows of the data, None is all. `untouched` says that these are whole
+    inputs the bundle had not begun with: if they had to be truncated, they still have.
     """
 
     data: Data

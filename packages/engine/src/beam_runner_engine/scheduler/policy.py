@@ -54,8 +54,8 @@ class SplittingPolicy(Protocol):
     def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
         """Says whether a bundle that has just reported progress should be split.
 
-        Returns the fraction of the remainder that the bundle keeps, 0.0 for a checkpoint, or None to
-        leave it alone.
+        Returns the fraction of the remainder that the bundle keeps, 0.0 for a checkpoint, or None
+        to leave it alone.
         """
         ...
 
@@ -64,9 +64,9 @@ class SplittingPolicy(Protocol):
 class DefaultPolicy:
     """Bundles of about `bundle_bytes`, or smaller where that gives idle slots something to do.
 
-    A bundle is split in half when a slot is idle and the bundle is expected to run for `split_above` ms
-    more, or has stalled for `stalled_reports` reports; and checkpointed after `checkpoint_after`
-    ms, so that long restrictions commit now and then.
+    A bundle is split in half when a slot is idle and the bundle is expected to run for
+    `split_above` ms more, or has stalled for `stalled_reports` reports; and checkpointed after
+    `checkpoint_after` ms, so that long restrictions commit now and then.
     """
 
     bundle_bytes: int = 64 * 1024 * 1024

@@ -1,4 +1,6 @@
-"""What a job is at, for those who ask: watermarks and backlog of each stage, and who waits for what."""
+"""What a job is at, for those who ask: watermarks and backlog of each stage, and who waits for
+what.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ _MOST_TOLD = 8
 class StageReport:
     """A stage's watermarks (ms) and how much it has to do.
 
-    `waiting` pieces of work of `waiting_bytes` are not in a bundle, `blocked` of them for want of side
-    inputs and `delayed` more until a processing time; `open_bundles` are running.
+    `waiting` pieces of work of `waiting_bytes` are not in a bundle, `blocked` of them for want of
+    side inputs and `delayed` more until a processing time; `open_bundles` are running.
     """
 
     stage: str

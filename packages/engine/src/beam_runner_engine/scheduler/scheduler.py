@@ -37,9 +37,9 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
 class Scheduler:
     """Decides when which stage of a job processes which data.
 
-    It has no clock, thread or randomness: `handle` is the only way to change it, and the same events give the
-    same commands. Not safe for use by several threads at once. Can be pickled; `snapshot` is
-    the form to store.
+    It has no clock, thread or randomness: `handle` is the only way to change it, and the same
+    events give the same commands. Not safe for use by several threads at once. Can be pickled;
+    `snapshot` is the form to store.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Scheduler:
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Works in an event and returns what to do, in order.
 
-        IllegalEvent when the event is not allowed now, and then nothing has changed. Events of closed
-        bundles and ended jobs are legal and change nothing. The cost does not depend on how many
-        stages or shards there are, only on those that the event concerns.
+        IllegalEvent when the event is not allowed now, and then nothing has changed. Events of
+        closed bundles and ended jobs are legal and change nothing. The cost does not depend on how
+        many stages or shards there are, only on those that the event concerns.
         """
         state = self._state
         if check(state, event) is Reaction.IGNORE:
@@ -74,7 +74,9 @@ class Scheduler:
 
     @property
     def open_bundles(self) -> tuple[Bundle, ...]:
-        """The bundles that are running, at their latest attempts: what a host runs again after it was lost."""
+        """The bundles that are running, at their latest attempts: what a host runs again after it
+        was lost.
+        """
         return tuple(record.bundle for record in self._state.bundles.values())
 
     @property
@@ -97,7 +99,8 @@ class Scheduler:
 
     @classmethod
     def restore(cls, snapshot: bytes) -> Scheduler:
-        """Returns the scheduler of a snapshot; SnapshotError if the bytes are not one of this version.
+        """Returns the scheduler of a snapshot; SnapshotError if the bytes are not one of this
+        version.
 
         Snapshots are pickles: restore only what you wrote yourself.
         """

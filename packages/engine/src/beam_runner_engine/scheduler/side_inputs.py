@@ -1,8 +1,8 @@
 """Side inputs: which windows may be read, who waits for them, what bundles see of them.
 
-Work needs one window of each of its stage's side inputs. It waits for the first one that can't be read
-yet, in `SideState.waiting`, and is looked at again when that one can. Windows that can be read stay
-so: watermarks never go back.
+Work needs one window of each of its stage's side inputs. It waits for the first one that can't be
+read yet, in `SideState.waiting`, and is looked at again when that one can. Windows that can be read
+stay so: watermarks never go back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Snapshots: the scheduler as bytes that another version refuses instead of misreading them.
 
-A snapshot is a header of magic, format, layout and checksum, and a pickle. The layout is a digest of the fields
-of every record that can be in the pickle, so that a version in which any of them differs can't take it
-for its own. Whoever is refused replays the event log instead.
+A snapshot is a header of magic, format, layout and checksum, and a pickle. The layout is a digest
+of the fields of every record that can be in the pickle, so that a version in which any of them
+differs can't take it for its own. Whoever is refused replays the event log instead.
 """
 
 from __future__ import annotations

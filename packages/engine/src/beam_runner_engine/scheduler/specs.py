@@ -42,8 +42,8 @@ class SideInputReadiness(enum.Enum):
 class WindowMapping(Protocol):
     """Which window of a side input belongs to a window of the main input.
 
-    A host implements it for windows that only an SDK can map. It must be deterministic and picklable
-    and must not raise.
+    A host implements it for windows that only an SDK can map. It must be deterministic and
+    picklable and must not raise.
     """
 
     def side_window(self, main_window: Window | None) -> Window | None:
@@ -142,8 +142,9 @@ TestStreamStep: TypeAlias = AddElements | AdvanceWatermark | AdvanceProcessingTi
 class TestStreamSpec:
     """A scripted source. Each step is taken only when nothing else in the job can move.
 
-    Several TestStreams of a job take steps in turn. After the last step the watermark of every output goes to
-    the end of time. If any TestStream of a job advances processing time, the job has no other clock.
+    Several TestStreams of a job take steps in turn. After the last step the watermark of every
+    output goes to the end of time. If any TestStream of a job advances processing time, the job has
+    no other clock.
     """
 
     __test__ = False
@@ -171,10 +172,10 @@ def _at_least_one(instance: object, attribute: attrs.Attribute[int], value: int)
 class Limits:
     """How far the scheduler goes.
 
-    `parallelism` is how many bundles the host can run at the same time: the aim of splitting, not a bound on
-    open bundles. `user_attempts` and `outside_attempts` are how often a bundle is tried that fails
-    by an exception of user code, or from outside of it. A splittable stage is not resumed while a consumer
-    that is busy has more than `backlog_bytes` waiting.
+    `parallelism` is how many bundles the host can run at the same time: the aim of splitting, not a
+    bound on open bundles. `user_attempts` and `outside_attempts` are how often a bundle is tried
+    that fails by an exception of user code, or from outside of it. A splittable stage is not
+    resumed while a consumer that is busy has more than `backlog_bytes` waiting.
     """
 
     parallelism: int = attrs.field(default=4, validator=_at_least_one)

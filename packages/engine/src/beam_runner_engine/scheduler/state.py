@@ -1,7 +1,7 @@
 """Everything the scheduler knows: the mutable records that the other files of this folder work on.
 
-Nothing here decides. All containers keep the order things were put in, so that the same events always give
-the same commands, and everything can be pickled.
+Nothing here decides. All containers keep the order things were put in, so that the same events
+always give the same commands, and everything can be pickled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Need = tuple[int, Window | None]
 """A window of a side input (its place in the stage's spec) that work needs; None is all of it."""
 
 ClockKey = tuple[int, int, int]
-"""Who waits for processing time: a stage, `SHARD` or `RESIDUAL`, and the shard or the work's number."""
+"""Who waits for processing time: a stage, `SHARD` or `RESIDUAL`, and the shard or the work's
+number.
+"""
 
 SHARD = 0
 RESIDUAL = 1

@@ -13,7 +13,8 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP
 
 
 def settle(state: SchedulerState) -> None:
-    """Does all that follows from an event: watermarks, new bundles, TestStream steps, the job's end.
+    """Does all that follows from an event: watermarks, new bundles, TestStream steps, the job's
+    end.
 
     Cost follows the stages the event concerns, not their number.
     """

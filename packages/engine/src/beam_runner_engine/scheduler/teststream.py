@@ -19,8 +19,8 @@ def scripts_ended(state: SchedulerState) -> bool:
 def take_step(state: SchedulerState) -> bool:
     """Takes one step of one TestStream, those of a job in turn; False if there is none left.
 
-    When all have ended and the job's clock is scripted, nobody would ever advance it again: then the
-    step is to the next wake-up.
+    When all have ended and the job's clock is scripted, nobody would ever advance it again: then
+    the step is to the next wake-up.
     """
     count = len(state.scripts)
     for turn in range(count):

@@ -1,7 +1,7 @@
 """The scheduler's transition tables: which event is allowed when, and what it leads to.
 
-`Scheduler.handle` is driven by these tables, the documentation prints them, and the tests walk them.
-An entry that is missing is an illegal event.
+`Scheduler.handle` is driven by these tables, the documentation prints them, and the tests walk
+them. An entry that is missing is an illegal event.
 """
 
 from __future__ import annotations

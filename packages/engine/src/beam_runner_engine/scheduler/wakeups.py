@@ -19,8 +19,8 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP, Duration, Timestamp
 def event_wake(summary: ShardSummary) -> Timestamp | None:
     """Returns the watermark (ms) at which a shard has something to do, None if at none.
 
-    Timers are due when the watermark reaches them, expiries when it is beyond them, or at the end of
-    time, beyond which there is nothing.
+    Timers are due when the watermark reaches them, expiries when it is beyond them, or at the end
+    of time, beyond which there is nothing.
     """
     timer, expiry = summary.next_event_timer, summary.next_expiry
     if expiry is None:

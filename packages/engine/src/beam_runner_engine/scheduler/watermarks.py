@@ -4,8 +4,8 @@ For each stage, all in ms and never back:
 
 - upstream: the earliest watermark of its input collections;
 - input: the earliest of upstream and the event times of all its work;
-- output: the earliest of upstream and all that holds it: work at its own time, residuals at what their
-  watermark estimator reported, shards at the holds of their summary.
+- output: the earliest of upstream and all that holds it: work at its own time, residuals at what
+  their watermark estimator reported, shards at the holds of their summary.
 
 So the output watermark of a stage that reads a source may be beyond its input watermark, which the
 source's element holds: the estimator knows better.
