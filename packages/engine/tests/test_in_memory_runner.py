@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import runpy
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.triggers import AfterCount, Repeatedly
-from beam_runner_engine.values.window_fns import FixedWindows
+from beam_runner_engine.values.window_fns import (
+    FixedWindows,
+    GlobalWindows,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
+from beam_runner_engine.values.windows import Window
 
 PATH = Path(__file__).resolve().parents[3] / "docs" / "engine" / "in_memory_runner.py"
 runner = SimpleNamespace(**runpy.run_path(str(PATH)))
@@ -68,3 +78,38 @@ def test_a_failure_names_the_stage_and_the_exception() -> None:
     pipeline = {"broken": runner.FlatMap("impulse", lambda value: [1 // 0])}
     with pytest.raises(RuntimeError, match=r"stage 'broken' failed.*ZeroDivisionError"):
         runner.InMemoryRunner(pipeline).run()
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 40), st.sampled_from("abcdef")), max_size=6),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from((FixedWindows(10), GlobalWindows(), SlidingWindows(20, 10))),
+)
+def test_both_halves_group_what_a_dictionary_groups(
+    steps: list[list[tuple[int, str]]], window_fn: WindowFn
+) -> None:
+    """Steps come with watermarks that are true: no element is late."""
+    read = []
+    watermark = 0
+    expected = Counter[tuple[str, Window]]()
+    for step in steps:
+        timed = [(watermark + ahead, (key, 1)) for ahead, key in step]
+        expected.update(
+            (key, window) for time, (key, _) in timed for window in assign_windows(window_fn, time)
+        )
+        watermark += 15
+        read.append((watermark, timed))
+    result = runner.InMemoryRunner(
+        {
+            "read": runner.Read(tuple(read)),
+            "windowed": runner.FlatMap("read", lambda pair: [pair], windows=window_fn),
+            "grouped": runner.GroupByKey("windowed", WindowingStrategy(window_fn)),
+        }
+    ).run()
+    found = {(row.value[0], row.window): sum(row.value[1]) for row in result.get("grouped", ())}
+    assert found == expected
+    assert len(found) == len(result.get("grouped", ())), "a window fired twice"

@@ -194,7 +194,7 @@ class JobRun(RuleBasedStateMachine):
             assert [again.handle(event) for event in host.log[start:]] == host.answers[start:]
 
 
-TestJobRun = JobRun.TestCase
+TestJobRun = pytest.mark.timeout(300 + RUNS)(JobRun.TestCase)
 TestJobRun.settings = settings(
     max_examples=RUNS,
     stateful_step_count=30,
