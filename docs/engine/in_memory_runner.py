@@ -13,21 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-from beam_runner_engine import scheduler
-from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.now import Now
+import beam_runner_engine as engine
 from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.times import MIN_TIMESTAMP, Timestamp
-from beam_runner_engine.values.window_coders import decode_window, encode_window
-from beam_runner_engine.values.window_fns import (
-    FixedWindows,
-    GlobalWindows,
-    WindowFn,
-    assign_windows,
-)
-from beam_runner_engine.values.windows import GLOBAL_WINDOW, Window
 
 SHARDS = 4
 
@@ -37,15 +24,15 @@ class Row:
     """An element: its value, its timestamp (ms) and its one window."""
 
     value: Any
-    timestamp: Timestamp = MIN_TIMESTAMP
-    window: Window = GLOBAL_WINDOW
+    timestamp: engine.Timestamp = engine.MIN_TIMESTAMP
+    window: engine.Window = engine.GLOBAL_WINDOW
 
 
 @attrs.frozen
 class Read:
     """A source: steps of a new watermark (ms) and the timestamped values that come before it."""
 
-    steps: Sequence[tuple[Timestamp, Sequence[tuple[Timestamp, Any]]]]
+    steps: Sequence[tuple[engine.Timestamp, Sequence[tuple[engine.Timestamp, Any]]]]
     input: str = "impulse"
 
 
@@ -60,8 +47,8 @@ class FlatMap:
     input: str
     function: Callable[..., Iterable[Any]]
     sides: tuple[str, ...] = ()
-    windows: WindowFn | None = None
-    side_windows: WindowFn = attrs.field(factory=GlobalWindows)
+    windows: engine.WindowFn | None = None
+    side_windows: engine.WindowFn = attrs.field(factory=engine.GlobalWindows)
 
 
 @attrs.frozen
@@ -69,25 +56,23 @@ class GroupByKey:
     """Groups pairs by key and window, and puts out a key and a list of values for each pane."""
 
     input: str
-    strategy: WindowingStrategy = attrs.field(factory=WindowingStrategy)
+    strategy: engine.WindowingStrategy = attrs.field(factory=engine.WindowingStrategy)
 
 
 Transform: TypeAlias = Read | FlatMap | GroupByKey
 
 
-def stage_of(name: str, transform: Transform) -> scheduler.StageSpec:
+def stage_of(name: str, transform: Transform) -> engine.StageSpec:
     """Returns a transform as the scheduler sees it; its output has its name."""
     match transform:
         case Read():
-            return scheduler.StageSpec(name, (transform.input,), (name,), splittable=True)
+            return engine.StageSpec(name, (transform.input,), (name,), splittable=True)
         case GroupByKey():
-            return scheduler.StageSpec(
-                name, (transform.input,), (name,), scheduler.StageKind.GROUPING
-            )
+            return engine.StageSpec(name, (transform.input,), (name,), engine.StageKind.GROUPING)
         case FlatMap():
-            mapping = scheduler.SideWindowOf(transform.side_windows)
-            sides = tuple(scheduler.SideInputSpec(side, side, mapping) for side in transform.sides)
-            return scheduler.StageSpec(name, (transform.input,), (name,), side_inputs=sides)
+            mapping = engine.SideWindowOf(transform.side_windows)
+            sides = tuple(engine.SideInputSpec(side, side, mapping) for side in transform.sides)
+            return engine.StageSpec(name, (transform.input,), (name,), side_inputs=sides)
 
 
 class InMemoryRunner:
@@ -96,43 +81,41 @@ class InMemoryRunner:
     def __init__(self, pipeline: Mapping[str, Transform]) -> None:
         self.pipeline = pipeline
         stages = tuple(stage_of(name, transform) for name, transform in pipeline.items())
-        self.scheduler = scheduler.Scheduler(scheduler.GraphSpec(stages, roots=("impulse",)))
+        self.scheduler = engine.Scheduler(engine.GraphSpec(stages, roots=("impulse",)))
         self.stores: defaultdict[tuple[str, int | None], MemoryStore] = defaultdict(MemoryStore)
         self.collections: defaultdict[str, list[Row]] = defaultdict(list)
         self.time = 0
 
     def run(self) -> dict[str, list[Row]]:
-        """Returns everything each transform put out; RuntimeError with the reason if the job fails."""
+        """Returns all that each transform put out; RuntimeError with the reason if the job fails."""
         impulse = (Row(b""),)
-        commands = deque(
-            self.handle(scheduler.Start(self.time, tuple(outputs("impulse", impulse))))
-        )
-        bundles: deque[scheduler.Bundle] = deque()
+        commands = deque(self.handle(engine.Start(self.time, tuple(outputs("impulse", impulse)))))
+        bundles: deque[engine.Bundle] = deque()
         while True:
             if not commands:
                 if bundles:
                     commands.extend(self.handle(self.process(bundles.popleft())))
                 else:
-                    commands.extend(self.handle(scheduler.Tick(self.time)))
+                    commands.extend(self.handle(engine.Tick(self.time)))
                 continue
             match commands.popleft():
-                case scheduler.OpenBundles(_, opened):
+                case engine.OpenBundles(_, opened):
                     bundles.extend(opened)
-                case scheduler.WakeAt(time):
+                case engine.WakeAt(time):
                     self.time = time
-                case scheduler.FinishJob():
+                case engine.FinishJob():
                     return dict(self.collections)
-                case scheduler.FailJob(reason):
+                case engine.FailJob(reason):
                     raise RuntimeError(reason)
 
-    def handle(self, event: scheduler.Event) -> tuple[Any, ...]:
+    def handle(self, event: engine.Event) -> tuple[Any, ...]:
         """Gives an event to the scheduler, and keeps what it commits."""
-        if isinstance(event, scheduler.BundleDone):
+        if isinstance(event, engine.BundleDone):
             for output in event.outputs:
                 self.collections[output.collection].extend(output.data.ref)
         return self.scheduler.handle(event)
 
-    def process(self, bundle: scheduler.Bundle) -> scheduler.Event:
+    def process(self, bundle: engine.Bundle) -> engine.Event:
         """Runs a bundle and returns its answer: done with what came of it, or failed and why."""
         transform = self.pipeline[bundle.stage]
         try:
@@ -144,32 +127,30 @@ class InMemoryRunner:
                 case GroupByKey():
                     return self.group(transform, bundle)
         except Exception as error:
-            return scheduler.BundleFailed(bundle.number, bundle.attempt, repr(error))
+            return engine.BundleFailed(bundle.number, bundle.attempt, repr(error))
 
-    def read(self, transform: Read, bundle: scheduler.Bundle) -> scheduler.BundleDone:
+    def read(self, transform: Read, bundle: engine.Bundle) -> engine.BundleDone:
         """Takes one step; what is left is a residual, with the watermark the step came to."""
         step = bundle.inputs[0].estimator_state or 0
         watermark, values = transform.steps[step]
         rows = tuple(Row(value, time) for time, value in values)
         if step + 1 == len(transform.steps):
             return done(bundle, rows)
-        rest = scheduler.Residual(
-            bundle.inputs[0].data, watermark=watermark, estimator_state=step + 1
-        )
+        rest = engine.Residual(bundle.inputs[0].data, watermark=watermark, estimator_state=step + 1)
         return attrs.evolve(done(bundle, rows), residuals=(rest,))
 
-    def group(self, transform: GroupByKey, bundle: scheduler.Bundle) -> scheduler.BundleDone:
+    def group(self, transform: GroupByKey, bundle: engine.Bundle) -> engine.BundleDone:
         """Adds the bundle's elements to the shard, then lets time come to where the bundle ends."""
         strategy, store = transform.strategy, self.stores[bundle.stage, bundle.shard]
-        grouper = TriggeredGrouper(strategy, store)
+        grouper = engine.TriggeredGrouper(strategy, store)
         rows = [row for one in bundle.inputs for row in one.data.ref]
         begin, end = (
-            Now(watermark, bundle.processing_time, bundle.output_watermark)
+            engine.Now(watermark, bundle.processing_time, bundle.output_watermark)
             for watermark in (bundle.input_watermark, bundle.end_watermark)
         )
         panes = grouper.process(
             [repr(row.value[0]).encode() for row in rows],
-            [encode_window(row.window) for row in rows],
+            [engine.encode_window(row.window) for row in rows],
             [row.timestamp for row in rows],
             [row.value for row in rows],
             begin,
@@ -179,7 +160,7 @@ class InMemoryRunner:
             Row(
                 (pane.values[0][0], [value for _, value in pane.values]),
                 pane.timestamp,
-                decode_window(strategy.window_coder, pane.window),
+                engine.decode_window(strategy.window_coder, pane.window),
             )
             for pane in panes
             if pane.values
@@ -189,10 +170,12 @@ class InMemoryRunner:
         return attrs.evolve(done(bundle, fired), summary=commit.summary)
 
 
-def flat_map(transform: FlatMap, bundle: scheduler.Bundle) -> Iterator[Row]:
+def flat_map(transform: FlatMap, bundle: engine.Bundle) -> Iterator[Row]:
     """Yields what the user's function makes of the inputs, in the windows that are meant."""
-    sides = {(side.name, side.window): side.data for side in bundle.side_inputs}
-    side_window = scheduler.SideWindowOf(transform.side_windows).side_window
+    sides: dict[tuple[str, engine.Window | None], tuple[engine.Data, ...]] = {
+        (side.name, side.window): side.data for side in bundle.side_inputs
+    }
+    side_window = engine.SideWindowOf(transform.side_windows).side_window
     for one in bundle.inputs:
         for row in one.data.ref:
             if one.windows is not None and row.window not in one.windows:
@@ -208,47 +191,47 @@ def flat_map(transform: FlatMap, bundle: scheduler.Bundle) -> Iterator[Row]:
                 for name in transform.sides
             ]
             for value in transform.function(row.value, *read):
-                into = (row.window,)
+                into: tuple[engine.Window, ...] = (row.window,)
                 if transform.windows is not None:
-                    into = assign_windows(transform.windows, row.timestamp)
+                    into = engine.assign_windows(transform.windows, row.timestamp)
                 yield from (Row(value, row.timestamp, window) for window in into)
 
 
-def done(bundle: scheduler.Bundle, rows: Sequence[Row]) -> scheduler.BundleDone:
+def done(bundle: engine.Bundle, rows: Sequence[Row]) -> engine.BundleDone:
     """Returns the commit of a bundle whose stage put out these rows."""
-    return scheduler.BundleDone(bundle.number, bundle.attempt, tuple(outputs(bundle.stage, rows)))
+    return engine.BundleDone(bundle.number, bundle.attempt, tuple(outputs(bundle.stage, rows)))
 
 
-def outputs(collection: str, rows: Sequence[Row]) -> Iterator[scheduler.Output]:
-    """Cuts rows by key shard, in case a grouping reads them, and tells the facts about each part."""
+def outputs(collection: str, rows: Sequence[Row]) -> Iterator[engine.Output]:
+    """Cuts rows by key shard, in case a grouping reads them, and tells the facts of each part."""
     shards: defaultdict[int, list[Row]] = defaultdict(list)
     for row in rows:
         key = row.value[0] if isinstance(row.value, tuple) else None
         shards[sum(repr(key).encode()) % SHARDS].append(row)
     for shard, members in shards.items():
-        facts = DataFacts(
+        facts = engine.DataFacts(
             count=len(members),
             size=len(members),
             min_timestamp=min(row.timestamp for row in members),
             shard=shard,
             windows=frozenset(row.window for row in members),
         )
-        yield scheduler.Output(collection, scheduler.Data(tuple(members), facts))
+        yield engine.Output(collection, engine.Data(tuple(members), facts))
 
 
 def main() -> None:
     """Counts words in windows of ten seconds, while they come in."""
-    ten_seconds = FixedWindows(10_000)
+    ten_seconds = engine.FixedWindows(10_000)
     lines = Read(
         (
             (5_000, [(1_000, "to be or"), (4_000, "not to be")]),
             (20_000, [(12_000, "that is"), (9_000, "the question")]),
         )
     )
-    pipeline = {
+    pipeline: dict[str, Transform] = {
         "lines": lines,
         "words": FlatMap("lines", lambda line: ((w, 1) for w in line.split()), windows=ten_seconds),
-        "grouped": GroupByKey("words", WindowingStrategy(ten_seconds)),
+        "grouped": GroupByKey("words", engine.WindowingStrategy(ten_seconds)),
         "counted": FlatMap("grouped", lambda pair: [(pair[0], sum(pair[1]))]),
     }
     for row in InMemoryRunner(pipeline).run()["counted"]:
