@@ -90,9 +90,7 @@ def test_tentative_cells_read_as_if_all_were_committed(
             values = cells.read(CELL, subkey)
             assert (None if values is None else list(values)) == model.get(subkey)
         start, end = bounds
-        expected = [
-            (s, model[s]) for s in sorted(model) if s >= start and (end is None or s < end)
-        ]
+        expected = [(s, model[s]) for s in sorted(model) if s >= start and (end is None or s < end)]
         assert [(s, list(v)) for s, v in cells.scan(CELL, start, end)] == expected
 
 

@@ -10,8 +10,8 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing.stores import MemoryStore
 from beam_runner_engine.values import triggers as t
@@ -49,7 +49,9 @@ def _pane(first: bool, last: bool, timing: PaneTiming, index: int, late_index: i
 
 @SLOW
 @given(STRATEGIES, schedules())
-def test_where_bundles_end_does_not_matter(strategy: WindowingStrategy, schedule: list[Step]) -> None:
+def test_where_bundles_end_does_not_matter(
+    strategy: WindowingStrategy, schedule: list[Step]
+) -> None:
     one_by_one, run = run_ours(strategy, schedule)
     at_once, other = run_ours(strategy, schedule, one_bundle=True)
     other.commit()
@@ -184,9 +186,7 @@ def test_windows_with_nothing_new_close_in_silence(trigger: Trigger) -> None:
 
 
 def test_windows_with_nothing_new_fire_at_closing_if_they_always_must() -> None:
-    strategy = attrs.evolve(
-        FIXED, closing_behavior=ClosingBehavior.EMIT_ALWAYS, allowed_lateness=5
-    )
+    strategy = attrs.evolve(FIXED, closing_behavior=ClosingBehavior.EMIT_ALWAYS, allowed_lateness=5)
     run = OurRun(strategy)
     run.element(1, 3)
     (on_time,) = run.time(watermark=10)
@@ -253,7 +253,9 @@ def test_sessions_whose_trigger_finished_drop_what_joins_them() -> None:
 class _JoinAll:
     """Merges all windows of a key into one that ends last."""
 
-    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> Sequence[Mapping[Window, Window]]:
+    def merge(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> Sequence[Mapping[Window, Window]]:
         answers = []
         for windows in windows_of_keys:
             last = max(window.max_timestamp() for window in windows)

@@ -9,7 +9,9 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.testing.stores import MemoryStore
 
 
-def _bundle(store: MemoryStore, *moves: tuple[int | None, int | None]) -> tuple[tuple[int, int], ...]:
+def _bundle(
+    store: MemoryStore, *moves: tuple[int | None, int | None]
+) -> tuple[tuple[int, int], ...]:
     cells = TentativeCells(store)
     holds = Holds(cells)
     for old, new in moves:

@@ -36,6 +36,11 @@ def test_records_come_back() -> None:
     assert read_record(write_record(values)) == values
 
 
+def test_equal_values_give_equal_bytes_whatever_objects_they_are_made_of() -> None:
+    shared = (1, (2, None))
+    assert write_record((shared, shared)) == write_record((shared, (1, (2, None))))
+
+
 @pytest.mark.parametrize("data", [b"", bytes((LAYOUT + 1,)) + b"rest"])
 def test_records_of_another_layout_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=f"this engine reads {LAYOUT}"):

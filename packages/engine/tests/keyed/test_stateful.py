@@ -2,84 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState, State, ValueState
 from beam_runner_engine.keyed.stateful import (
     Due,
     ElementsSorted,
-    StatefulShard,
     StatefulSpec,
     TimerFired,
     WindowExpired,
 )
-from beam_runner_engine.keyed.timers import TimeDomain, Timer
-from beam_runner_engine.testing.stores import MemoryStore
 from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
 from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import FixedWindows, Sessions
 from beam_runner_engine.values.windows import IntervalWindow
 
-KEY = b"key"
-DATA = encode_window(IntervalWindow(0, 100))
+from .stateful_host import DATA, KEY, Host, timer
+
 FIXED = WindowingStrategy(FixedWindows(100), allowed_lateness=10)
 STATES: dict[str, type[State]] = {"seen": BagState, "last": ValueState}
-
-
-def timer(
-    fire_time: int,
-    tag: str = "",
-    *,
-    hold: int | None = None,
-    processing: bool = False,
-    key: bytes = KEY,
-    window: bytes = DATA,
-) -> Timer:
-    """Returns a timer of family `f`."""
-    domain = TimeDomain.PROCESSING_TIME if processing else TimeDomain.EVENT_TIME
-    return Timer(key, window, "f", tag, domain, fire_time, hold)
-
-
-class Host:
-    """Runs bundles of a stateful stage whose user code is a function called with what is due."""
-
-    def __init__(self, spec: StatefulSpec, merger: Any = None) -> None:
-        self.spec = spec
-        self.merger = merger
-        self.store = MemoryStore()
-        self.summary: Any = None
-        self.dropped = 0
-        self.shard = StatefulShard(spec, self.store, merger)
-
-    def admit(self, *timestamps: int, now: Now, window: bytes = DATA) -> list[int]:
-        """Admits elements of the key whose values are their timestamps; returns the admitted."""
-        many = len(timestamps)
-        admitted = self.shard.admit([KEY] * many, [window] * many, timestamps, timestamps, now)
-        return [timestamps[row] for row in admitted.rows]
-
-    def run(self, now: Now, user: Callable[[Due], None] = lambda due: None) -> list[Due]:
-        """Runs all that is due."""
-        out = []
-        while (due := self.shard.next_due(now)) is not None:
-            out.append(due)
-            user(due)
-        return out
-
-    def commit(self) -> None:
-        """Commits the bundle and opens the next one."""
-        commit = self.shard.commit()
-        self.store.commit(commit.deltas)
-        self.summary, self.dropped = commit.summary, self.dropped + commit.dropped
-        self.store.reads = 0
-        self.shard = StatefulShard(self.spec, self.store, self.merger)
 
 
 def _tags(due: Iterable[Due]) -> list[str]:
@@ -353,50 +299,3 @@ def test_a_store_that_lost_a_timer_is_told() -> None:
         del host.store._cells[cell]
     with pytest.raises(ValueError, match="is due but the store has lost it"):
         host.run(Now(50))
-
-
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("set"), st.sampled_from("abc"), st.integers(0, 130), st.booleans()),
-        st.tuples(st.just("clear"), st.sampled_from("abc")),
-        st.tuples(st.just("watermark"), st.integers(1, 40)),
-        st.tuples(st.just("processing time"), st.integers(1, 40)),
-        st.tuples(st.just("commit")),
-    ),
-    max_size=25,
-)
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(STEPS)
-def test_timers_do_what_a_plain_list_of_them_does(steps: list[tuple[Any, ...]]) -> None:
-    """In the global window, where nothing expires; against the obvious model."""
-    host = Host(StatefulSpec(WindowingStrategy()))
-    model: dict[str, Timer] = {}
-    now = Now(0, 0)
-    for step in steps:
-        match step:
-            case ("set", tag, time, processing):
-                wanted = timer(time, tag, processing=processing, hold=time, window=b"")
-                host.shard.set_timer(wanted)
-                model[tag] = wanted
-            case ("clear", tag):
-                host.shard.clear_timer(KEY, b"", "f", tag)
-                model.pop(tag, None)
-            case ("commit",):
-                host.commit()
-                holds = sorted(t.hold for t in model.values() if t.hold is not None)
-                assert [time for time, count in host.summary.holds for _ in range(count)] == holds
-            case (kind, forward):
-                if kind == "watermark":
-                    now = Now(now.watermark + forward, now.processing_time)
-                else:
-                    now = Now(now.watermark, now.processing_time + forward)
-                by_time = sorted(model.values(), key=lambda t: (t.fire_time, t.tag))
-                events = [t for t in by_time if t.domain is TimeDomain.EVENT_TIME]
-                others = [t for t in by_time if t.domain is TimeDomain.PROCESSING_TIME]
-                due = [t for t in events if t.fire_time <= now.watermark]
-                due += [t for t in others if t.fire_time <= now.processing_time]
-                assert host.run(now) == [TimerFired(t) for t in due]
-                for fired in due:
-                    del model[fired.tag]

@@ -16,14 +16,13 @@ Every machine answers the same questions about a state; `composite_triggers` put
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from beam_runner_engine.values.times import Timestamp, plus
 from beam_runner_engine.values.triggers import AlignTo, Delay
 
-FOREVER = sys.maxsize
+FOREVER = 1 << 62
 """More elements than there will ever be."""
 
 State: TypeAlias = Any
@@ -143,7 +142,7 @@ class ProcessingTimeMachine:
         return min((state for state in states if state is not None), default=None)
 
     def wake(self, state: State) -> Timestamp | None:
-        return state  # type: ignore[no-any-return]
+        return state
 
     def _firing_time(self, time: Timestamp) -> Timestamp:
         for transform in self._transforms:

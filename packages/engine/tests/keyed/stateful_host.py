@@ -1,0 +1,64 @@
+"""A host of stateful shards for tests: user code is a function that is called with what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.stateful import Due, StatefulShard, StatefulSpec
+from beam_runner_engine.keyed.timers import TimeDomain, Timer
+from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.windows import IntervalWindow
+
+KEY = b"key"
+DATA = encode_window(IntervalWindow(0, 100))
+
+
+def timer(
+    fire_time: int,
+    tag: str = "",
+    *,
+    hold: int | None = None,
+    processing: bool = False,
+    key: bytes = KEY,
+    window: bytes = DATA,
+) -> Timer:
+    """Returns a timer of family `f`."""
+    domain = TimeDomain.PROCESSING_TIME if processing else TimeDomain.EVENT_TIME
+    return Timer(key, window, "f", tag, domain, fire_time, hold)
+
+
+class Host:
+    """Runs bundles of a stateful stage whose user code is a function called with what is due."""
+
+    def __init__(self, spec: StatefulSpec, merger: Any = None) -> None:
+        self.spec = spec
+        self.merger = merger
+        self.store = MemoryStore()
+        self.summary: Any = None
+        self.dropped = 0
+        self.shard = StatefulShard(spec, self.store, merger)
+
+    def admit(self, *timestamps: int, now: Now, window: bytes = DATA) -> list[int]:
+        """Admits elements of the key whose values are their timestamps; returns the admitted."""
+        many = len(timestamps)
+        admitted = self.shard.admit([KEY] * many, [window] * many, timestamps, timestamps, now)
+        return [timestamps[row] for row in admitted.rows]
+
+    def run(self, now: Now, user: Callable[[Due], None] = lambda due: None) -> list[Due]:
+        """Runs all that is due."""
+        out = []
+        while (due := self.shard.next_due(now)) is not None:
+            out.append(due)
+            user(due)
+        return out
+
+    def commit(self) -> None:
+        """Commits the bundle and opens the next one."""
+        commit = self.shard.commit()
+        self.store.commit(commit.deltas)
+        self.summary, self.dropped = commit.summary, self.dropped + commit.dropped
+        self.store.reads = 0
+        self.shard = StatefulShard(self.spec, self.store, self.merger)

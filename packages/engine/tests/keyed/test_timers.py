@@ -1,0 +1,61 @@
+"""Timers do what a plain list of them would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.stateful import StatefulSpec, TimerFired
+from beam_runner_engine.keyed.timers import TimeDomain, Timer
+from beam_runner_engine.values.strategy import WindowingStrategy
+
+from .stateful_host import KEY, Host, timer
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), st.sampled_from("abc"), st.integers(0, 130), st.booleans()),
+        st.tuples(st.just("clear"), st.sampled_from("abc")),
+        st.tuples(st.just("watermark"), st.integers(1, 40)),
+        st.tuples(st.just("processing time"), st.integers(1, 40)),
+        st.tuples(st.just("commit")),
+    ),
+    max_size=25,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(STEPS)
+def test_timers_do_what_a_plain_list_of_them_does(steps: list[tuple[Any, ...]]) -> None:
+    """In the global window, where nothing expires; against the obvious model."""
+    host = Host(StatefulSpec(WindowingStrategy()))
+    model: dict[str, Timer] = {}
+    now = Now(0, 0)
+    for step in steps:
+        match step:
+            case ("set", tag, time, processing):
+                wanted = timer(time, tag, processing=processing, hold=time, window=b"")
+                host.shard.set_timer(wanted)
+                model[tag] = wanted
+            case ("clear", tag):
+                host.shard.clear_timer(KEY, b"", "f", tag)
+                model.pop(tag, None)
+            case ("commit",):
+                host.commit()
+                holds = sorted(t.hold for t in model.values() if t.hold is not None)
+                assert [time for time, count in host.summary.holds for _ in range(count)] == holds
+            case (kind, forward):
+                if kind == "watermark":
+                    now = Now(now.watermark + forward, now.processing_time)
+                else:
+                    now = Now(now.watermark, now.processing_time + forward)
+                by_time = sorted(model.values(), key=lambda t: (t.fire_time, t.tag))
+                events = [t for t in by_time if t.domain is TimeDomain.EVENT_TIME]
+                others = [t for t in by_time if t.domain is TimeDomain.PROCESSING_TIME]
+                due = [t for t in events if t.fire_time <= now.watermark]
+                due += [t for t in others if t.fire_time <= now.processing_time]
+                assert host.run(now) == [TimerFired(t) for t in due]
+                for fired in due:
+                    del model[fired.tag]
