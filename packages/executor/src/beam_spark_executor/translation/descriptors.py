@@ -12,7 +12,7 @@ from beam_runner_worker.records import InputEdge, InputKind, OutputEdge, OutputK
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.translation.fusion import FusedPipeline
-from beam_spark_executor.translation.graph import Node
+from beam_spark_executor.translation.graph import Graph, Node
 
 _COMBINE_URNS = frozenset(
     {
@@ -28,9 +28,10 @@ _COMBINE_URNS = frozenset(
 class DescriptorBuilder:
     """Builds the :class:`StageSpec` of every node of one fused pipeline."""
 
-    def __init__(self, fused: FusedPipeline) -> None:
+    def __init__(self, fused: FusedPipeline, graph: Graph) -> None:
         self._components = fused.components
         self._edge_coders = fused.edge_coders
+        self._written = {s.buffer_id: s.pcollection_id for n in graph.nodes for s in n.sinks}
 
     def build(
         self,
@@ -44,12 +45,18 @@ class DescriptorBuilder:
         descriptor = _protos.ProcessBundleDescriptor(id=stage_id)
         for transform in node.transforms:
             descriptor.transforms[transform.unique_name].CopyFrom(transform)
-        source_id = self._add_source(descriptor, node)
+        source_id = self._add_source(descriptor, node, kinds)
         outputs: dict[str, str] = {}
         edges = []
         for index, sink in enumerate(node.sinks):
             sink_id = f"{stage_id}/write/{index}"
-            self._add_edge(descriptor, sink_id, transform_urns.DATA_SINK, sink.pcollection_id)
+            self._add_edge(
+                descriptor,
+                sink_id,
+                transform_urns.DATA_SINK,
+                sink.pcollection_id,
+                self._edge_coders[sink.pcollection_id],
+            )
             outputs[sink_id] = sink.buffer_id
             edges.append(_output_edge(sink_id, sink.buffer_id, kinds, strategies))
         self._add_components(descriptor, environment_id)
@@ -64,9 +71,26 @@ class DescriptorBuilder:
         )
         return spec, outputs
 
-    def _add_source(self, descriptor: _protos.ProcessBundleDescriptor, node: Node) -> str:
+    def _add_source(
+        self,
+        descriptor: _protos.ProcessBundleDescriptor,
+        node: Node,
+        kinds: dict[str, BufferKind],
+    ) -> str:
         source_id = f"{descriptor.id}/read"
-        self._add_edge(descriptor, source_id, transform_urns.DATA_SOURCE, node.source_pcollection)
+        buffer_id = node.source_buffer
+        encoded_as = node.source_pcollection
+        if buffer_id is not None and kinds[buffer_id] is not BufferKind.GROUPED:
+            # As it was written: the PCollection that comes out of a reshuffle may have another
+            # coder than the one that goes in, for instance where it is to be grouped next.
+            encoded_as = self._written.get(buffer_id, encoded_as)
+        self._add_edge(
+            descriptor,
+            source_id,
+            transform_urns.DATA_SOURCE,
+            node.source_pcollection,
+            self._edge_coders[encoded_as],
+        )
         return source_id
 
     def _add_edge(
@@ -75,8 +99,9 @@ class DescriptorBuilder:
         transform_id: str,
         urn: str,
         pcollection_id: str,
+        coder_id: str,
     ) -> None:
-        port = _protos.RemoteGrpcPort(coder_id=self._edge_coders[pcollection_id])
+        port = _protos.RemoteGrpcPort(coder_id=coder_id)
         edge = descriptor.transforms[transform_id]
         edge.unique_name = transform_id
         edge.spec.urn = urn

@@ -162,8 +162,6 @@ def _expand_reshuffle(stages: Iterable[Any], context: Any) -> Iterator[Any]:
         (output_id,) = transform.outputs.values()
         input_id = _reshuffled_input(transform)
         context.length_prefix_pcoll_coders(input_id)
-        pcollections = context.components.pcollections
-        pcollections[output_id].coder_id = pcollections[input_id].coder_id
         buffer = translations.create_buffer_id(transform.unique_name, kind="deal")
         write = translations.Stage(
             transform.unique_name + "/Write",

@@ -76,7 +76,7 @@ def _stages(
     environments: dict[str, ResolvedEnvironment],
     strategies: dict[str, WindowingStrategy],
 ) -> dict[str, StagePlan]:
-    builder = DescriptorBuilder(fused)
+    builder = DescriptorBuilder(fused, graph)
     # A stage that only regroups needs some SDK to decode and encode: any will do.
     default_environment = next(iter(environments), "")
     produced = {p for node in graph.nodes for t in node.transforms for p in t.outputs.values()}

@@ -1,0 +1,195 @@
+"""Small pipelines that between them have every shape the translation must get right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import pvalue
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.transforms.window import FixedWindows, Sessions
+
+from beam_runner_jobservices.records import JobSpec
+from beam_spark_executor import _protos
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.translation.translate import translate
+
+Build = Callable[[beam.Pipeline], Any]
+EMBEDDED = ("--environment_type=beam:env:embedded_python:v1",)
+EXTERNAL = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
+
+
+def proto_of(build: Build, *flags: str) -> _protos.Pipeline:
+    """The pipeline as Beam's portable runner submits it."""
+    options = PipelineOptions(flags or EMBEDDED)
+    pipeline = beam.Pipeline(options=options)
+    build(pipeline)
+    return PortableRunner.get_proto_pipeline(pipeline, options)
+
+
+def job_of(proto: _protos.Pipeline) -> JobSpec:
+    """A job that runs the pipeline and needs no artifacts."""
+    for environment in proto.components.environments.values():
+        del environment.dependencies[:]
+    return JobSpec("job-1", "sample", proto.SerializeToString(), {}, "{}", {}, "localhost:1")
+
+
+def plan_of(build: Build, *flags: str) -> JobPlan:
+    """The plan of the pipeline."""
+    return translate(job_of(proto_of(build, *flags)))
+
+
+def map_only(p: beam.Pipeline) -> None:
+    p | beam.Create([1, 2]) | beam.Map(str) | beam.Map(len)
+
+
+def without_a_source(p: beam.Pipeline) -> None:
+    del p
+
+
+def group(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", 1)]) | beam.GroupByKey() | beam.Map(str)
+
+
+def reshuffle_then_group(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", b"1")]) | beam.Reshuffle() | beam.GroupByKey() | beam.Map(str)
+
+
+def two_reshuffles_then_group(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([("a", 1)]) | "once" >> beam.Reshuffle()
+    pairs | beam.Map(str)
+    pairs | "again" >> beam.Reshuffle() | beam.GroupByKey() | "text" >> beam.Map(str)
+
+
+def reshuffle_of_groups(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", 1)]) | beam.GroupByKey() | beam.Reshuffle() | beam.Map(str)
+
+
+def group_twice(p: beam.Pipeline) -> None:
+    grouped = p | beam.Create([("a", 1)]) | "first" >> beam.GroupByKey()
+    grouped | beam.Map(lambda kv: (kv[0], 1)) | "second" >> beam.GroupByKey() | beam.Map(str)
+
+
+def group_groups(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", 1)]) | "one" >> beam.GroupByKey() | "two" >> beam.GroupByKey()
+
+
+def windowed_groups(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([("a", 1)])
+    pairs | beam.WindowInto(FixedWindows(10)) | beam.GroupByKey() | beam.Map(str)
+    pairs | "s" >> beam.WindowInto(Sessions(10)) | "g" >> beam.GroupByKey() | "m" >> beam.Map(str)
+
+
+def combine(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", 1)]) | beam.CombinePerKey(sum) | beam.Map(str)
+
+
+def fan_out(p: beam.Pipeline) -> None:
+    numbers = p | beam.Create([("a", 1)])
+    numbers | "one" >> beam.GroupByKey() | "text one" >> beam.Map(str)
+    numbers | "two" >> beam.CombinePerKey(sum) | "text two" >> beam.Map(str)
+
+
+def flatten_then_group(p: beam.Pipeline) -> None:
+    left = p | "left" >> beam.Create([("a", 1)])
+    right = p | "right" >> beam.Create([("a", 2)])
+    (left, right) | beam.Flatten() | beam.GroupByKey() | beam.Map(str)
+
+
+def flatten_of_kinds(p: beam.Pipeline) -> None:
+    left = p | "left" >> beam.Create([1])
+    right = p | "right" >> beam.Create(["a"])
+    (left, right) | beam.Flatten() | beam.Reshuffle() | beam.Map(str)
+
+
+def flatten_of_nothing(p: beam.Pipeline) -> None:
+    () | beam.Flatten(pipeline=p) | beam.Map(str)
+
+
+class _Tagged(beam.DoFn):
+    def process(self, element: Any) -> Iterator[Any]:
+        yield pvalue.TaggedOutput("a", element)
+        yield pvalue.TaggedOutput("b", element)
+
+
+def flatten_of_siblings(p: beam.Pipeline) -> None:
+    outputs = p | beam.Create([1]) | beam.ParDo(_Tagged()).with_outputs("a", "b")
+    (outputs.a, outputs.b) | beam.Flatten() | beam.Map(lambda n: (n, n)) | beam.GroupByKey()
+
+
+def side_inputs(p: beam.Pipeline) -> None:
+    main = p | "main" >> beam.Create([1])
+    side = p | "side" >> beam.Create([("a", 1)])
+    main | "list" >> beam.Map(lambda x, y: y, pvalue.AsList(side))
+    main | "dict" >> beam.Map(lambda x, y: y, pvalue.AsMultiMap(side))
+    main | "itself" >> beam.Map(lambda x, y: y, pvalue.AsIter(main))
+
+
+def side_input_of_groups(p: beam.Pipeline) -> None:
+    grouped = p | beam.Create([("a", 1)]) | beam.GroupByKey()
+    p | "main" >> beam.Create([1]) | beam.Map(lambda x, y: y, pvalue.AsIter(grouped))
+
+
+class _Offsets(RestrictionProvider):
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def initial_restriction(self, element: int) -> OffsetRange:
+        return OffsetRange(0, element)
+
+    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
+        return restriction.size()
+
+
+class _Count(beam.DoFn):
+    def process(
+        self, element: int, side: Any = None, tracker: Any = beam.DoFn.RestrictionParam(_Offsets())
+    ) -> Iterator[int]:
+        yield from ()
+
+
+def splittable(p: beam.Pipeline) -> None:
+    p | beam.Create([3]) | beam.ParDo(_Count()) | beam.Map(str)
+
+
+def splittable_with_side_input(p: beam.Pipeline) -> None:
+    side = p | "side" >> beam.Create([1])
+    p | beam.Create([3]) | beam.ParDo(_Count(), pvalue.AsList(side)) | beam.Map(str)
+
+
+def chain(p: beam.Pipeline, links: int = 12) -> None:
+    pairs = p | beam.Create([("a", 1)])
+    for link in range(links):
+        pairs = (
+            pairs
+            | f"group {link}" >> beam.GroupByKey()
+            | f"sum {link}" >> beam.MapTuple(lambda k, v: (k, sum(v)))
+        )
+
+
+ALL: tuple[Build, ...] = (
+    map_only,
+    without_a_source,
+    group,
+    reshuffle_then_group,
+    two_reshuffles_then_group,
+    reshuffle_of_groups,
+    group_twice,
+    group_groups,
+    windowed_groups,
+    combine,
+    fan_out,
+    flatten_then_group,
+    flatten_of_kinds,
+    flatten_of_nothing,
+    flatten_of_siblings,
+    side_inputs,
+    side_input_of_groups,
+    splittable,
+    splittable_with_side_input,
+    chain,
+)
