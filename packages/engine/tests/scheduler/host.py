@@ -118,6 +118,7 @@ class SimulatedHost(Promises):
         self.check_watermarks()
         for command in commands:
             self.carry_out(command)
+        self.check_open()
         return commands
 
     def carry_out(self, command: Command) -> None:

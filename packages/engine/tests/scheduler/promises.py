@@ -11,6 +11,7 @@ from beam_runner_engine.scheduler.commands import (
     FinishJob,
     Input,
     Outcome,
+    SplitBundle,
 )
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import (
@@ -41,6 +42,7 @@ class Promises(UserCode):
     log: list[Event]
     end: FinishJob | FailJob | None
     open: dict[int, Bundle]
+    asked: dict[int, SplitBundle]
     watermarks: dict[str, tuple[int, int, int]]
     committed: dict[str, dict[int, Element]]
     processed: dict[str, Counter[Any]]
@@ -105,6 +107,11 @@ class Promises(UserCode):
         for other, origins in self.origins.items():
             assert number not in origins or other in self.released, "its storage is still in use"
         self.released.add(number)
+
+    def check_open(self) -> None:
+        """A host that was lost would run and ask for the same as this one."""
+        assert {bundle.number: bundle for bundle in self.scheduler.open_bundles} == self.open
+        assert {split.bundle: split for split in self.scheduler.open_splits} == self.asked
 
     def check_watermarks(self) -> None:
         for name in self.stages:

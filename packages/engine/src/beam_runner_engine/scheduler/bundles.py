@@ -20,7 +20,7 @@ from beam_runner_engine.scheduler.readiness import Opening, openings, producers
 from beam_runner_engine.scheduler.residuals import take_back
 from beam_runner_engine.scheduler.side_inputs import give_back, make_room, views_for
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
-from beam_runner_engine.scheduler.transitions import BundleState, Phase
+from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
 from beam_runner_engine.scheduler.watermarks import refresh
 from beam_runner_engine.values.summary import ShardSummary
@@ -89,7 +89,6 @@ def _input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Inp
 def commit(state: SchedulerState, event: BundleDone) -> None:
     """Closes a bundle and gives its outputs, residuals and shard summary to those they concern."""
     record = state.bundles.pop(event.bundle)
-    record.state = BundleState.CLOSED
     stage = state.stages[record.stage]
     shard = record.bundle.shard
     stage.open -= 1
@@ -145,7 +144,7 @@ def fail(state: SchedulerState, event: BundleFailed) -> None:
         record.truncated = True
         inputs = tuple(_inputs(record.work, truncate=True))
     record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1, inputs=inputs)
-    record.state = BundleState.RUNNING
+    record.split = None
     record.progress = None
     record.stalled = 0
     state.commands.append(OpenBundles(stage.spec.name, (record.bundle,)))

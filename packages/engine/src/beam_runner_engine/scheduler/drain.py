@@ -8,7 +8,7 @@ from beam_runner_engine.scheduler.delivery import look_at
 from beam_runner_engine.scheduler.splits import ask, can_split, must_checkpoint
 from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_engine.scheduler.teststream import end_script
-from beam_runner_engine.scheduler.transitions import BundleState, Phase
+from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import resume_all
 
 
@@ -29,11 +29,7 @@ def drain(state: SchedulerState) -> None:
             look_at(state, stage, None)
     for record in state.bundles.values():
         stage = state.stages[record.stage]
-        if (
-            record.state is BundleState.RUNNING
-            and can_split(stage)
-            and must_checkpoint(state, stage, record)
-        ):
+        if record.split is None and can_split(stage) and must_checkpoint(state, stage, record):
             ask(state, record, 0.0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam_runner_engine.scheduler.bundles import commit, fail, fail_job
 from beam_runner_engine.scheduler.checks import check, unfit
-from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData
+from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData, SplitBundle
 from beam_runner_engine.scheduler.delivery import deliver
 from beam_runner_engine.scheduler.drain import cancel, drain
 from beam_runner_engine.scheduler.errors import GraphError
@@ -78,6 +78,12 @@ class Scheduler:
         was lost.
         """
         return tuple(record.bundle for record in self._state.bundles.values())
+
+    @property
+    def open_splits(self) -> tuple[SplitBundle, ...]:
+        """The splits asked for and not answered: what a host asks again after it was lost."""
+        records = self._state.bundles.values()
+        return tuple(record.split for record in records if record.split is not None)
 
     @property
     def next_wake(self) -> Timestamp | None:

@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.pieces import drop_use
 from beam_runner_engine.scheduler.policy import Load, RunningBundle
 from beam_runner_engine.scheduler.residuals import own_pieces, piece_of, take_back
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
-from beam_runner_engine.scheduler.transitions import BundleState, Phase
+from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.watermarks import refresh
 from beam_runner_engine.values.times import Timestamp
 
@@ -54,8 +54,8 @@ def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleReco
 
 def ask(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
     """Asks for the split of a running bundle."""
-    record.state = BundleState.SPLITTING
-    state.commands.append(SplitBundle(record.bundle.number, record.bundle.attempt, fraction))
+    record.split = SplitBundle(record.bundle.number, record.bundle.attempt, fraction)
+    state.commands.append(record.split)
 
 
 def take_split(state: SchedulerState, event: SplitDone) -> None:
@@ -63,7 +63,7 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
     residuals work of the stage.
     """
     record = state.bundles[event.bundle]
-    record.state = BundleState.RUNNING
+    record.split = None
     record.stalled = 0
     if not event.residuals:
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from beam_runner_engine.scheduler.commands import Bundle, Command
+from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import Progress
 from beam_runner_engine.scheduler.graph import CollectionNode, Graph
@@ -173,12 +173,18 @@ class BundleRecord:
     views: list[SideView]
     truncated: bool
     """Whether its restrictions were truncated, as part of a drain."""
-    state: BundleState = BundleState.RUNNING
+    split: SplitBundle | None = None
+    """The split that was asked for and not yet answered."""
     progress: Progress | None = None
     stalled: int = 0
     """How many progress reports in a row have told of no progress."""
     user_failures: list[str] = attrs.field(factory=list)
     outside_failures: list[str] = attrs.field(factory=list)
+
+    @property
+    def state(self) -> BundleState:
+        """Where the latest attempt is."""
+        return BundleState.RUNNING if self.split is None else BundleState.SPLITTING
 
 
 @attrs.define(eq=False)
