@@ -15,10 +15,17 @@ from collections.abc import Iterable, Iterator
 import attrs
 import pyarrow as pa
 from beam_runner_worker.records import ElementChunk, MonitoringInfo
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 _COUNT = struct.Struct(">Q")
 
-SCHEMA = "shard int, kind int, data binary"
+SCHEMA = StructType(
+    [
+        StructField("shard", IntegerType()),
+        StructField("kind", IntegerType()),
+        StructField("data", BinaryType()),
+    ]
+)
 _ARROW_SCHEMA = pa.schema([("shard", pa.int32()), ("kind", pa.int32()), ("data", pa.binary())])
 
 
