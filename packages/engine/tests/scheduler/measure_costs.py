@@ -1,4 +1,4 @@
-"""Measures what an event costs the scheduler: `python benchmarks/scheduler_costs.py`.
+"""Measures what an event costs the scheduler: `python packages/engine/tests/scheduler/measure_costs.py`.
 
 Prints Markdown tables for 10 to 1,000 stages and 10 to 10,000 key shards, and fails where an event
 costs more than twice of what it costs in the smallest job. Only ratios are compared: absolute
