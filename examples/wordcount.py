@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any
 
 START_LIMIT_SECONDS = 180.0
-STOP_LIMIT_SECONDS = 30.0
+STOP_LIMIT_SECONDS = 20.0
 WORDS_SHOWN = 20
 _SHOWN = ("Read", "Split")
 """Transforms of Beam's wordcount whose outputs are counted while it runs: lines, and words."""
@@ -139,6 +139,9 @@ def _process(command: list[str], stdout: Any, stderr: Any) -> Iterator[subproces
         try:
             process.wait(STOP_LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
+            process.terminate()  # the second one hurries
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_LIMIT_SECONDS)
             process.kill()
             process.wait()
 

@@ -112,9 +112,12 @@ class Running:
         assert match is not None
         return match[1]
 
+    def children(self) -> set[int]:
+        files = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return {int(pid) for file in files for pid in file.read_text().split()}
+
     def java(self) -> int:
-        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        (pid,) = {int(pid) for file in children for pid in file.read_text().split()}
+        (pid,) = self.children()
         return pid
 
 
@@ -173,16 +176,21 @@ def test_a_second_signal_hurries(running: Running) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @needs_proc
-def test_a_signal_while_it_starts(running: Running) -> None:
+@pytest.mark.parametrize("wait", [0.0, 1.0, 3.0])
+def test_a_signal_while_it_starts_ends_it_soon(running: Running, wait: float) -> None:
     deadline = time.monotonic() + 100
-    while not list(Path(f"/proc/{running.process.pid}/task").glob("*/children")) or not any(
-        file.read_text() for file in Path(f"/proc/{running.process.pid}/task").glob("*/children")
-    ):
+    while not running.children():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.02)
+    java = running.java()
+    time.sleep(wait)
     running.process.terminate()
-    assert running.process.wait(120) == 0
+    signalled = time.monotonic()
+    assert running.process.wait(60) == 0
+    assert time.monotonic() - signalled < 10
     assert running.lines.empty()
+    assert processes_of_session(java) == []
+    assert running.errors == ["beam-spark-jobserver is stopping\n"]
 
 
 @pytest.mark.spark

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -124,6 +125,28 @@ def test_a_hook_that_hangs_ends_with_the_process(
     while exists(pid):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_hangups_do_not_interrupt_hooks(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys, time
+from pathlib import Path
+from beam_spark_executor import python_daemon
+
+def hook():
+    for _ in range(3):
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.05)
+    Path(sys.argv[1]).write_text("ran to its end")
+
+python_daemon.register_exit_hook(hook)
+os.kill(os.getpid(), signal.SIGHUP)
+time.sleep(10)
+"""
+    mark = tmp_path / "mark"
+    done = subprocess.run([sys.executable, "-c", code, str(mark)], timeout=60)
+    assert done.returncode == 0
+    assert mark.read_text() == "ran to its end"
 
 
 @pytest.mark.spark

@@ -84,9 +84,11 @@ def exit_worker() -> NoReturn:
 
 
 def _run_exit_hooks() -> None:
-    hooks = _hooks.pop(os.getpid(), [])
-    if hooks:
-        signal.alarm(EXIT_LIMIT_SECONDS)
+    if os.getpid() not in _hooks:
+        return
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the daemon hangs up twice, and they run once
+    hooks = _hooks.pop(os.getpid())
+    signal.alarm(EXIT_LIMIT_SECONDS)
     for hook in reversed(hooks):
         try:
             hook()
