@@ -31,9 +31,11 @@ from beam_runner_engine.scheduler.policy import DefaultPolicy, Load, RunningBund
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageSpec
 from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.windows import IntervalWindow
 
 from .samples import data, only, refs
 
+W0, W1 = IntervalWindow(0, 10), IntervalWindow(10, 20)
 READ = GraphSpec((StageSpec("read", ("root",), splittable=True),), ("root",))
 LONG = Progress(0, 1, 0.1, 60_000)
 
@@ -125,6 +127,25 @@ def test_cancel_stops_what_runs() -> None:
     scheduler = reading("a")
     commands = scheduler.handle(Cancel())
     assert commands == (CancelBundles(((0, 1),)), FinishJob(Outcome.CANCELLED))
+
+
+def test_the_same_data_handed_back_twice_stays_twice() -> None:
+    """Which elements are meant is the host's business: nothing is joined that may overlap."""
+    scheduler = reading("a")
+    whole = Residual(data("a", windows=(W0, W1)))
+    part = Residual(data("a", windows=(W0, W1)), windows=frozenset({W0}))
+    again = only(scheduler.handle(BundleDone(0, 1, residuals=(whole, part))), OpenBundles)
+    assert sum(len(bundle.inputs) for bundle in again.bundles) == 2
+    number = again.bundles[0].number
+    for bundle in again.bundles[1:]:
+        scheduler.handle(BundleDone(bundle.number, 1))
+    parts = tuple(attrs.evolve(part, windows=frozenset({window})) for window in (W0, W1))
+    joined = only(scheduler.handle(BundleDone(number, 1, residuals=parts)), OpenBundles)
+    assert [bundle.inputs[0].windows for bundle in joined.bundles] == [None]
+    number = joined.bundles[0].number
+    parts = tuple(attrs.evolve(one, estimator_state=n) for n, one in enumerate(parts))
+    apart = only(scheduler.handle(BundleDone(number, 1, residuals=parts)), OpenBundles)
+    assert sum(len(bundle.inputs) for bundle in apart.bundles) == 2
 
 
 def facts(*sizes: int) -> list[DataFacts]:

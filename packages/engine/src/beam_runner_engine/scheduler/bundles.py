@@ -69,9 +69,15 @@ def _inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
     for item in work:
         joined.setdefault(item.piece, []).append(item)
     for items in joined.values():
-        windows = frozenset[Window]().union(*(item.windows or () for item in items))
-        if windows and len(windows) == sum(len(item.windows or ()) for item in items):
-            yield _input(items[0], windows, truncate)
+        told = [item.windows for item in items if item.windows is not None]
+        windows = frozenset[Window]().union(*told)
+        disjoint = len(told) == len(items) and len(windows) == sum(map(len, told))
+        first = items[0]
+        if disjoint and all(
+            (item.estimator_state, item.truncated) == (first.estimator_state, first.truncated)
+            for item in items
+        ):
+            yield _input(first, windows, truncate)
         else:
             for item in items:
                 yield _input(item, item.windows, truncate)
