@@ -13,6 +13,7 @@ import collections
 import contextlib
 import glob
 import logging
+import os
 import queue
 import shlex
 import shutil
@@ -127,10 +128,17 @@ def _pass_on(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
 
 
 @contextlib.contextmanager
-def _process(command: list[str], stdout: Any, stderr: Any) -> Iterator[subprocess.Popen[str]]:
+def _process(
+    command: list[str], stdout: Any, stderr: Any, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
     """A process out of the reach of the terminal's Ctrl-C, so that it is stopped in order here."""
     process = subprocess.Popen(
-        command, stdout=stdout, stderr=stderr, text=True, start_new_session=True
+        command,
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
     )
     try:
         yield process
@@ -162,7 +170,7 @@ def _run(endpoint: str, pattern: str, output: str, folder: Path, started: float)
     command = [sys.executable, "-P", *_wordcount(pattern, output, endpoint)]
     with JobClient(endpoint) as client, log.open("w") as lines:
         progress = _Progress(client, started)
-        with _process(command, lines, lines) as process:
+        with _process(command, lines, lines, TMPDIR=str(folder)) as process:
             while process.poll() is None:
                 with contextlib.suppress(JobApiError):  # it will answer the next time, or never
                     progress.show()
