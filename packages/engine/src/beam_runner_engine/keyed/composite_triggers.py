@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from beam_runner_engine.keyed.triggers import (
     FOREVER,
+    STATELESS,
     CountMachine,
     Instant,
     Machine,
@@ -161,9 +162,7 @@ class EndOfWindowMachine:
     watches_end = True
 
     def __init__(self, early: Machine | None, late: Machine | None) -> None:
-        self._early = (
-            RepeatMachine(early) if early is not None else Stateless(early=False, late=False)
-        )
+        self._early = RepeatMachine(early) if early is not None else Stateless(STATELESS[Never])
         self._late = RepeatMachine(late) if late is not None else None
         self.initial: State = (
             False,
@@ -213,12 +212,8 @@ class EndOfWindowMachine:
 def machine(trigger: Trigger) -> Machine:
     """Returns the state machine of a trigger."""
     match trigger:
-        case DefaultTrigger():
-            return Stateless(early=False, late=True)
-        case Always() | AfterSynchronizedProcessingTime():
-            return Stateless(early=True, late=True)
-        case Never():
-            return Stateless(early=False, late=False)
+        case DefaultTrigger() | Always() | AfterSynchronizedProcessingTime() | Never():
+            return Stateless(STATELESS[type(trigger)])
         case AfterCount(count):
             return CountMachine(count)
         case AfterProcessingTime(transforms):

@@ -20,7 +20,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from beam_runner_engine.values.times import Timestamp, plus
-from beam_runner_engine.values.triggers import AlignTo, Delay
+from beam_runner_engine.values.triggers import (
+    AfterSynchronizedProcessingTime,
+    AlignTo,
+    Always,
+    DefaultTrigger,
+    Delay,
+    Never,
+)
 
 FOREVER = 1 << 62
 """More elements than there will ever be."""
@@ -51,21 +58,23 @@ class Machine(Protocol):
     def wake(self, state: State) -> Timestamp | None: ...
 
 
-class Stateless:
-    """The machine of triggers that remember nothing, from a table of when they are ready.
+STATELESS: dict[type, tuple[bool, bool]] = {
+    DefaultTrigger: (False, True),
+    Always: (True, True),
+    AfterSynchronizedProcessingTime: (True, True),
+    Never: (False, False),
+}
+"""Whether a trigger that remembers nothing is ready before and after the end of the window."""
 
-    | trigger | before the end | after the end | finished by firing |
-    |---|---|---|---|
-    | default | no | yes | no |
-    | always, after synchronized processing time | yes | yes | no |
-    | never | no | no | no |
-    """
+
+class Stateless:
+    """The machine of triggers that remember nothing and are never finished; see `STATELESS`."""
 
     initial: State = None
 
-    def __init__(self, *, early: bool, late: bool) -> None:
-        self._ready = (early, late)
-        self.watches_end = late and not early
+    def __init__(self, ready: tuple[bool, bool]) -> None:
+        self._ready = ready
+        self.watches_end = ready == (False, True)
 
     def add(self, state: State, count: int, at: Instant) -> State:
         return None

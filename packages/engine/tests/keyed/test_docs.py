@@ -1,0 +1,35 @@
+"""The page about the keyed half is true: its table is the code's, its examples run."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "engine"
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_the_table_is_drawn_from_the_code() -> None:
+    script = runpy.run_path(str(DOCS / "draw_keyed_tables.py"))
+    page = (DOCS / "keyed.md").read_text(encoding="utf-8")
+    assert page.count("<!-- table: ") == 1
+    assert script["drawn"](page) == page, "run python docs/engine/draw_keyed_tables.py"
+
+
+def _run_examples(page: str) -> int:
+    """Runs a page's Python blocks, one after the other; returns how many there are."""
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    return len(blocks)
+
+
+def test_examples_run() -> None:
+    assert _run_examples((DOCS / "keyed.md").read_text(encoding="utf-8")) == 2
+
+
+def test_the_example_of_the_readme_runs() -> None:
+    assert _run_examples(README.read_text(encoding="utf-8")) == 1
