@@ -11,6 +11,7 @@ import apache_beam as beam
 import attrs
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.window import TimestampedValue
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.records import JobMessage
 
@@ -119,3 +120,10 @@ class Pipelines:
         result = pipeline.run()
         return Job(self.address, result._job_id, result)
 
+
+
+def timestamped(pairs: Sequence[tuple[Any, float]], element_type: Any = Any) -> beam.PTransform:
+    """A source of values at event times in seconds, given as pairs of both."""
+    return beam.Create(list(pairs)) | beam.Map(
+        lambda pair: TimestampedValue(pair[0], pair[1])
+    ).with_output_types(element_type)

@@ -1,0 +1,105 @@
+"""Cancel ends a job within five seconds, whatever user code does, and nothing else."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from beam_runner_jobservices import JobState
+from job_server import JobServerProcess, wait_until
+from jobs import Job, Pipelines
+
+LIMIT_SECONDS = 5.0
+
+
+class Sleep(beam.DoFn):
+    def __init__(self, begun: Path) -> None:
+        self._begun = begun
+
+    def process(self, element: int) -> None:
+        self._begun.touch()
+        time.sleep(300)
+
+
+class Spin(beam.DoFn):
+    def __init__(self, begun: Path) -> None:
+        self._begun = begun
+
+    def process(self, element: int) -> None:
+        self._begun.touch()
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
+            pass
+
+
+class WaitFor(beam.DoFn):
+    """An honest job that ends when a file appears."""
+
+    def __init__(self, go_on: Path, begun: Path) -> None:
+        self._go_on = go_on
+        self._begun = begun
+
+    def process(self, element: int) -> list[int]:
+        self._begun.touch()
+        while not self._go_on.exists():
+            time.sleep(0.05)
+        return [element]
+
+
+def begin(pipelines: Pipelines, busy: beam.DoFn, begun: Path) -> Job:
+    pipeline = pipelines.new()
+    pipeline | beam.Create([1]) | beam.ParDo(busy) | beam.Map(lambda n: (n, n)) | beam.GroupByKey()
+    job = pipelines.job(pipeline)
+    wait_until(begun.exists, 60, "user code is busy")
+    return job
+
+
+@pytest.mark.parametrize("busy", [Sleep, Spin])
+def test_cancel_within_five_seconds(
+    everywhere: Pipelines, server: JobServerProcess, tmp_path: Path, busy: type[beam.DoFn]
+) -> None:
+    if everywhere.environment == "LOOPBACK" and busy is Spin:
+        pytest.skip("the loop would go on in this very process, which LOOPBACK runs user code in")
+    job = begin(everywhere, busy(tmp_path / "begun"), tmp_path / "begun")
+    state, seconds = job.cancel_and_measure()
+    assert state is JobState.CANCELLED
+    assert seconds < LIMIT_SECONDS
+    server.wait_until_idle()
+
+
+def test_other_jobs_go_on(pipelines: Pipelines, tmp_path: Path) -> None:
+    pipeline = pipelines.new()
+    waited = (
+        pipeline
+        | beam.Create([7])
+        | beam.ParDo(WaitFor(tmp_path / "go on", tmp_path / "waiting"))
+    )
+    assert_that(waited, equal_to([7]))
+    other = pipelines.job(pipeline)
+    wait_until((tmp_path / "waiting").exists, 60, "the other job is at work")
+    job = begin(pipelines, Sleep(tmp_path / "begun"), tmp_path / "begun")
+    assert job.cancel_and_measure()[0] is JobState.CANCELLED
+    assert other.state() is JobState.RUNNING
+    (tmp_path / "go on").touch()
+    assert other.wait() is JobState.DONE
+
+
+def test_cancel_at_once_and_again(pipelines: Pipelines) -> None:
+    pipeline = pipelines.new()
+    pipeline | beam.Create([1]) | beam.Map(str)
+    job = pipelines.job(pipeline)
+    job.cancel()
+    job.cancel()
+    assert job.wait(30) in (JobState.CANCELLED, JobState.DONE)
+    job.cancel()
+    assert job.state() in (JobState.CANCELLED, JobState.DONE)
+
+
+def test_what_wait_until_finish_says(embedded: Pipelines, tmp_path: Path) -> None:
+    job = begin(embedded, Sleep(tmp_path / "begun"), tmp_path / "begun")
+    job.result.cancel()
+    with pytest.raises(RuntimeError, match="CANCELLED"):
+        job.result.wait_until_finish(30_000)

@@ -1,0 +1,127 @@
+"""The server outlives its clients, whatever they send and however they go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import grpc
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from beam_runner_jobservices import JobApiError, JobClient, JobState
+from job_server import JobServerProcess, wait_until
+from jobs import Pipelines
+
+CLIENT = """
+import sys, time, pathlib
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+begun, go_on, done = map(pathlib.Path, sys.argv[1:4])
+
+def wait(n):
+    begun.touch()
+    while not go_on.exists():
+        time.sleep(0.05)
+    done.touch()
+
+p = beam.Pipeline(options=PipelineOptions(sys.argv[4:]))
+p | beam.Create([1]) | beam.Map(wait)
+p.run().wait_until_finish()
+"""
+
+
+def check_alive(pipelines: Pipelines) -> None:
+    with pipelines.new() as p:
+        assert_that(p | beam.Create([1]) | beam.Reshuffle(), equal_to([1]))
+
+
+@pytest.mark.parametrize("environment", ["embedded", "LOOPBACK"])
+def test_a_client_that_vanishes(
+    embedded: Pipelines, server: JobServerProcess, tmp_path: Path, environment: str
+) -> None:
+    """Embedded, the job goes on; with LOOPBACK its user code is gone, and so it fails in time."""
+    (tmp_path / "client.py").write_text(CLIENT)
+    begun, go_on, done = (tmp_path / name for name in ("begun", "go-on", "done"))
+    flags = ["--runner=PortableRunner", f"--job_endpoint={server.address}"]
+    if environment == "LOOPBACK":
+        flags.append("--environment_type=LOOPBACK")
+    with JobClient(server.address) as client:
+        before = {info.job_id for info in client.jobs()}
+        process = subprocess.Popen(
+            [sys.executable, str(tmp_path / "client.py"), str(begun), str(go_on), str(done), *flags],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(begun.exists, 60, "the job is at work")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(10)
+        (job_id,) = {info.job_id for info in client.jobs()} - before
+        time.sleep(0.5)
+        go_on.touch()
+        state = client.wait(job_id, 90)
+    if environment == "LOOPBACK":
+        assert state is JobState.FAILED
+    else:
+        assert state is JobState.DONE and done.exists()
+    server.wait_until_idle()
+    check_alive(embedded)
+
+
+def test_malformed_pipelines(embedded: Pipelines, server: JobServerProcess) -> None:
+    proto = embedded.new().to_runner_api()
+    dangling = type(proto)()
+    dangling.CopyFrom(proto)
+    dangling.root_transform_ids.append("nowhere")
+    with JobClient(server.address) as client:
+        with pytest.raises(JobApiError, match="nowhere"):
+            client.submit(dangling.SerializeToString())
+        with pytest.raises(JobApiError):
+            client.run(type(client.prepare(proto.SerializeToString()))("no-such", "x", "y"))
+        for call in (client.state, client.metrics, client.cancel, client.pipeline):
+            with pytest.raises(JobApiError, match="NOT_FOUND"):
+                call("no-such-job")
+    check_alive(embedded)
+
+
+def test_a_transform_that_says_nonsense(embedded: Pipelines, server: JobServerProcess) -> None:
+    """A payload that is no function: the job fails, or is refused, with a reason."""
+    pipeline = embedded.new()
+    pipeline | beam.Create([1]) | "Broken" >> beam.Map(str)
+    proto = pipeline.to_runner_api()
+    for transform in proto.components.transforms.values():
+        if transform.unique_name == "Broken" and transform.spec.payload:
+            transform.spec.payload = b"\xff\xff\xff"
+    with JobClient(server.address) as client:
+        try:
+            job_id = client.submit(proto.SerializeToString())
+        except JobApiError as error:
+            assert error.text
+        else:
+            assert client.wait(job_id, 60) is JobState.FAILED
+    check_alive(embedded)
+
+
+def test_bytes_that_are_no_call(embedded: Pipelines, server: JobServerProcess) -> None:
+    host, _, port = server.address.rpartition(":")
+    for garbage in (b"GET / HTTP/1.0\r\n\r\n", b"\0" * 1000, os.urandom(5000)):
+        with socket.create_connection((host, int(port)), 5) as connection:
+            connection.sendall(garbage)
+    with grpc.insecure_channel(server.address) as channel:
+        service = "/org.apache.beam.model.job_management.v1.JobService"
+        for method, message in (("Prepare", b"\xff" * 100), ("Run", b"\x0a\xff"), ("Dance", b"")):
+            with pytest.raises(grpc.RpcError):
+                channel.unary_unary(f"{service}/{method}")(message, timeout=10)
+    check_alive(embedded)
+
+
+def test_options_the_runner_offers(server: JobServerProcess) -> None:
+    with JobClient(server.address) as client:
+        client.describe_options()
+        assert all(isinstance(info.state, JobState) for info in client.jobs())

@@ -1,0 +1,135 @@
+"""A failing user function fails its job at once, and tells who failed, why and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from beam_runner_jobservices import JobState
+from beam_runner_jobservices.records import Importance
+from jobs import Pipelines
+
+
+class OddlyNamedError(Exception):
+    """An exception that exists nowhere but here."""
+
+
+def burst(text: str) -> None:
+    raise OddlyNamedError(text)
+
+
+class FailIn(beam.DoFn):
+    """Fails in one of its methods."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+
+    def setup(self) -> None:
+        self._maybe_fail("setup")
+
+    def start_bundle(self) -> None:
+        self._maybe_fail("start_bundle")
+
+    def process(self, element: int) -> Iterator[int]:
+        yield element
+        if element == 3:
+            self._maybe_fail("process")
+
+    def finish_bundle(self) -> None:
+        self._maybe_fail("finish_bundle")
+
+    def _maybe_fail(self, method: str) -> None:
+        if method == self._method:
+            burst(f"failed in {method}")
+
+
+@pytest.mark.parametrize("method", ["setup", "start_bundle", "process", "finish_bundle"])
+def test_every_method_of_a_dofn(pipelines: Pipelines, method: str) -> None:
+    pipeline = pipelines.new()
+    numbers = pipeline | beam.Create(range(5))
+    numbers | "Outer" >> Wrapped(method) | beam.Map(lambda n: (n, n)) | beam.GroupByKey()
+    job = pipelines.job(pipeline)
+    with pytest.raises(RuntimeError) as raised:
+        job.result.wait_until_finish(60_000)
+    for text in (str(raised.value), *[last_error(job)]):
+        assert f"OddlyNamedError: failed in {method}" in text
+        assert "Traceback (most recent call last)" in text
+        assert "burst" in text  # the line of user code
+        # Beam itself names no transform where setup fails: the stage is named then.
+        assert "Outer/Inner" in text
+    assert job.state() is JobState.FAILED
+
+
+def last_error(job: Any) -> str:
+    return [m.text for m in job.messages() if m.importance is Importance.ERROR][-1]
+
+
+class Wrapped(beam.PTransform):
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        self._method = method
+
+    def expand(self, numbers: beam.PCollection) -> beam.PCollection:
+        return numbers | "Inner" >> beam.ParDo(FailIn(self._method))
+
+
+class FailingCombine(beam.CombineFn):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add_input(self, accumulator: int, element: int) -> int:
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        burst("failed in merge")
+        return 0
+
+    def extract_output(self, accumulator: int) -> int:
+        return accumulator
+
+
+def test_a_combine_function(pipelines: Pipelines) -> None:
+    with pytest.raises(RuntimeError, match="OddlyNamedError: failed in merge"), pipelines.new() as p:
+        p | beam.Create([("k", 1), ("k", 2)]) | "Total" >> beam.CombinePerKey(FailingCombine())
+
+
+def test_a_value_that_cannot_be_encoded(pipelines: Pipelines) -> None:
+    with pytest.raises(RuntimeError, match="Not bytes"), pipelines.new() as p:
+        p | beam.Create([1]) | "Not bytes" >> beam.Map(lambda n: n).with_output_types(
+            bytes
+        ) | beam.Reshuffle() | beam.Map(len)
+
+
+class Unpicklable:
+    def __reduce__(self) -> Any:
+        return burst, ("can't be unpickled",)
+
+
+def test_a_function_that_cannot_be_loaded(pipelines: Pipelines) -> None:
+    unpicklable = Unpicklable()
+    with pytest.raises(RuntimeError, match="can't be unpickled"), pipelines.new() as p:
+        p | beam.Create([1]) | beam.Map(lambda n: (n, unpicklable))
+
+
+def test_the_server_works_on_after_failures(pipelines: Pipelines) -> None:
+    with pytest.raises(RuntimeError), pipelines.new() as p:
+        p | beam.Create([1]) | beam.Map(lambda n: n / 0)
+    with pipelines.new() as p:
+        p | beam.Create([1]) | beam.Map(lambda n: n / 1)
+
+
+def test_the_end_of_a_process_is_no_users_error_but_ends_the_job(embedded: Pipelines) -> None:
+    """What kills its process every time is tried a few times, then the job fails and says so."""
+
+    def die(_: int) -> None:
+        import os
+
+        os._exit(3)
+
+    pipeline = embedded.new()
+    pipeline | beam.Create([1]) | "Die" >> beam.Map(die)
+    job = embedded.job(pipeline)
+    assert job.wait() is JobState.FAILED
+    assert last_error(job)

@@ -1,0 +1,122 @@
+"""Files are read and written on every core, whatever their number and size."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.io import ReadAllFromText, ReadFromText, WriteToText, fileio
+from apache_beam.io.textio import WriteToJson
+from apache_beam.testing.util import assert_that, equal_to
+from jobs import Pipelines
+
+
+class ReportProcess(beam.DoFn):
+    """The process that has seen an element."""
+
+    def process(self, element: str) -> Iterator[int]:
+        yield os.getpid()
+
+
+def test_many_small_files(pipelines: Pipelines, tmp_path: Path) -> None:
+    for number in range(40):
+        (tmp_path / f"{number}.txt").write_text(f"{number}\nmore\n")
+    with pipelines.new() as p:
+        lines = p | ReadFromText(f"{tmp_path}/*.txt")
+        assert_that(lines, equal_to([*map(str, range(40)), *["more"] * 40]))
+
+
+def test_one_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path: Path) -> None:
+    line = "x" * 999
+    with (tmp_path / "big.txt").open("w") as file:
+        for _ in range(20_000):
+            file.write(f"{line}\n")
+    with embedded.new() as p:
+        lines = p | ReadFromText(str(tmp_path / "big.txt"), min_bundle_size=1 << 20)
+        assert_that(
+            lines | beam.combiners.Count.Globally(), equal_to([20_000]), label="every line once"
+        )
+        processes = (
+            lines
+            | beam.ParDo(ReportProcess())
+            | beam.Distinct()
+            | beam.combiners.Count.Globally()
+            | beam.Map(lambda count: count >= min(2, os.cpu_count() or 1))
+        )
+        assert_that(processes, equal_to([True]), label="on every core")
+
+
+def test_a_big_file_on_every_core_in_each_environment(pipelines: Pipelines, tmp_path: Path) -> None:
+    path = tmp_path / "numbers.txt"
+    path.write_text("".join(f"{n}\n" for n in range(50_000)))
+    with pipelines.new() as p:
+        total = p | ReadFromText(str(path), min_bundle_size=10_000) | beam.Map(int) | beam.CombineGlobally(sum)
+        assert_that(total, equal_to([sum(range(50_000))]))
+
+
+def test_compressed_files_and_skipped_headers(pipelines: Pipelines, tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write("name,age\nann,1\nbob,2\n")
+    with pipelines.new() as p:
+        rows = p | ReadFromText(str(tmp_path / "a.csv.gz"), skip_header_lines=1)
+        assert_that(rows, equal_to(["ann,1", "bob,2"]))
+
+
+def test_names_from_the_pipeline(pipelines: Pipelines, tmp_path: Path) -> None:
+    names = []
+    for number in range(3):
+        names.append(str(tmp_path / f"{number}"))
+        Path(names[-1]).write_text(f"line {number}\n")
+    with pipelines.new() as p:
+        lines = p | "names" >> beam.Create(names) | ReadAllFromText()
+        assert_that(lines, equal_to(["line 0", "line 1", "line 2"]), label="read all")
+        matched = (
+            p
+            | fileio.MatchFiles(f"{tmp_path}/*")
+            | fileio.ReadMatches()
+            | beam.Map(lambda file: (Path(file.metadata.path).name, file.read_utf8()))
+        )
+        assert_that(
+            matched, equal_to([(str(n), f"line {n}\n") for n in range(3)]), label="matches"
+        )
+
+
+def test_written_text_is_whole(everywhere: Pipelines, tmp_path: Path) -> None:
+    with everywhere.new() as p:
+        lines = p | beam.Create([f"line {n}" for n in range(100)]) | beam.Reshuffle()
+        lines | "shards" >> WriteToText(str(tmp_path / "shards"), ".txt", num_shards=3)
+        lines | "one" >> WriteToText(
+            str(tmp_path / "one"), header="header", shard_name_template=""
+        )
+        lines | "free" >> WriteToText(str(tmp_path / "free"))
+    expected = sorted(f"line {n}" for n in range(100))
+    shards = sorted(tmp_path.glob("shards*"))
+    assert [s.name for s in shards] == [f"shards-{n:05}-of-00003.txt" for n in range(3)]
+    assert sorted("".join(s.read_text() for s in shards).splitlines()) == expected
+    header, *rest = (tmp_path / "one").read_text().splitlines()
+    assert header == "header" and sorted(rest) == expected
+    free = "".join(s.read_text() for s in tmp_path.glob("free-*"))
+    assert sorted(free.splitlines()) == expected
+    assert not [path for path in tmp_path.iterdir() if "temp" in path.name]
+
+
+def test_nothing_written_is_an_empty_file(pipelines: Pipelines, tmp_path: Path) -> None:
+    with pipelines.new() as p:
+        p | beam.Create([]) | WriteToText(str(tmp_path / "none"))
+    (file,) = tmp_path.iterdir()
+    assert file.read_text() == ""
+
+
+def test_rows_to_json(embedded: Pipelines, tmp_path: Path) -> None:
+    with embedded.new() as p:
+        p | beam.Create([beam.Row(a=1, b="x"), beam.Row(a=2, b="y")]) | WriteToJson(
+            str(tmp_path / "rows")
+        )
+    rows = [
+        json.loads(line) for file in tmp_path.iterdir() for line in file.read_text().splitlines()
+    ]
+    assert sorted(row["a"] for row in rows) == [1, 2]

@@ -1,0 +1,222 @@
+"""Keys meet: GroupByKey, CoGroupByKey, combiners, and long chains of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pipeline import PipelineVisitor
+from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.testing.util import assert_that, equal_to
+from beam_runner_jobservices import JobClient, JobState
+from jobs import Pipelines
+
+
+def sorted_values(key: Any, values: Iterable[Any]) -> tuple[Any, list[Any]]:
+    return key, sorted(values)
+
+
+def test_group_by_key(everywhere: Pipelines) -> None:
+    with everywhere.new() as p:
+        grouped = (
+            p
+            | beam.Create([(f"k{n % 7}", n) for n in range(100)])
+            | beam.GroupByKey()
+            | beam.MapTuple(sorted_values)
+        )
+        assert_that(grouped, equal_to([(f"k{k}", list(range(k, 100, 7))) for k in range(7)]))
+
+
+def test_keys_are_equal_if_their_encodings_are(pipelines: Pipelines) -> None:
+    """Python says 1 == 1.0 == True; Beam's model compares encoded keys."""
+    with pipelines.new() as p:
+        counts = (
+            p
+            | beam.Create([(1, "int"), (True, "bool"), (1.0, "float"), (1, "int")])
+            | beam.Map(lambda pair: pair).with_output_types(tuple[Any, str])
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda key, values: (repr(key), sorted(values)))
+        )
+        assert_that(
+            counts, equal_to([("1", ["int", "int"]), ("True", ["bool"]), ("1.0", ["float"])])
+        )
+
+
+def test_odd_keys_and_values(pipelines: Pipelines) -> None:
+    keys = [b"", b"\0", "", "ü", 0, -1, 2**80, None, (1, ("a", None))]
+    with pipelines.new() as p:
+        grouped = (
+            p
+            | beam.Create([(key, None) for key in keys] * 2)
+            | beam.Map(lambda pair: pair).with_output_types(tuple[Any, Any])
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda key, values: (repr(key), list(values)))
+        )
+        assert_that(grouped, equal_to([(repr(key), [None, None]) for key in keys]))
+
+
+def test_a_key_with_many_values_and_many_keys(pipelines: Pipelines) -> None:
+    with pipelines.new() as p:
+        numbers = p | beam.Create(range(100)) | beam.FlatMap(lambda n: range(n * 300, n * 300 + 300))
+        one = numbers | beam.Map(lambda n: ("all", n)) | "one key" >> beam.GroupByKey()
+        total = one | beam.MapTuple(lambda key, values: (key, sum(values)))
+        assert_that(total, equal_to([("all", sum(range(30_000)))]), label="one key")
+        many = numbers | "pair" >> beam.Map(lambda n: (n, n)) | "many keys" >> beam.GroupByKey()
+        count = many | beam.MapTuple(lambda key, values: len(list(values))) | beam.CombineGlobally(sum)
+        assert_that(count, equal_to([30_000]), label="many keys")
+
+
+def test_values_can_be_read_twice(pipelines: Pipelines) -> None:
+    with pipelines.new() as p:
+        twice = (
+            p
+            | beam.Create([("k", n) for n in range(5)])
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda key, values: (sum(values), max(values), len(list(values))))
+        )
+        assert_that(twice, equal_to([(10, 4, 5)]))
+
+
+def test_an_element_larger_than_a_row(pipelines: Pipelines) -> None:
+    size = 5 << 20
+    with pipelines.new() as p:
+        sizes = (
+            p
+            | beam.Create([1, 2, 3])
+            | beam.Map(lambda n: (n % 2, bytes([n]) * (size + n)))
+            | beam.Reshuffle()
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda key, values: (key, sorted(map(len, values))))
+        )
+        assert_that(sizes, equal_to([(0, [size + 2]), (1, [size + 1, size + 3])]))
+
+
+def test_co_group_by_key(pipelines: Pipelines) -> None:
+    with pipelines.new() as p:
+        emails = p | "emails" >> beam.Create([("ann", "a@x"), ("bob", "b@x"), ("ann", "a@y")])
+        phones = p | "phones" >> beam.Create([("ann", 1), ("cat", 3)])
+        joined = (
+            {"emails": emails, "phones": phones}
+            | beam.CoGroupByKey()
+            | beam.MapTuple(lambda k, v: (k, sorted(v["emails"]), sorted(v["phones"])))
+        )
+        assert_that(
+            joined,
+            equal_to([("ann", ["a@x", "a@y"], [1]), ("bob", ["b@x"], []), ("cat", [], [3])]),
+        )
+
+
+class Mean(beam.CombineFn):
+    """A mean whose accumulator is of another type than input and output."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add_input(self, accumulator: tuple[int, int], element: int) -> tuple[int, int]:
+        return accumulator[0] + element, accumulator[1] + 1
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[int, int]]) -> tuple[int, int]:
+        totals, counts = zip(*accumulators, strict=True)
+        return sum(totals), sum(counts)
+
+    def extract_output(self, accumulator: tuple[int, int]) -> str:
+        total, count = accumulator
+        return f"{total}/{count}"
+
+
+def combine(p: beam.Pipeline) -> None:
+    numbers = p | beam.Create(range(10)) | beam.Reshuffle()
+    assert_that(numbers | beam.CombineGlobally(Mean()), equal_to(["45/10"]), label="globally")
+    assert_that(
+        numbers
+        | beam.Map(lambda n: (n % 3, n))
+        | beam.CombinePerKey(Mean())
+        | beam.MapTuple(lambda key, mean: f"{key}: {mean}"),
+        equal_to(["0: 18/4", "1: 12/3", "2: 15/3"]),
+        label="per key",
+    )
+    assert_that(
+        numbers | beam.Map(lambda n: n % 2) | beam.combiners.Count.PerElement(),
+        equal_to([(0, 5), (1, 5)]),
+        label="per element",
+    )
+    assert_that(
+        numbers
+        | "fan out" >> beam.Map(lambda n: ("hot", n))
+        | beam.CombinePerKey(sum).with_hot_key_fanout(3),
+        equal_to([("hot", 45)]),
+        label="hot key",
+    )
+    grouped = numbers | "pair" >> beam.Map(lambda n: ("k", n)) | beam.GroupByKey()
+    assert_that(grouped | beam.CombineValues(Mean()), equal_to([("k", "45/10")]), label="values")
+
+
+def test_combine(everywhere: Pipelines) -> None:
+    with everywhere.new() as p:
+        combine(p)
+
+
+def test_combine_packed_and_lifted_by_the_client(pipelines: Pipelines) -> None:
+    pipelines_flags = ("--experiments=pre_optimize=pack_combiners,lift_combiners",)
+    with pipelines.new(*pipelines_flags) as p:
+        combine(p)
+
+
+def test_combine_that_arrives_lifted(embedded: Pipelines) -> None:
+    """A client that optimizes by itself sends precombine, merge and extract as transforms."""
+    pipeline = embedded.new()
+    combine(pipeline)
+    proto = pipeline.to_runner_api(default_environment=environment_of(embedded))
+    lifted = translations.optimize_pipeline(
+        proto,
+        phases=[translations.lift_combiners],
+        known_runner_urns=frozenset(
+            {
+                "beam:transform:reshuffle:v1",
+                "beam:transform:group_by_key:v1",
+                "beam:transform:flatten:v1",
+                "beam:transform:impulse:v1",
+            }
+        ),
+        partial=True,
+    )
+    urns = {t.spec.urn for t in lifted.components.transforms.values()}
+    assert "beam:transform:combine_per_key_precombine:v1" in urns
+    assert "beam:transform:combine_per_key_extract_outputs:v1" in urns
+    with JobClient(embedded.address) as client:
+        job_id = client.submit(lifted.SerializeToString(), {"beam:option:job_name:v1": "lifted"})
+        messages = [getattr(m, "text", "") for m in client.messages(job_id, 60)]
+        assert client.state(job_id).state is JobState.DONE, messages
+
+
+def environment_of(pipelines: Pipelines) -> Any:
+    from apache_beam.runners.portability.portable_runner import PortableRunner
+
+    return PortableRunner._create_environment(pipelines.new().options)
+
+
+class GroupsInARow(PipelineVisitor):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def visit_transform(self, transform_node: Any) -> None:
+        self.count += isinstance(transform_node.transform, beam.GroupByKey)
+
+
+def test_a_chain_of_groups_longer_than_a_section(pipelines: Pipelines) -> None:
+    links = 12
+    pipeline = pipelines.new()
+    chain = pipeline | beam.Create([(n % 8, 1) for n in range(64)])
+    for link in range(links):
+        chain = (
+            chain
+            | f"group {link}" >> beam.GroupByKey()
+            | f"sum {link}" >> beam.MapTuple(lambda k, v, bits=link % 4: (k >> (bits == 3), sum(v)))
+        )
+    # The last link halves the keys and does not group again.
+    assert_that(chain, equal_to([(0, 32), (0, 32)]))
+    visitor = GroupsInARow()
+    pipeline.visit(visitor)
+    assert visitor.count > links
+    pipeline.run().wait_until_finish()

@@ -1,0 +1,46 @@
+"""What user code logs and prints reaches the message stream of its job, and no other's."""
+
+from __future__ import annotations
+
+import logging
+
+import apache_beam as beam
+from beam_runner_jobservices import JobState
+from beam_runner_jobservices.records import Importance
+from jobs import Pipelines
+
+
+class Say(beam.DoFn):
+    def __init__(self, word: str) -> None:
+        self._word = word
+
+    def process(self, element: int) -> None:
+        logger = logging.getLogger("says")
+        logger.warning("warning %s %d", self._word, element)
+        logger.error("error %s %d", self._word, element)
+        logger.info("info %s %d", self._word, element)
+        try:
+            raise ValueError(f"caught {self._word}")
+        except ValueError:
+            logger.exception("exception %s", self._word)
+
+
+def test_log_records_reach_the_message_stream(everywhere: Pipelines) -> None:
+    jobs = {}
+    for word in ("apple", "pear"):
+        pipeline = everywhere.new()
+        pipeline | beam.Create([1, 2]) | "Say it" >> beam.ParDo(Say(word))
+        jobs[word] = everywhere.job(pipeline)
+    for word, other in (("apple", "pear"), ("pear", "apple")):
+        assert jobs[word].wait() is JobState.DONE
+        messages = jobs[word].messages()
+        texts = "\n".join(message.text for message in messages)
+        assert other not in texts
+        for number in (1, 2):
+            (warning,) = (m for m in messages if f"warning {word} {number}" in m.text)
+            assert warning.importance is Importance.WARNING
+            assert "Say it" in warning.text
+            (error,) = (m for m in messages if f"error {word} {number}" in m.text)
+            assert error.importance is Importance.ERROR
+        assert f"ValueError: caught {word}" in texts
+        assert f"info {word} 1" in texts

@@ -1,0 +1,67 @@
+"""Ten jobs at once: each has its own end, and the server is as it was before."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from beam_runner_jobservices import JobClient, JobState
+from job_server import JobServerProcess, wait_until
+from jobs import Job, Pipelines
+
+JOBS = 10
+FAILING, CANCELLED = 3, 6
+
+
+def work(pipeline: beam.Pipeline, number: int) -> None:
+    counted = (
+        pipeline
+        | beam.Create(range(100))
+        | beam.Reshuffle()
+        | beam.Map(lambda n: (n % 5, n * number))
+        | beam.CombinePerKey(sum)
+    )
+    assert_that(
+        counted, equal_to([(key, sum(range(key, 100, 5)) * number) for key in range(5)])
+    )
+
+
+def fail(pipeline: beam.Pipeline) -> None:
+    pipeline | beam.Create([0]) | "Divide" >> beam.Map(lambda n: 1 / n)
+
+
+def hang(pipeline: beam.Pipeline, begun: Path) -> None:
+    def wait(_: int) -> None:
+        begun.touch()
+        time.sleep(300)
+
+    pipeline | beam.Create([0]) | "Wait" >> beam.Map(wait)
+
+
+@pytest.mark.timeout(400)
+def test_ten_jobs_at_once(embedded: Pipelines, server: JobServerProcess, tmp_path: Path) -> None:
+    server.wait_until_idle()
+    jobs: list[Job] = []
+    for number in range(JOBS):
+        pipeline = embedded.new()
+        if number == FAILING:
+            fail(pipeline)
+        elif number == CANCELLED:
+            hang(pipeline, tmp_path / "begun")
+        else:
+            work(pipeline, number)
+        jobs.append(embedded.job(pipeline))
+    wait_until((tmp_path / "begun").exists, 120, "the job that hangs is at it")
+    assert jobs[CANCELLED].cancel_and_measure()[0] is JobState.CANCELLED
+    states = [job.wait(240) for job in jobs]
+    expected = [JobState.DONE] * JOBS
+    expected[FAILING], expected[CANCELLED] = JobState.FAILED, JobState.CANCELLED
+    assert states == expected
+    assert any("ZeroDivisionError" in m.text for m in jobs[FAILING].messages())
+    server.wait_until_idle()
+    with JobClient(server.address) as client:
+        known = {info.job_id: info.state for info in client.jobs()}
+    assert [known[job.job_id] for job in jobs] == expected

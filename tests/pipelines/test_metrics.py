@@ -1,0 +1,99 @@
+"""User metrics: exact when committed, growing while a job runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from beam_runner_jobservices import JobState
+from job_server import wait_until
+from jobs import Pipelines
+
+
+class Measure(beam.DoFn):
+    def __init__(self) -> None:
+        self._count = Metrics.counter("test", "count")
+        self._sizes = Metrics.distribution("test", "sizes")
+        self._gauge = Metrics.gauge("test", "gauge")
+        self._names = Metrics.string_set("test", "names")
+
+    def process(self, element: int) -> None:
+        self._count.inc(element)
+        self._sizes.update(element)
+        self._gauge.set(7)
+        self._names.add("odd" if element % 2 else "even")
+
+
+def test_every_kind_of_metric(everywhere: Pipelines) -> None:
+    pipeline = everywhere.new()
+    pipeline | beam.Create(range(1, 21)) | beam.Reshuffle() | "Measure" >> beam.ParDo(Measure())
+    job = everywhere.job(pipeline)
+    assert job.wait() is JobState.DONE
+    committed, attempted = job.metric("counters", "count")
+    assert committed == attempted == sum(range(1, 21))
+    for sizes in job.metric("distributions", "sizes"):
+        assert (sizes.count, sizes.sum, sizes.min, sizes.max) == (20, 210, 1, 20)
+    for gauge in job.metric("gauges", "gauge"):
+        assert gauge.value == 7
+    for names in job.metric("stringsets", "names"):
+        assert set(names) == {"odd", "even"}
+
+
+class CountAndWait(beam.DoFn):
+    """Counts what it gets, then waits until a file appears."""
+
+    def __init__(self, go_on: Path) -> None:
+        self._go_on = go_on
+        self._count = Metrics.counter("test", "waited")
+
+    def process(self, element: int) -> None:
+        self._count.inc()
+        while not self._go_on.exists():
+            time.sleep(0.05)
+
+
+def test_attempted_metrics_while_a_job_runs(pipelines: Pipelines, tmp_path: Path) -> None:
+    pipeline = pipelines.new()
+    pipeline | beam.Create([1, 2]) | beam.ParDo(CountAndWait(tmp_path / "go on"))
+    job = pipelines.job(pipeline)
+    try:
+        wait_until(
+            lambda: (job.metric("counters", "waited")[1] or 0) >= 1, 30, "an attempted count"
+        )
+        assert not job.metric("counters", "waited")[0]
+    finally:
+        (tmp_path / "go on").touch()
+    assert job.wait() is JobState.DONE
+    assert job.metric("counters", "waited") == (2, 2)
+
+
+def test_metrics_of_several_sections_add_up(pipelines: Pipelines) -> None:
+    class Tally(beam.DoFn):
+        def process(self, element: int) -> list[tuple[int, int]]:
+            Metrics.counter("test", "seen").inc()
+            return [(element % 3, element)]
+
+    pipeline = pipelines.new()
+    tallied = pipeline | beam.Create(range(30)) | beam.ParDo(Tally())
+    tallied | "one" >> beam.GroupByKey() | beam.Map(str)
+    tallied | "two" >> beam.CombinePerKey(sum) | "text" >> beam.Map(str)
+    job = pipelines.job(pipeline)
+    assert job.wait() is JobState.DONE
+    assert job.metric("counters", "seen") == (30, 30)
+
+
+def test_element_counts_of_every_collection(embedded: Pipelines) -> None:
+    """What the runner's own pages show: each PCollection has a count."""
+    from beam_runner_jobservices import JobClient
+
+    pipeline = embedded.new()
+    pipeline | beam.Create(range(5)) | beam.Map(lambda n: (n % 2, n)) | beam.GroupByKey()
+    job = embedded.job(pipeline)
+    assert job.wait() is JobState.DONE
+    with JobClient(embedded.address) as client:
+        infos = client.metrics(job.job_id).committed
+    counts = [info for info in infos if info.urn == "beam:metric:element_count:v1"]
+    assert len(counts) >= 2
+    assert all("PCOLLECTION" in info.labels for info in counts)
