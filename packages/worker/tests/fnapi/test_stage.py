@@ -13,6 +13,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import BagStateSpec
+from apache_beam.utils.timestamp import Duration
 from tiny_host import Artifacts, Chunks, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
@@ -357,13 +358,15 @@ def test_a_side_input_that_cannot_be_read_fails_the_bundle(serve):
         stage.process_bundle("b", host.inputs(spec), host.outputs(spec))
 
 
-def test_a_resumable_dofn_is_refused(serve):
+def test_what_a_splittable_dofn_defers_is_resumed_in_the_same_bundle(serve, tmp_path):
     from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
     from apache_beam.transforms.core import RestrictionProvider
 
+    out = tmp_path / "claimed"
+
     class Ranges(RestrictionProvider):
         def initial_restriction(self, element):
-            return OffsetRange(0, 10)
+            return OffsetRange(0, 5)
 
         def create_tracker(self, restriction):
             return OffsetRestrictionTracker(restriction)
@@ -371,17 +374,22 @@ def test_a_resumable_dofn_is_refused(serve):
         def restriction_size(self, element, restriction):
             return restriction.size()
 
-    class Resumes(beam.DoFn):
+    class OneAtATime(beam.DoFn):
         def process(self, element, tracker=beam.DoFn.RestrictionParam(Ranges())):  # noqa: B008
-            tracker.try_claim(0)
-            yield 0
-            tracker.defer_remainder()
+            position = tracker.current_restriction().start
+            if tracker.try_claim(position):
+                yield position
+                tracker.defer_remainder(Duration(0.01))
+
+    def note(position):
+        with open(out, "a") as file:
+            file.write(f"{position}\n")
 
     p = new_pipeline()
-    p | beam.Impulse() | "Resume" >> beam.ParDo(Resumes())
+    p | beam.Impulse() | "Defer" >> beam.ParDo(OneAtATime()) | beam.Map(note)
     host = TinyHost(p)
-    with pytest.raises(BundleFailed, match="resumed later"):
-        host.run(serve(host).harness)
+    host.run(serve(host).harness)
+    assert out.read_text().split() == ["0", "1", "2", "3", "4"]
 
 
 def test_a_closed_harness_says_so(serve):

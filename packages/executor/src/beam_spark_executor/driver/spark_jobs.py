@@ -66,4 +66,6 @@ class SparkJobs:
         # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
         # Python workers of tasks that do not stop by themselves.
         self.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
+        # A scheduler pool for each slot: jobs that run at the same time share the cores.
+        self.session.sparkContext.setLocalProperty("spark.scheduler.pool", self.slot.name)
         function(*args, **kwargs)

@@ -84,6 +84,10 @@ class DescriptorBuilder:
             # As it was written: the PCollection that comes out of a reshuffle may have another
             # coder than the one that goes in, for instance where it is to be grouped next.
             encoded_as = self._written.get(buffer_id, encoded_as)
+        # What a splittable DoFn gives back is encoded as its input PCollection, and read here again.
+        pcollection = descriptor.pcollections[node.source_pcollection]
+        pcollection.CopyFrom(self._components.pcollections[node.source_pcollection])
+        pcollection.coder_id = self._components.pcollections[encoded_as].coder_id
         self._add_edge(
             descriptor,
             source_id,
@@ -120,8 +124,11 @@ class DescriptorBuilder:
         for transform in descriptor.transforms.values():
             coders.update(_coders_of(transform))
             for pcollection_id in (*transform.inputs.values(), *transform.outputs.values()):
-                pcollection = components.pcollections[pcollection_id]
-                descriptor.pcollections[pcollection_id].CopyFrom(pcollection)
+                if pcollection_id not in descriptor.pcollections:
+                    descriptor.pcollections[pcollection_id].CopyFrom(
+                        components.pcollections[pcollection_id]
+                    )
+                pcollection = descriptor.pcollections[pcollection_id]
                 coders.add(pcollection.coder_id)
                 strategy_id = pcollection.windowing_strategy_id
                 strategy = components.windowing_strategies[strategy_id]

@@ -3,18 +3,19 @@
 A bundle is run by the thread that asks for it, which takes turns: it sends while the SDK takes,
 and writes to the host what the SDK has given, so that neither waits for the other for ever.
 
-Splits, checkpoints and finalization belong here too, as further instructions about the running
-bundle (:meth:`SdkConnection.ask`); they come with a coordinator that wants them.
+Splits and finalization belong here too, as further instructions about the running bundle
+(:meth:`SdkConnection.ask`); they come with a coordinator that wants them.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.cutting import Cutter, cutter_for
@@ -22,6 +23,7 @@ from beam_runner_worker.fnapi.descriptors import StagePlan
 from beam_runner_worker.fnapi.failures import bundle_failed
 from beam_runner_worker.fnapi.groups import data_messages
 from beam_runner_worker.fnapi.metrics import ShortIds
+from beam_runner_worker.fnapi.residuals import resumed
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
 from beam_runner_worker.ports import OutputPort, SideInputReader
 from beam_runner_worker.records import BundleResult, InputChunk, MonitoringInfo
@@ -70,10 +72,28 @@ class FnApiStage:
     ) -> BundleResult:
         """Processes one bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
+        What a bounded splittable DoFn leaves for later is processed in further bundles of the SDK,
+        when it is due: the input is all here, so for the host it is one bundle.
+
         Raises:
             BundleFailed: user code or the SDK raised.
             HarnessError: the SDK was lost, or broke the protocol.
         """
+        metrics: list[MonitoringInfo] = []
+        requires_finalization = False
+        for number in itertools.count():
+            sdk, done = self._run(f"{bundle_id}/{number}" if number else bundle_id, inputs, outputs)
+            metrics += sdk.short_ids.resolve(done.monitoring_data, done.monitoring_infos)
+            requires_finalization |= done.requires_finalization
+            if not done.residual_roots:
+                return BundleResult(tuple(metrics), requires_finalization)
+            inputs = resumed(done.residual_roots)
+        raise AssertionError("counting does not end")
+
+    def _run(
+        self, bundle_id: str, inputs: Iterable[InputChunk], outputs: Mapping[str, OutputPort]
+    ) -> tuple[Sdk, beam_fn_api_pb2.ProcessBundleResponse]:
+        """Runs one bundle of the SDK's."""
         sdk = self._source.sdk()
         bundle = sdk.connection.open_bundle(
             bundle_id,
@@ -88,31 +108,22 @@ class FnApiStage:
                 transfer.send_all(inputs)
             finally:
                 transfer.end_input()
-            response = transfer.finish()
-            return self._result(sdk, response)
+            return sdk, self._done(transfer.finish())
         finally:
             with self._lock:
                 del self._running[bundle.instruction_id]
             sdk.connection.close_bundle(bundle)
 
-    def _result(self, sdk: Sdk, response: beam_fn_api_pb2.InstructionResponse) -> BundleResult:
+    def _done(
+        self, response: beam_fn_api_pb2.InstructionResponse
+    ) -> beam_fn_api_pb2.ProcessBundleResponse:
         if response.error:
             names = {
                 transform_id: transform.unique_name
                 for transform_id, transform in self._plan.descriptor.transforms.items()
             }
             raise bundle_failed(response.error, self._plan.spec.name, names)
-        done = response.process_bundle
-        if done.residual_roots:
-            raise BundleFailed(
-                self._plan.spec.name,
-                "a splittable DoFn asked to be resumed later, which is not supported yet",
-                "",
-            )
-        return BundleResult(
-            metrics=sdk.short_ids.resolve(done.monitoring_data, done.monitoring_infos),
-            requires_finalization=done.requires_finalization,
-        )
+        return response.process_bundle
 
     def progress(self) -> tuple[MonitoringInfo, ...]:
         """Metrics of the running bundles so far; empty if there is none or it has just ended."""
