@@ -23,6 +23,8 @@ import nox
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.stop_on_first_error = False
+# As pip does: behind a company's proxy only the system's certificates are right.
+os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 
 ROOT = Path(__file__).parent
 WHEELS = ROOT / ".nox" / "dist"
