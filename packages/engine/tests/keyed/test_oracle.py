@@ -262,7 +262,13 @@ def _extends_an_ended_session(strategy: WindowingStrategy, schedule: list[Step])
     return False
 
 
+def _default_inside(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Beam's `DefaultTrigger` forgets the end of the window when a trigger around it starts over."""
+    return any(isinstance(part, t.DefaultTrigger) for part in list(_parts(strategy.trigger))[1:])
+
+
 DEPARTURES = (
+    _default_inside,
     _joins_a_closed_session,
     _extends_an_ended_session,
     _late_with_several_ends,
