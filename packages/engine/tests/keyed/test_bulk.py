@@ -6,21 +6,37 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.bulk import bulk_grouper, fires_once
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
-from beam_runner_engine.values.panes import ONLY_FIRING
+from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.values.panes import ONLY_FIRING, encode_pane
 from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.triggers import (
     AfterCount,
     AfterEndOfWindow,
     DefaultTrigger,
     Never,
     Repeatedly,
+    Trigger,
 )
 from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import FixedWindows, OpaqueWindows
+from beam_runner_engine.values.window_fns import (
+    FixedWindows,
+    GlobalWindows,
+    OpaqueWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
 from beam_runner_engine.values.windows import IntervalWindow, OpaqueWindow, Window
 
 from .costs import cost_ratio
@@ -45,6 +61,50 @@ def test_triggers_that_fire_once_on_bounded_input() -> None:
         assert not fires_once(WindowingStrategy(trigger=trigger))
     with pytest.raises(ValueError, match="more than once"):
         bulk_grouper(WindowingStrategy(trigger=AfterCount(2)))
+
+
+@given(
+    st.sampled_from([FixedWindows(10), SlidingWindows(10, 4), Sessions(3), GlobalWindows()]),
+    st.sampled_from(
+        [DefaultTrigger(), Never(), AfterEndOfWindow(), AfterEndOfWindow(late=AfterCount(2))]
+    ),
+    st.sampled_from(TimestampCombiner),
+    st.sampled_from([0, 7]),
+    st.lists(st.tuples(st.sampled_from([b"a", b"b"]), st.integers(0, 40)), max_size=20),
+)
+def test_grouping_with_the_trigger_gives_the_same_when_all_input_is_there(
+    window_fn: WindowFn,
+    trigger: Trigger,
+    combiner: TimestampCombiner,
+    lateness: int,
+    elements: list[tuple[bytes, int]],
+) -> None:
+    merges = isinstance(window_fn, Sessions)
+    strategy = WindowingStrategy(
+        window_fn,
+        merge_status=MergeStatus.NEEDS_MERGE if merges else MergeStatus.NON_MERGING,
+        trigger=trigger,
+        timestamp_combiner=combiner,
+        allowed_lateness=lateness,
+    )
+    rows = [
+        (key, encode_window(window), time, number)
+        for number, (key, time) in enumerate(elements)
+        for window in assign_windows(window_fn, time)
+    ]
+    keys, windows, times, values = zip(*rows, strict=True) if rows else ((), (), (), ())
+    bulk = bulk_grouper(strategy)
+    bulk.add(keys, windows, times, values)
+    triggered = TriggeredGrouper(strategy, MemoryStore())
+    groups = triggered.process(keys, windows, times, values, Now())
+    groups += triggered.advance(Now(MAX_TIMESTAMP))
+    assert sorted(_comparable(group) for group in groups) == sorted(
+        _comparable(group) for group in bulk.groups()
+    )
+
+
+def _comparable(group: Group) -> tuple[object, ...]:
+    return (group.key, group.window, group.timestamp, sorted(group.values), encode_pane(group.pane))
 
 
 CUSTOM = WindowingStrategy(OpaqueWindows("some:fn"), merge_status=MergeStatus.NEEDS_MERGE)

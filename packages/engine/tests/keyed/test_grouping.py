@@ -8,7 +8,8 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
@@ -93,6 +94,42 @@ def test_elements_that_come_together_fire_what_they_fire_one_by_one(
         return by_window
 
     assert panes(together=True) == panes(together=False)
+
+
+@SLOW
+@given(STRATEGIES, st.lists(st.integers(0, 19), min_size=20, max_size=60), st.booleans())
+@example(
+    attrs.evolve(FIXED, trigger=t.Repeatedly(t.AfterEach((t.AfterCount(2), t.AfterCount(3))))),
+    list(range(20)),
+    False,
+)
+def test_many_elements_of_a_window_fire_what_they_fire_one_by_one(
+    strategy: WindowingStrategy, times: list[int], late: bool
+) -> None:
+    strategy = attrs.evolve(
+        strategy,
+        window_fn=FixedWindows(20),
+        merge_status=MergeStatus.NON_MERGING,
+        allowed_lateness=100,
+    )
+    now = Now(watermark=30 if late else 10, processing_time=0, output_watermark=5)
+    data = encode_window(IntervalWindow(0, 20))
+    values = list(range(len(times)))
+
+    def panes(size: int) -> tuple[list[Group], Any]:
+        grouper = TriggeredGrouper(strategy, MemoryStore())
+        out: list[Group] = []
+        for start in range(0, len(times), size):
+            some = slice(start, start + size)
+            many = len(times[some])
+            out += grouper.process([KEY] * many, [data] * many, times[some], values[some], now)
+        out += grouper.advance(Now(MAX_TIMESTAMP, 0))
+        commit = grouper.commit()
+        return [group._replace(values=list(group.values)) for group in out], commit
+
+    one_by_one = panes(1)
+    assert panes(len(times)) == one_by_one
+    assert panes(7) == one_by_one
 
 
 @SLOW

@@ -79,9 +79,9 @@ class Agenda:
 
     def save(self) -> None:
         """Writes what was added and removed to the cell; the agenda is not to be used after it."""
-        for time, reference in self._gone:
+        for time, reference in sorted(self._gone):
             self._cells.remove(self._cell, encode_instant(time) + pack(reference))
-        for time, reference in self._new:
+        for time, reference in sorted(self._new):
             self._cells.replace(self._cell, (), encode_instant(time) + pack(reference))
 
     def _peek(self) -> Entry | None:
