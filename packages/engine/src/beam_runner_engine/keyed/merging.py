@@ -22,7 +22,7 @@ def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, In
     merged: dict[IntervalWindow, IntervalWindow] = {}
     group: list[IntervalWindow] = []
     end = 0
-    for window in sorted(set(windows)):
+    for window in sorted(set(windows), key=_bounds):
         if group and window.start >= end:
             _close(group, end, merged)
             group = []
@@ -31,6 +31,10 @@ def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, In
     if group:
         _close(group, end, merged)
     return merged
+
+
+def _bounds(window: IntervalWindow) -> tuple[int, int]:
+    return window.start, window.end
 
 
 def _close(

@@ -141,9 +141,11 @@ class MergingWindows:
         if known is not None:
             return known
         answer = self._merger.merge([[*of_key.windows, window]])[0]
-        for result in dict.fromkeys(answer.get(w, w) for w in (*of_key.windows, window)):
-            parts = [of_key.windows[w] for w in list(of_key.windows) if answer.get(w, w) == result]
-            if len(parts) > 1 or (parts and parts[0].window != result):
+        parts_of: dict[Window, list[OpenWindow]] = {}
+        for part in of_key.windows.values():
+            parts_of.setdefault(answer.get(part.window, part.window), []).append(part)
+        for result, parts in parts_of.items():
+            if len(parts) > 1 or parts[0].window != result:
                 self._merge(of_key, key, parts, result)
         result = answer.get(window, window)
         known = of_key.windows.get(result)

@@ -28,7 +28,7 @@ GLOBAL_WINDOW = GlobalWindow()
 """The only instance of `GlobalWindow` that is needed; pickling keeps it the only one."""
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class IntervalWindow:
     """The window `[start, end)` in milliseconds: a fixed, sliding or session window."""
 
