@@ -1,4 +1,4 @@
-"""Measures what grouping costs against a plain dict loop: `python tests/keyed/measure_costs.py`.
+"""Measures what grouping costs against a plain dict loop: `python measure_costs.py`.
 
 Prints a Markdown table of ratios of CPU time. The data are encoded elements of 1,000 keys, a
 hundred of each in one window, grouped in one bundle that ends with the end of time.
