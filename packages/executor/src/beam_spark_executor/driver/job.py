@@ -91,7 +91,7 @@ class RunningJob:
         self._stopping = threading.Event()
         self._cancelled = False
         self._failure: TaskFailure | None = None
-        self._broken = ""
+        self._broken: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name=f"job-{self.job_id}", daemon=True)
 
     @property
@@ -158,7 +158,7 @@ class RunningJob:
             case UserCodeFailed(_, failure):
                 self._fail(failure)
             case TaskBroke(task, reason):
-                self._broken = reason
+                self._broken[task.section] = reason
                 _LOGGER.warning("job %s: task %s broke: %s", self.job_id, task, reason)
             case ExternalWorkerStarted():
                 self._processes.external_worker(link, message)
@@ -246,7 +246,9 @@ class RunningJob:
             if self._stopping.is_set():
                 return _Outcome(section, key, error="the job was stopped")
             _LOGGER.debug("job %s: section %s failed", self.job_id, key, exc_info=True)
-            return _Outcome(section, key, error=self._spark.explain(error, self._broken))
+            return _Outcome(
+                section, key, error=self._spark.explain(error, self._broken.get(key, ""))
+            )
         for reply in replies:
             if reply.failure is not None:
                 self._fail(reply.failure)

@@ -10,6 +10,7 @@ from beam_runner_worker.fnapi import stop_external_worker
 from beam_spark_executor.channel.messages import Abort, EndJob, ExternalWorkerStarted
 from beam_spark_executor.channel.server import WorkerLink
 
+_STOP_SECONDS = 3.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -72,4 +73,4 @@ class JobProcesses:
             started = [worker for workers in self._external.values() for worker in workers]
             self._external.clear()
         for worker in started:
-            stop_external_worker(worker.endpoint, worker.worker_id)
+            stop_external_worker(worker.endpoint, worker.worker_id, _STOP_SECONDS)
