@@ -163,3 +163,30 @@ def test_tasks_find_what_they_need_imported(
     rows = spark.session.range(0, 1, 1, 1)
     found = pools.map_in_arrow(rows, modules, "name STRING", slot).toArrow()["name"].to_pylist()
     assert found == sorted(python_daemon._WARM_MODULES)
+
+
+def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Gives the daemon's process id, and ends the worker soon after the task."""
+    for _ in batches:
+        pass
+    threading.Timer(1, os._exit, (0,)).start()
+    yield pa.RecordBatch.from_arrays([pa.array([os.getppid()], pa.int32())], ["pid"])
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+def test_a_daemon_beside_the_first_ends_when_idle_and_comes_back(
+    spark: RunningSpark, pools: WorkerPools
+) -> None:
+    held = [pools.acquire(), pools.acquire()]
+    try:
+        beside = next(slot for slot in held if slot.number > 0)
+        daemon = run(spark, pools, beside, daemon_of_worker)
+        deadline = time.monotonic() + python_daemon.IDLE_LIMIT_SECONDS + 30
+        while exists(daemon):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert run(spark, pools, beside, daemon_of_worker) != daemon
+    finally:
+        for slot in held:
+            pools.release(slot)
