@@ -1,0 +1,197 @@
+"""The channel: nobody without the token, everything that is asked for, and both ways to the end."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import grpc
+import pytest
+
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.records import JobContext, LogRecord, Severity
+from beam_spark_executor.channel.client import ChannelClient
+from beam_spark_executor.channel.messages import (
+    Abort,
+    Closed,
+    EndJob,
+    Endpoint,
+    FromServer,
+    FromWorker,
+    Goodbye,
+    Hello,
+    Logged,
+    StageWork,
+)
+from beam_spark_executor.channel.server import SERVICE, ChannelServer, WorkerLink
+from beam_spark_executor.task.files import Piece
+
+SECONDS = 10
+CONTEXT = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
+PIECES = ((Piece("file", 0, 1),), (Piece("file", 1, 2),))
+
+
+@attrs.define(eq=False)
+class FakeJob:
+    """A job as the channel sees it, which keeps what it hears."""
+
+    heard: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
+
+    def context(self) -> JobContext:
+        return CONTEXT
+
+    def stage_work(self, section: str, stage_id: str) -> StageWork:
+        raise LookupError(f"{section} has no {stage_id}")
+
+    def pieces(self, section: str, source: str) -> tuple[tuple[Piece, ...], ...]:
+        return PIECES
+
+    def artifact(self, sha256: str) -> Iterator[bytes]:
+        content = {"abc": [b"one", b"two"], "empty": []}
+        yield from content[sha256]
+
+    def attached(self, link: WorkerLink) -> None:
+        self.heard.put(link)
+
+    def received(self, link: WorkerLink, message: FromWorker) -> None:
+        self.heard.put(message)
+
+    def detached(self, link: WorkerLink) -> None:
+        self.heard.put("detached")
+
+
+@pytest.fixture
+def job() -> FakeJob:
+    return FakeJob()
+
+
+@pytest.fixture
+def server(job: FakeJob) -> Iterator[ChannelServer]:
+    server = ChannelServer("127.0.0.1", {"job-1": job}.get)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def client(server: ChannelServer) -> ChannelClient:
+    return ChannelClient(server.endpoint, "job-1")
+
+
+@attrs.define
+class Attached:
+    """A worker process' end of the stream."""
+
+    client: ChannelClient
+    commands: queue.SimpleQueue[FromServer] = attrs.field(factory=queue.SimpleQueue)
+    lost: queue.SimpleQueue[bool] = attrs.field(factory=queue.SimpleQueue)
+
+    def attach(self) -> None:
+        hello = Hello("job-1", "host", 42)
+        self.client.attach(hello, self.commands.put, lambda: self.lost.put(True))
+
+
+def test_answers(client: ChannelClient) -> None:
+    assert client.context() == CONTEXT
+    assert client.pieces("section", "buffer") == PIECES
+
+
+def test_artifacts_in_pieces(client: ChannelClient) -> None:
+    assert list(client.read("abc")) == [b"one", b"two"]
+    assert list(client.read("empty")) == []
+    with pytest.raises(KeyError, match="nothing"):
+        list(client.read("nothing"))
+
+
+def test_an_unknown_job_and_a_failing_answer_are_errors(
+    server: ChannelServer, client: ChannelClient
+) -> None:
+    with pytest.raises(HarnessError, match="no job 'other'"):
+        ChannelClient(server.endpoint, "other").context()
+    with pytest.raises(HarnessError, match="StageWork"):
+        client.stage_work("section", "stage")
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_no_token_no_answer(server: ChannelServer, token: str) -> None:
+    intruder = ChannelClient(Endpoint(server.endpoint.address, token), "job-1")
+    with pytest.raises(HarnessError, match="token"):
+        intruder.context()
+    with pytest.raises(HarnessError, match="token"):
+        list(intruder.read("abc"))
+    attached = Attached(intruder)
+    attached.attach()
+    assert attached.lost.get(timeout=SECONDS)
+
+
+class Exploding:
+    """What an attacker would send: code that runs when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("a message was read before its sender had shown the token",)
+
+
+def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: FakeJob) -> None:
+    import pickle
+
+    with grpc.insecure_channel(server.endpoint.address) as channel:
+        bomb = pickle.dumps(Exploding())
+        for method in ("Context", "StageWork", "Pieces"):
+            with pytest.raises(grpc.RpcError) as refused:
+                channel.unary_unary(f"/{SERVICE}/{method}")(bomb, timeout=SECONDS)
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        stream = channel.stream_stream(f"/{SERVICE}/Attach")(iter([bomb]), timeout=SECONDS)
+        with pytest.raises(grpc.RpcError):
+            list(stream)
+    assert job.heard.empty()
+
+
+def test_the_token_is_not_shown(server: ChannelServer) -> None:
+    assert server.endpoint.token not in repr(server.endpoint)
+
+
+def test_messages_arrive_in_order_and_the_end_is_noticed(
+    client: ChannelClient, job: FakeJob
+) -> None:
+    attached = Attached(client)
+    attached.attach()
+    link = job.heard.get(timeout=SECONDS)
+    assert link.hello == Hello("job-1", "host", 42)
+    said = [Logged((LogRecord(Severity.INFO, 0, str(n)),)) for n in range(100)]
+    for message in said:
+        client.send(message)
+    assert [job.heard.get(timeout=SECONDS) for _ in said] == said
+    client.send(Closed())
+    assert attached.commands.get(timeout=SECONDS) == Goodbye()
+    assert attached.lost.empty()
+    client._channel.close()  # as happens when the process exits
+    assert job.heard.get(timeout=SECONDS) == "detached"
+
+
+def test_commands_reach_the_worker(client: ChannelClient, job: FakeJob) -> None:
+    attached = Attached(client)
+    attached.attach()
+    link = job.heard.get(timeout=SECONDS)
+    link.send(EndJob())
+    link.send(Abort())
+    assert attached.commands.get(timeout=SECONDS) == EndJob()
+    assert attached.commands.get(timeout=SECONDS) == Abort()
+
+
+def test_the_loss_of_the_server_is_noticed(
+    server: ChannelServer, client: ChannelClient, job: FakeJob
+) -> None:
+    attached = Attached(client)
+    attached.attach()
+    job.heard.get(timeout=SECONDS)
+    server.stop()
+    assert attached.lost.get(timeout=SECONDS)
+
+
+def test_a_worker_of_a_job_that_is_gone_is_refused(server: ChannelServer) -> None:
+    stranger = ChannelClient(server.endpoint, "gone")
+    lost: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    stranger.attach(Hello("gone", "host", 1), lambda command: None, lambda: lost.put(True))
+    assert lost.get(timeout=SECONDS)

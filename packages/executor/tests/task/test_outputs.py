@@ -1,0 +1,87 @@
+"""Output ports make rows: dealt evenly, sharded by key, or as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from zlib import crc32
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_worker.records import ElementChunk, KeyedChunk
+from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.task.columns import from_bytes
+from beam_spark_executor.task.outputs import row_port
+from beam_spark_executor.task.rows import Row, RowKind, read_elements
+
+SIZE = 4
+
+
+def chunk_of(first: int, count: int) -> ElementChunk:
+    """Elements of four bytes: consecutive numbers."""
+    data = b"".join(n.to_bytes(SIZE, "big") for n in range(first, first + count))
+    return ElementChunk(count, data, [SIZE * (n + 1) for n in range(count)])
+
+
+def numbers_in(row: Row) -> list[int]:
+    chunk = read_elements(pa.py_buffer(row.data))
+    data = bytes(chunk.data)
+    assert len(data) == SIZE * chunk.count
+    return [int.from_bytes(data[i : i + SIZE], "big") for i in range(0, len(data), SIZE)]
+
+
+@given(st.lists(st.integers(1, 20), max_size=10), st.integers(1, 9), st.integers(0, 20))
+def test_dealing_is_even_and_complete(counts: list[int], shards: int, partition: int) -> None:
+    rows: list[Row] = []
+    port = row_port(BufferKind.DEALT, shards, partition, rows.append)
+    first = 0
+    for count in counts:
+        port.write(chunk_of(first, count))
+        first += count
+    dealt = Counter({shard: 0 for shard in range(shards)})
+    for row in rows:
+        assert row.kind is RowKind.ELEMENTS
+        dealt[row.shard] += len(numbers_in(row))
+    assert sorted(n for row in rows for n in numbers_in(row)) == list(range(first))
+    assert max(dealt.values()) - min(dealt.values()) <= 1
+
+
+def test_tasks_begin_to_deal_at_different_shards() -> None:
+    """So that a thousand tasks with one element each don't all give it to shard 0."""
+    shards = Counter[int]()
+    for partition in range(12):
+        rows: list[Row] = []
+        row_port(BufferKind.DEALT, 4, partition, rows.append).write(chunk_of(0, 1))
+        shards.update(row.shard for row in rows)
+    assert shards == {0: 3, 1: 3, 2: 3, 3: 3}
+
+
+def test_stored_elements_are_one_row_as_they_come() -> None:
+    rows: list[Row] = []
+    chunk = ElementChunk(3, b"abcdef")
+    row_port(BufferKind.STORED, 8, 5, rows.append).write(chunk)
+    (row,) = rows
+    assert read_elements(pa.py_buffer(row.data)) == chunk
+
+
+KEYED = KeyedChunk(b"aabbc", [2, 4, 5], b"123", [1, 2, 3], b"w", None)
+
+
+def keys_in(row: Row) -> list[bytes]:
+    keys: list[bytes] = from_bytes(row.data).column("key").to_pylist()
+    return keys
+
+
+def test_keyed_rows_go_to_the_shard_of_their_key() -> None:
+    rows: list[Row] = []
+    row_port(BufferKind.GROUPED, 5, 0, rows.append).write(KEYED)
+    found = {key: row.shard for row in rows for key in keys_in(row)}
+    assert found == {key: crc32(key) % 5 for key in (b"aa", b"bb", b"c")}
+
+
+def test_side_inputs_are_not_sharded() -> None:
+    for kind in (BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP):
+        rows: list[Row] = []
+        row_port(kind, 5, 3, rows.append).write(KEYED)
+        assert [(row.shard, keys_in(row)) for row in rows] == [(0, [b"aa", b"bb", b"c"])]
