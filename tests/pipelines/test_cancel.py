@@ -73,9 +73,7 @@ def test_cancel_within_five_seconds(
 def test_other_jobs_go_on(pipelines: Pipelines, tmp_path: Path) -> None:
     pipeline = pipelines.new()
     waited = (
-        pipeline
-        | beam.Create([7])
-        | beam.ParDo(WaitFor(tmp_path / "go on", tmp_path / "waiting"))
+        pipeline | beam.Create([7]) | beam.ParDo(WaitFor(tmp_path / "go on", tmp_path / "waiting"))
     )
     assert_that(waited, equal_to([7]))
     other = pipelines.job(pipeline)

@@ -55,7 +55,14 @@ def test_a_client_that_vanishes(
     with JobClient(server.address) as client:
         before = {info.job_id for info in client.jobs()}
         process = subprocess.Popen(
-            [sys.executable, str(tmp_path / "client.py"), str(begun), str(go_on), str(done), *flags],
+            [
+                sys.executable,
+                str(tmp_path / "client.py"),
+                str(begun),
+                str(go_on),
+                str(done),
+                *flags,
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

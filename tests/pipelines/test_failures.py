@@ -91,15 +91,22 @@ class FailingCombine(beam.CombineFn):
 
 
 def test_a_combine_function(pipelines: Pipelines) -> None:
-    with pytest.raises(RuntimeError, match="OddlyNamedError: failed in merge"), pipelines.new() as p:
+    with (
+        pytest.raises(RuntimeError, match="OddlyNamedError: failed in merge"),
+        pipelines.new() as p,
+    ):
         p | beam.Create([("k", 1), ("k", 2)]) | "Total" >> beam.CombinePerKey(FailingCombine())
 
 
 def test_a_value_that_cannot_be_encoded(pipelines: Pipelines) -> None:
     with pytest.raises(RuntimeError, match="Not bytes"), pipelines.new() as p:
-        p | beam.Create([1]) | "Not bytes" >> beam.Map(lambda n: n).with_output_types(
-            bytes
-        ) | beam.Reshuffle() | beam.Map(len)
+        (
+            p
+            | beam.Create([1])
+            | "Not bytes" >> beam.Map(lambda n: n).with_output_types(bytes)
+            | beam.Reshuffle()
+            | beam.Map(len)
+        )
 
 
 class Unpicklable:

@@ -38,7 +38,9 @@ def test_one_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path
     with embedded.new() as p:
         lines = p | ReadFromText(str(tmp_path / "big.txt"), min_bundle_size=1 << 20)
         assert_that(
-            lines | beam.combiners.Count.Globally(), equal_to([20_000]), label="every line once"
+            lines | "lines" >> beam.combiners.Count.Globally(),
+            equal_to([20_000]),
+            label="every line once",
         )
         processes = (
             lines
@@ -54,7 +56,12 @@ def test_a_big_file_on_every_core_in_each_environment(pipelines: Pipelines, tmp_
     path = tmp_path / "numbers.txt"
     path.write_text("".join(f"{n}\n" for n in range(50_000)))
     with pipelines.new() as p:
-        total = p | ReadFromText(str(path), min_bundle_size=10_000) | beam.Map(int) | beam.CombineGlobally(sum)
+        total = (
+            p
+            | ReadFromText(str(path), min_bundle_size=10_000)
+            | beam.Map(int)
+            | beam.CombineGlobally(sum)
+        )
         assert_that(total, equal_to([sum(range(50_000))]))
 
 
@@ -80,18 +87,14 @@ def test_names_from_the_pipeline(pipelines: Pipelines, tmp_path: Path) -> None:
             | fileio.ReadMatches()
             | beam.Map(lambda file: (Path(file.metadata.path).name, file.read_utf8()))
         )
-        assert_that(
-            matched, equal_to([(str(n), f"line {n}\n") for n in range(3)]), label="matches"
-        )
+        assert_that(matched, equal_to([(str(n), f"line {n}\n") for n in range(3)]), label="matches")
 
 
 def test_written_text_is_whole(everywhere: Pipelines, tmp_path: Path) -> None:
     with everywhere.new() as p:
         lines = p | beam.Create([f"line {n}" for n in range(100)]) | beam.Reshuffle()
         lines | "shards" >> WriteToText(str(tmp_path / "shards"), ".txt", num_shards=3)
-        lines | "one" >> WriteToText(
-            str(tmp_path / "one"), header="header", shard_name_template=""
-        )
+        lines | "one" >> WriteToText(str(tmp_path / "one"), header="header", shard_name_template="")
         lines | "free" >> WriteToText(str(tmp_path / "free"))
     expected = sorted(f"line {n}" for n in range(100))
     shards = sorted(tmp_path.glob("shards*"))
@@ -113,10 +116,14 @@ def test_nothing_written_is_an_empty_file(pipelines: Pipelines, tmp_path: Path) 
 
 def test_rows_to_json(embedded: Pipelines, tmp_path: Path) -> None:
     with embedded.new() as p:
-        p | beam.Create([beam.Row(a=1, b="x"), beam.Row(a=2, b="y")]) | WriteToJson(
-            str(tmp_path / "rows")
+        (
+            p
+            | beam.Create([beam.Row(a=1, b="x"), beam.Row(a=2, b="y")])
+            | WriteToJson(str(tmp_path / "rows"))
         )
     rows = [
-        json.loads(line) for file in tmp_path.iterdir() for line in file.read_text().splitlines()
+        json.loads(line)
+        for file in tmp_path.glob("rows*")
+        for line in file.read_text().splitlines()
     ]
     assert sorted(row["a"] for row in rows) == [1, 2]

@@ -58,12 +58,16 @@ def test_odd_keys_and_values(pipelines: Pipelines) -> None:
 
 def test_a_key_with_many_values_and_many_keys(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
-        numbers = p | beam.Create(range(100)) | beam.FlatMap(lambda n: range(n * 300, n * 300 + 300))
+        numbers = (
+            p | beam.Create(range(100)) | beam.FlatMap(lambda n: range(n * 300, n * 300 + 300))
+        )
         one = numbers | beam.Map(lambda n: ("all", n)) | "one key" >> beam.GroupByKey()
         total = one | beam.MapTuple(lambda key, values: (key, sum(values)))
         assert_that(total, equal_to([("all", sum(range(30_000)))]), label="one key")
         many = numbers | "pair" >> beam.Map(lambda n: (n, n)) | "many keys" >> beam.GroupByKey()
-        count = many | beam.MapTuple(lambda key, values: len(list(values))) | beam.CombineGlobally(sum)
+        count = (
+            many | beam.MapTuple(lambda key, values: len(list(values))) | beam.CombineGlobally(sum)
+        )
         assert_that(count, equal_to([30_000]), label="many keys")
 
 

@@ -12,7 +12,7 @@ from job_server import JobServerProcess
 
 SECONDS = 120
 # Two programs like this one differ in what their functions say; both are run as `__main__`.
-PROGRAM = '''
+PROGRAM = """
 import sys
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -39,16 +39,16 @@ def run():
 
 if __name__ == "__main__":
     run()
-'''
+"""
 # Stays on the submitter's machine: its function is sent along by value.
-HELPER = '''
+HELPER = """
 from apache_beam.internal.cloudpickle import cloudpickle
 import sys
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 def mark():
     return "{mark}"
-'''
+"""
 
 VARIANTS = {
     "as-users-do": [],
@@ -68,7 +68,9 @@ class Program:
         text = PROGRAM.format(greeting=greeting, mark=mark)
         if dill:
             # dill sends modules by name; what is not in `__main__` must be installed everywhere.
-            text = text.replace("import helper", f'class helper:\n    mark = staticmethod(lambda: "{mark}")')
+            text = text.replace(
+                "import helper", f'class helper:\n    mark = staticmethod(lambda: "{mark}")'
+            )
         (folder / "main.py").write_text(text)
         (folder / "helper.py").write_text(HELPER.format(mark=mark))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import apache_beam as beam
+import pytest
 from beam_runner_jobservices import JobState
 from beam_runner_jobservices.records import Importance
 from jobs import Pipelines
@@ -26,6 +27,8 @@ class Say(beam.DoFn):
 
 
 def test_log_records_reach_the_message_stream(everywhere: Pipelines) -> None:
+    if everywhere.environment == "LOOPBACK":
+        pytest.skip("the SDK's workers in the submitting process log to its own console")
     jobs = {}
     for word in ("apple", "pear"):
         pipeline = everywhere.new()
@@ -34,13 +37,15 @@ def test_log_records_reach_the_message_stream(everywhere: Pipelines) -> None:
     for word, other in (("apple", "pear"), ("pear", "apple")):
         assert jobs[word].wait() is JobState.DONE
         messages = jobs[word].messages()
+        weighty = [m for m in messages if m.importance >= Importance.WARNING]
         texts = "\n".join(message.text for message in messages)
         assert other not in texts
         for number in (1, 2):
-            (warning,) = (m for m in messages if f"warning {word} {number}" in m.text)
+            # What a process prints comes too, as details.
+            (warning,) = (m for m in weighty if f"warning {word} {number}" in m.text)
             assert warning.importance is Importance.WARNING
             assert "Say it" in warning.text
-            (error,) = (m for m in messages if f"error {word} {number}" in m.text)
+            (error,) = (m for m in weighty if f"error {word} {number}" in m.text)
             assert error.importance is Importance.ERROR
         assert f"ValueError: caught {word}" in texts
         assert f"info {word} 1" in texts

@@ -24,9 +24,7 @@ def work(pipeline: beam.Pipeline, number: int) -> None:
         | beam.Map(lambda n: (n % 5, n * number))
         | beam.CombinePerKey(sum)
     )
-    assert_that(
-        counted, equal_to([(key, sum(range(key, 100, 5)) * number) for key in range(5)])
-    )
+    assert_that(counted, equal_to([(key, sum(range(key, 100, 5)) * number) for key in range(5)]))
 
 
 def fail(pipeline: beam.Pipeline) -> None:

@@ -37,7 +37,7 @@ def test_every_kind_of_metric(everywhere: Pipelines) -> None:
         assert (sizes.count, sizes.sum, sizes.min, sizes.max) == (20, 210, 1, 20)
     for gauge in job.metric("gauges", "gauge"):
         assert gauge.value == 7
-    for names in job.metric("stringsets", "names"):
+    for names in job.metric("string_sets", "names"):
         assert set(names) == {"odd", "even"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.testing.test_stream import TestStream
+from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import trigger, userstate
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.timeutil import TimeDomain
@@ -57,7 +57,7 @@ def timers(p: beam.Pipeline) -> None:
 
 
 def test_stream(p: beam.Pipeline) -> None:
-    p | "Stream" >> TestStream().add_elements(["a"]).advance_watermark_to_infinity()
+    p | "Stream" >> Stream().add_elements(["a"]).advance_watermark_to_infinity()
 
 
 def unbounded(p: beam.Pipeline) -> None:
@@ -130,7 +130,7 @@ class Everywhere(NonMergingWindowFn):
         return [Named("w")]
 
     def get_window_coder(self) -> beam.coders.Coder:
-        return beam.coders.PickleCoder()
+        return beam.coders.StrUtf8Coder()
 
 
 class Named(beam.window.BoundedWindow):

@@ -52,7 +52,12 @@ def test_empty_side_inputs(pipelines: Pipelines) -> None:
             | beam.Create([1])
             | beam.Map(
                 lambda n, single, listed, mapped, multimap, iterable: (
-                    n, single, listed, mapped, list(multimap["k"]), list(iterable),
+                    n,
+                    single,
+                    listed,
+                    mapped,
+                    list(multimap["k"]),
+                    list(iterable),
                 ),
                 pvalue.AsSingleton(nothing, default_value="none"),
                 pvalue.AsList(nothing),
@@ -123,14 +128,10 @@ def test_each_window_sees_its_own(pipelines: Pipelines) -> None:
             ),
             label="larger windows",
         )
-        counts = (
-            same
-            | beam.CombineGlobally(beam.combiners.CountCombineFn()).without_defaults()
-        )
+        counts = same | beam.CombineGlobally(beam.combiners.CountCombineFn()).without_defaults()
         assert_that(
-            main | "count" >> beam.Map(
-                lambda m, s: (m, s), pvalue.AsSingleton(counts, default_value=0)
-            ),
+            main
+            | "count" >> beam.Map(lambda m, s: (m, s), pvalue.AsSingleton(counts, default_value=0)),
             equal_to([("m1", 2), ("m5", 2), ("m12", 1), ("m31", 0)]),
             label="a singleton in every window",
         )
@@ -160,10 +161,12 @@ def test_an_element_in_several_windows_sees_each(pipelines: Pipelines) -> None:
 
 def test_a_large_side_input(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
-        side = p | "side" >> beam.Create(range(50)) | beam.FlatMap(
-            lambda n: [(n, bytes(1000))] * 100
+        side = (
+            p | "side" >> beam.Create(range(50)) | beam.FlatMap(lambda n: [(n, bytes(1000))] * 100)
         )
-        sizes = p | beam.Create([0, 1]) | beam.Map(
-            lambda n, s: (n, sum(len(value) for _, value in s)), pvalue.AsIter(side)
+        sizes = (
+            p
+            | beam.Create([0, 1])
+            | beam.Map(lambda n, s: (n, sum(len(value) for _, value in s)), pvalue.AsIter(side))
         )
         assert_that(sizes, equal_to([(0, 5_000_000), (1, 5_000_000)]))

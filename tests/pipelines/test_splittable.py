@@ -10,6 +10,7 @@ import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.transforms.window import SlidingWindows
 from jobs import Pipelines, timestamped
 
 
@@ -83,47 +84,37 @@ def test_restrictions_are_split_first(pipelines: Pipelines) -> None:
         assert_that(letters, equal_to([(i // 4 * 4, text[i]) for i in range(len(text))]))
 
 
-def test_side_inputs_and_windows_of_a_splittable(pipelines: Pipelines) -> None:
-    class Marked(beam.DoFn):
-        def process(
-            self,
-            element: str,
-            tracker: Any = beam.DoFn.RestrictionParam(SplitOffsets()),
-            mark: str = "",
-            time: Any = beam.DoFn.TimestampParam,
-        ) -> Iterator[str]:
-            position = tracker.current_restriction().start
-            while tracker.try_claim(position):
-                yield f"{element[position]}{mark}{int(time)}"
-                position += 1
+class Timed(beam.DoFn):
+    def process(
+        self,
+        element: str,
+        tracker: Any = beam.DoFn.RestrictionParam(SplitOffsets()),
+        time: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[tuple[str, int, int]]:
+        position = tracker.current_restriction().start
+        while tracker.try_claim(position):
+            yield element[position], int(time), int(window.end)
+            position += 1
 
+
+def test_event_times_and_windows_of_a_splittable(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
-        mark = p | "mark" >> beam.Create(["!"])
         letters = (
             p
             | timestamped([("abcdef", 7)], str)
-            | beam.ParDo(Marked(), mark=beam.pvalue.AsSingleton(mark))
+            | beam.WindowInto(SlidingWindows(10, 5))
+            | beam.ParDo(Timed())
         )
-        assert_that(letters, equal_to([f"{letter}!7" for letter in "abcdef"]))
+        assert_that(letters, equal_to([(c, 7, end) for c in "abcdef" for end in (10, 15)]))
 
 
-def deferred(p: beam.Pipeline) -> None:
-    letters = p | beam.Create(["abcdefg", "x"]) | beam.ParDo(TwoAtATime())
-    assert_that(letters, equal_to(list("abcdefgx")))
-    counts = letters | beam.Map(lambda c: (c, 1)) | beam.CombinePerKey(sum)
-    assert_that(counts, equal_to([(c, 1) for c in "abcdefgx"]), label="counts")
-
-
-def test_deferred_remainders(embedded: Pipelines) -> None:
-    with embedded.new() as p:
-        deferred(p)
-
-
-def test_deferred_remainders_outside_are_refused_by_name(everywhere: Pipelines) -> None:
-    if everywhere.environment == "embedded":
-        pytest.skip("works")
-    with pytest.raises(RuntimeError, match="not supported yet"), everywhere.new() as p:
-        deferred(p)
+def test_deferred_remainders(everywhere: Pipelines) -> None:
+    with everywhere.new() as p:
+        letters = p | beam.Create(["abcdefg", "x"]) | beam.ParDo(TwoAtATime())
+        assert_that(letters, equal_to(list("abcdefgx")))
+        counts = letters | beam.Map(lambda c: (c, 1)) | beam.CombinePerKey(sum)
+        assert_that(counts, equal_to([(c, 1) for c in "abcdefgx"]), label="counts")
 
 
 class Forgetful(beam.DoFn):

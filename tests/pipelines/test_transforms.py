@@ -65,9 +65,7 @@ def test_a_sink_without_outputs_gets_every_element(pipelines: Pipelines, tmp_pat
             | "behind groups" >> beam.ParDo(WriteDown(tmp_path / "behind-groups"))
         )
         # What comes out is read by nobody.
-        numbers | "unread" >> beam.ParDo(
-            WriteDown(tmp_path / "unread")
-        ) | beam.Map(str)
+        numbers | "unread" >> beam.ParDo(WriteDown(tmp_path / "unread")) | beam.Map(str)
     for folder in tmp_path.iterdir():
         assert {int(file.name) for file in folder.iterdir()} == set(range(20)), folder
 

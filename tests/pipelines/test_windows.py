@@ -120,9 +120,7 @@ def test_groups_in_the_global_window(pipelines: Pipelines, combiner: str) -> Non
     with pipelines.new() as p:
         assert_that(
             groups(p, GlobalWindows(), combiner),
-            equal_to(
-                [("a", [1, 3, 12, 14.5], None, None, at[0]), ("b", [14], None, None, at[1])]
-            ),
+            equal_to([("a", [1, 3, 12, 14.5], None, None, at[0]), ("b", [14], None, None, at[1])]),
         )
 
 
@@ -203,5 +201,7 @@ def test_the_earliest_and_the_latest_time(pipelines: Pipelines) -> None:
         assert GLOBAL_END < MAX_TIMESTAMP
         assert_that(
             edges,
-            equal_to([("first", MIN_TIMESTAMP.micros // 1000), ("last", GLOBAL_END.micros // 1000)]),
+            equal_to(
+                [("first", MIN_TIMESTAMP.micros // 1000), ("last", GLOBAL_END.micros // 1000)]
+            ),
         )

@@ -22,12 +22,15 @@ _STOP_SECONDS = 60.0
 _DAEMON = "beam_spark_executor.python_daemon"
 
 
-def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
+def wait_until(
+    condition: Callable[[], object], seconds: float, what: str | Callable[[], str]
+) -> None:
     """Waits for a condition to become true; fails with ``what`` after so many seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+            text = what if isinstance(what, str) else what()
+            raise AssertionError(f"not within {seconds:.0f} s: {text}")
         time.sleep(0.05)
 
 
@@ -54,7 +57,9 @@ class JobServerProcess:
         )
         threading.Thread(target=self._read_lines, daemon=True).start()
         threading.Thread(target=self._read_log, daemon=True).start()
+        self._warm: set[int] = set()
         self.address = self._wait_for_address()
+        self._warm = self.workers()
 
     def processes(self) -> dict[int, str]:
         """The command line of every process that descends from the server, the server's included."""
@@ -71,24 +76,25 @@ class JobServerProcess:
         return found
 
     def workers(self) -> set[int]:
-        """The Python workers that serve jobs: what the warm daemons have forked."""
+        """The Python workers that serve jobs: what the warm daemons have forked.
+
+        Those that warmed the server up, before any job, don't count until Spark lets them go.
+        """
         daemons = {pid for pid, command in self.processes().items() if _DAEMON in command}
-        return {pid for pid in daemons if _parent(pid) in daemons}
+        return {pid for pid in daemons if _parent(pid) in daemons} - self._warm
 
     def files(self) -> list[Path]:
-        """Files of jobs: staged artifacts, and what jobs have written."""
-        ours = self.temporary.glob("beam-spark-jobserver-*")
-        return [
-            path
-            for folder in ours
-            for path in folder.rglob("*")
-            if path.is_file() and path.name != "lock"
-        ]
+        """What belongs to jobs: staged artifacts, what jobs have written, folders of harnesses."""
+        found = [p for p in self.temporary.iterdir() if not p.name.startswith("beam-spark-")]
+        for folder in self.temporary.glob("beam-spark-jobserver-*"):
+            found += [p for p in folder.rglob("*") if p.is_file() and p.name != "lock"]
+            found += folder.glob("jobs/*")
+        return found
 
     def wait_until_idle(self, seconds: float = 20.0) -> None:
         """Waits until nothing of any job is left: no worker process, no file."""
-        wait_until(lambda: not self.workers(), seconds, f"workers end: {self.workers()}")
-        wait_until(lambda: not self.files(), seconds, f"files go: {self.files()}")
+        wait_until(lambda: not self.workers(), seconds, lambda: f"workers end: {self.workers()}")
+        wait_until(lambda: not self.files(), seconds, lambda: f"files go: {self.files()}")
 
     def stop(self) -> None:
         """Stops the server as a supervisor does, and checks that nothing stays.
@@ -103,7 +109,7 @@ class JobServerProcess:
             self.kill()
             raise AssertionError("SIGTERM did not end the server") from None
         assert code == 0, f"the server ended with {code}: {self.log[-5:]}"
-        wait_until(lambda: not self.processes(), 5, f"processes end: {self.processes()}")
+        wait_until(lambda: not self.processes(), 5, lambda: f"processes end: {self.processes()}")
         left = list(self.temporary.iterdir())
         assert left == [], f"files stay: {left}"
 

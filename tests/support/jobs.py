@@ -121,7 +121,6 @@ class Pipelines:
         return Job(self.address, result._job_id, result)
 
 
-
 def timestamped(pairs: Sequence[tuple[Any, float]], element_type: Any = Any) -> beam.PTransform:
     """A source of values at event times in seconds, given as pairs of both."""
     return beam.Create(list(pairs)) | beam.Map(

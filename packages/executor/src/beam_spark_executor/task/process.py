@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -75,7 +76,8 @@ class WorkerProcess:
         """The harness of a stage, built on first use."""
         stage = work.stage
         side_inputs = FileSideInputs(stage.side_inputs, work.side_inputs)
-        return self._harness(work).stage(stage.spec, side_inputs)
+        with _temporary_files_in(work.folder):
+            return self._harness(work).stage(stage.spec, side_inputs)
 
     @contextmanager
     def running(self, task: TaskName, stage: StageHarness) -> Iterator[None]:
@@ -145,6 +147,22 @@ class WorkerProcess:
     def _server_is_gone(self) -> None:
         if not self._closed:
             os._exit(1)
+
+
+@contextmanager
+def _temporary_files_in(folder: str) -> Iterator[None]:
+    """Lets temporary files be made in the job's folder, which goes with the job.
+
+    A harness keeps staged files in such a folder and removes it when it is closed; but a process
+    that is aborted never closes anything.
+    """
+    os.makedirs(folder, exist_ok=True)
+    usual = tempfile.tempdir
+    tempfile.tempdir = folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = usual
 
 
 _process: WorkerProcess | None = None
