@@ -8,10 +8,10 @@ import pytest
 from apache_beam.coders import FloatCoder, IterableCoder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.metrics.cells import BoundedTrieData
 from beam_runner_urns import metrics as metric_urns
+from beam_runner_worker.records import MonitoringInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_worker.records import MonitoringInfo
 from beam_spark_executor import _protos
 from beam_spark_executor.driver.adding import add_up
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from apache_beam.coders import VarIntCoder
 from beam_runner_urns import metrics as metric_urns
-
 from beam_runner_worker.records import MonitoringInfo
+
 from beam_spark_executor.channel.messages import TaskName
 from beam_spark_executor.driver.metrics import MetricsTally
 

@@ -42,6 +42,8 @@ def deal_pieces(files: Sequence[StoredFile], tasks: int) -> tuple[tuple[Piece, .
                 first = row + 1
         if first < file.rows:
             dealt[-1].append(Piece(file.path, first, file.rows))
+    if not dealt[-1] and len(dealt) > 1:
+        del dealt[-1]
     return tuple(tuple(pieces) for pieces in dealt)
 
 
