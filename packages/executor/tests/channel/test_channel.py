@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import grpc
 import pytest
-
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import JobContext, LogRecord, Severity
+
 from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.messages import (
     Abort,

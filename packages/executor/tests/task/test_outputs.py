@@ -6,10 +6,10 @@ from collections import Counter
 from zlib import crc32
 
 import pyarrow as pa
+from beam_runner_worker.records import ElementChunk, KeyedChunk
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_worker.records import ElementChunk, KeyedChunk
 from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.task.columns import from_bytes
 from beam_spark_executor.task.outputs import row_port
@@ -39,7 +39,7 @@ def test_dealing_is_even_and_complete(counts: list[int], shards: int, partition:
     for count in counts:
         port.write(chunk_of(first, count))
         first += count
-    dealt = Counter({shard: 0 for shard in range(shards)})
+    dealt = Counter(dict.fromkeys(range(shards), 0))
     for row in rows:
         assert row.kind is RowKind.ELEMENTS
         dealt[row.shard] += len(numbers_in(row))

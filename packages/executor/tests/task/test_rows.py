@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-
 from beam_runner_worker.records import ElementChunk, MonitoringInfo
+
 from beam_spark_executor.task.rows import (
     Row,
     RowKind,

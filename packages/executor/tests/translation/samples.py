@@ -12,8 +12,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import FixedWindows, Sessions
-
 from beam_runner_jobservices.records import JobSpec
+
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.translation.translate import translate
@@ -147,7 +147,10 @@ class _Offsets(RestrictionProvider):
 
 class _Count(beam.DoFn):
     def process(
-        self, element: int, side: Any = None, tracker: Any = beam.DoFn.RestrictionParam(_Offsets())
+        self,
+        element: int,
+        side: Any = None,
+        tracker: Any = beam.DoFn.RestrictionParam(_Offsets()),  # noqa: B008
     ) -> Iterator[int]:
         yield from ()
 

@@ -13,9 +13,9 @@ from apache_beam.transforms.environments import (
     SubprocessSDKEnvironment,
     python_sdk_capabilities,
 )
+from beam_runner_jobservices.records import Artifact
 from beam_runner_urns import environments as environment_urns
 
-from beam_runner_jobservices.records import Artifact
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.environments import (
     MAIN_SESSION,

@@ -24,14 +24,22 @@ from beam_spark_executor.translation.translate import translate
 class Stateful(beam.DoFn):
     COUNT = userstate.CombiningValueStateSpec("count", VarIntCoder(), sum)
 
-    def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> Iterator[Any]:
+    def process(
+        self,
+        element: Any,
+        count: Any = beam.DoFn.StateParam(COUNT),  # noqa: B008
+    ) -> Iterator[Any]:
         yield element
 
 
 class Timed(beam.DoFn):
     ALARM = userstate.TimerSpec("alarm", TimeDomain.WATERMARK)
 
-    def process(self, element: Any, alarm: Any = beam.DoFn.TimerParam(ALARM)) -> Iterator[Any]:
+    def process(
+        self,
+        element: Any,
+        alarm: Any = beam.DoFn.TimerParam(ALARM),  # noqa: B008
+    ) -> Iterator[Any]:
         yield element
 
     @userstate.on_timer(ALARM)

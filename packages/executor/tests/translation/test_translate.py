@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import samples
-from beam_runner_urns import coders as coder_urns
-
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_fns import FixedWindows, Sessions
+from beam_runner_urns import coders as coder_urns
 from beam_runner_worker.records import InputKind, OutputKind
+
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, JobPlan, StagePlan
 from beam_spark_executor.translation.sections import MAX_SHUFFLES
