@@ -18,11 +18,23 @@ ENVIRONMENTS = ("embedded", "LOOPBACK")
 EVERY_ENVIRONMENT = (*ENVIRONMENTS, "PROCESS")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds what the server of the tests is started with."""
+    parser.addoption(
+        "--spark-master-url", help="where Spark runs; without it the server's own default"
+    )
+
+
 @pytest.fixture(scope="session")
-def server() -> Iterator[JobServerProcess]:
-    """The server with its defaults; after the last test it must end and leave nothing."""
+def server(request: pytest.FixtureRequest) -> Iterator[JobServerProcess]:
+    """The server; after the last test it must end and leave nothing."""
+    master = request.config.getoption("--spark-master-url")
+    flags = ["--spark-master-url", master] if master else []
     # Not pytest's folder: its path may be too long for the sockets that are made in it.
-    with tempfile.TemporaryDirectory(prefix="t") as folder, job_server(Path(folder)) as running:
+    with (
+        tempfile.TemporaryDirectory(prefix="t") as folder,
+        job_server(Path(folder), *flags) as running,
+    ):
         yield running
 
 

@@ -88,25 +88,27 @@ class Timed(beam.DoFn):
     def process(
         self,
         element: str,
-        tracker: Any = beam.DoFn.RestrictionParam(SplitOffsets()),
+        mark: str,
         time: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
+        tracker: Any = beam.DoFn.RestrictionParam(SplitOffsets()),  # Beam wants it last
     ) -> Iterator[tuple[str, int, int]]:
         position = tracker.current_restriction().start
         while tracker.try_claim(position):
-            yield element[position], int(time), int(window.end)
+            yield element[position] + mark, int(time), int(window.end)
             position += 1
 
 
-def test_event_times_and_windows_of_a_splittable(pipelines: Pipelines) -> None:
+def test_side_inputs_event_times_and_windows_of_a_splittable(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
+        mark = p | "mark" >> beam.Create(["!"])
         letters = (
             p
             | timestamped([("abcdef", 7)], str)
             | beam.WindowInto(SlidingWindows(10, 5))
-            | beam.ParDo(Timed())
+            | beam.ParDo(Timed(), beam.pvalue.AsSingleton(mark))
         )
-        assert_that(letters, equal_to([(c, 7, end) for c in "abcdef" for end in (10, 15)]))
+        assert_that(letters, equal_to([(f"{c}!", 7, end) for c in "abcdef" for end in (10, 15)]))
 
 
 def test_deferred_remainders(everywhere: Pipelines) -> None:

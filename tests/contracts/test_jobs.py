@@ -1,0 +1,87 @@
+"""The executor behind the real Job API, without Spark: what happens before and after any Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import attrs
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.transforms import userstate
+from beam_runner_jobservices import JobApiError, JobClient, JobServer, JobState
+from beam_spark_executor.driver.executor import SparkJobExecutor
+from beam_spark_executor.spark.pool import WorkerPools
+
+
+@attrs.define
+class NoSpark:
+    """A session of a Spark that is never asked to run anything."""
+
+    environment: dict[str, str] = attrs.field(factory=dict)
+    defaultParallelism: int = 2
+
+    @property
+    def sparkContext(self) -> Any:
+        return self
+
+    def cancelJobGroup(self, group: str) -> None:
+        """There is nothing to cancel."""
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[JobClient]:
+    session: Any = NoSpark()
+    executor = SparkJobExecutor(session, WorkerPools(session), tmp_path / "jobs")
+    server = JobServer(executor, artifacts_dir=tmp_path / "artifacts", host="localhost", port=0)
+    address = server.start()
+    with JobClient(address) as client:
+        yield client
+    server.stop(grace=5)
+    executor.close()
+
+
+def proto(build: Any) -> bytes:
+    options = PipelineOptions(["--environment_type=beam:env:embedded_python:v1"])
+    pipeline = beam.Pipeline(options=options)
+    build(pipeline)
+    found = PortableRunner.get_proto_pipeline(pipeline, options)
+    for environment in found.components.environments.values():
+        del environment.dependencies[:]
+    serialized: bytes = found.SerializeToString()
+    return serialized
+
+
+def test_an_empty_job_is_done_and_leaves_nothing(client: JobClient, tmp_path: Path) -> None:
+    job_id = client.submit(proto(lambda p: None))
+    states = [event.state for event in client.states(job_id, 20)]
+    assert states[-1] is JobState.DONE
+    assert client.metrics(job_id).committed == ()
+    assert not (tmp_path / "jobs" / job_id).exists()
+
+
+def test_cancel_after_the_end_changes_nothing(client: JobClient) -> None:
+    job_id = client.submit(proto(lambda p: None))
+    assert client.wait(job_id, 20) is JobState.DONE
+    client.cancel(job_id)
+    assert client.state(job_id).state is JobState.DONE
+
+
+class Stateful(beam.DoFn):
+    COUNT = userstate.CombiningValueStateSpec("count", sum)
+
+    def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> Iterator[Any]:
+        yield element
+
+
+def test_what_is_not_supported_fails_run_by_name(client: JobClient) -> None:
+    pipeline = proto(lambda p: p | beam.Create([("a", 1)]) | "Here" >> beam.ParDo(Stateful()))
+    with pytest.raises(JobApiError, match=r"state \(count\) \(in 'Here'") as raised:
+        client.submit(pipeline)
+    assert raised.value.code == "UNIMPLEMENTED"
+    (job,) = client.jobs()
+    assert job.state is JobState.FAILED
+    assert any("Here" in getattr(entry, "text", "") for entry in client.messages(job.job_id, 20))

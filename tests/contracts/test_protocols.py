@@ -1,0 +1,89 @@
+"""What each layer declares as a port, and what the executor gives it: the types must fit.
+
+The functions at the top are checked by mypy (`nox -s types`) and never called; the tests below
+compare the signatures when the packages are installed from their wheels.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from beam_runner_jobservices.ports import JobExecutor, JobHandle
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi.harness import FnApiHarness
+from beam_runner_worker.ports import ArtifactReader, Harness, LogSink, OutputPort, SideInputReader
+from beam_spark_executor.channel.client import ChannelClient
+from beam_spark_executor.channel.server import JobPeer
+from beam_spark_executor.driver.executor import SparkJobExecutor
+from beam_spark_executor.driver.job import RunningJob
+from beam_spark_executor.task.outputs import RowPort
+from beam_spark_executor.task.process import WorkerProcess
+from beam_spark_executor.task.side_inputs import FileSideInputs
+
+
+def spark_takes_jobs(executor: SparkJobExecutor) -> JobExecutor:
+    return executor
+
+
+def a_running_job_is_a_handle(job: RunningJob) -> JobHandle:
+    return job
+
+
+def a_running_job_is_the_channels_peer(job: RunningJob) -> JobPeer:
+    return job
+
+
+def files_are_side_inputs(files: FileSideInputs) -> SideInputReader:
+    return files
+
+
+def the_channel_reads_artifacts(channel: ChannelClient) -> ArtifactReader:
+    return channel
+
+
+def a_worker_process_takes_logs(process: WorkerProcess) -> LogSink:
+    return process
+
+
+def row_ports_are_output_ports(port: RowPort) -> OutputPort:
+    return port
+
+
+def embedded_is_a_harness(harness: EmbeddedHarness) -> Harness:
+    return harness
+
+
+def the_fn_api_gives_harnesses(server: FnApiServer) -> Harness:
+    return server.harness("environment")
+
+
+PAIRS = [
+    (SparkJobExecutor, JobExecutor),
+    (RunningJob, JobHandle),
+    (RunningJob, JobPeer),
+    (FileSideInputs, SideInputReader),
+    (ChannelClient, ArtifactReader),
+    (WorkerProcess, LogSink),
+    (RowPort, OutputPort),
+    (EmbeddedHarness, Harness),
+    (FnApiHarness, Harness),
+]
+
+
+@pytest.mark.parametrize(
+    ("implementation", "port"), PAIRS, ids=lambda side: getattr(side, "__name__", "")
+)
+def test_methods_have_the_names_and_parameters_of_the_port(
+    implementation: type, port: type
+) -> None:
+    asked = {
+        name: method
+        for name, method in vars(port).items()
+        if inspect.isfunction(method) and (not name.startswith("_") or name == "__call__")
+    }
+    assert asked
+    for name, method in asked.items():
+        given = inspect.signature(getattr(implementation, name))
+        assert list(given.parameters) == list(inspect.signature(method).parameters), name

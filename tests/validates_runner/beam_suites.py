@@ -1,0 +1,131 @@
+"""Tests of Beam's own, found where Beam installs them and made to run on any job endpoint."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import unittest
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import attrs
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.portability.portable_runner_test import PortableRunnerTest
+from apache_beam.testing.test_pipeline import TestPipeline
+
+MARK = "it_validatesrunner"
+# Where tests with that mark are, but for those that need a cloud service.
+MARKED_MODULES = (
+    "apache_beam.pipeline_test",
+    "apache_beam.metrics.metric_test",
+    "apache_beam.transforms.combinefn_lifecycle_test",
+    "apache_beam.transforms.combiners_test",
+    "apache_beam.transforms.dofn_lifecycle_test",
+    "apache_beam.transforms.ptransform_test",
+    "apache_beam.transforms.sideinputs_test",
+    "apache_beam.transforms.util_test",
+)
+
+
+@attrs.frozen
+class Endpoint:
+    """Where tests run, and in which environment; an empty one is what a user gets who names none."""
+
+    address: str
+    environment_type: str
+
+    @property
+    def flags(self) -> list[str]:
+        """As pipeline options."""
+        flags = ["--runner=PortableRunner", f"--job_endpoint={self.address}"]
+        if self.environment_type:
+            flags.append(f"--environment_type={self.environment_type}")
+        return flags
+
+
+@attrs.frozen
+class BeamTest:
+    """One test method of Beam.
+
+    Attributes:
+        suite: ``fn_runner`` or ``validates_runner``.
+        case: the class, already bound to no endpoint.
+        method: its name in the class.
+    """
+
+    suite: str
+    case: type[unittest.TestCase]
+    method: str
+
+    @property
+    def name(self) -> str:
+        """How the test is called in reports and in ``unsupported.toml``."""
+        if self.suite == "fn_runner":
+            return self.method
+        return f"{self.case.__name__}.{self.method}"
+
+    def run(self, endpoint: Endpoint) -> unittest.TestResult:
+        """Runs the test to its end."""
+        _bind(endpoint)
+        result = unittest.TestResult()
+        unittest.TestSuite([self.case(self.method)]).run(result)
+        return result
+
+
+class FnRunnerTest(PortableRunnerTest):
+    """The tests that all portable runners of Beam share, on the endpoint that was bound last."""
+
+    endpoint: Endpoint
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        """Nothing was started."""
+
+    @classmethod
+    def get_runner(cls) -> PortableRunner:
+        return PortableRunner()
+
+    @classmethod
+    def _get_job_endpoint(cls) -> str:
+        return cls.endpoint.address
+
+    def create_options(self) -> PipelineOptions:
+        options = super().create_options()
+        portable = options.view_as(PortableOptions)
+        portable.environment_type = self.endpoint.environment_type or None
+        return options
+
+
+def _bind(endpoint: Endpoint) -> None:
+    FnRunnerTest.endpoint = endpoint
+    TestPipeline.pytest_test_pipeline_options = " ".join(endpoint.flags)
+
+
+@functools.cache
+def all_tests() -> tuple[BeamTest, ...]:
+    """Every test of both suites, in a fixed order."""
+    loader = unittest.TestLoader()
+    tests = [
+        BeamTest("fn_runner", FnRunnerTest, method)
+        for method in loader.getTestCaseNames(FnRunnerTest)
+    ]
+    for name in MARKED_MODULES:
+        tests.extend(_marked(importlib.import_module(name), loader))
+    return tuple(tests)
+
+
+def _marked(module: ModuleType, loader: unittest.TestLoader) -> Iterator[BeamTest]:
+    for value in vars(module).values():
+        if not (isinstance(value, type) and issubclass(value, unittest.TestCase)):
+            continue
+        if value.__module__ != module.__name__:
+            continue
+        for method in loader.getTestCaseNames(value):
+            if _has_mark(value) or _has_mark(getattr(value, method)):
+                yield BeamTest("validates_runner", value, method)
+
+
+def _has_mark(marked: Any) -> bool:
+    return any(mark.name == MARK for mark in getattr(marked, "pytestmark", ()))

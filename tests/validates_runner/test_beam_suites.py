@@ -1,0 +1,79 @@
+"""Beam's own suites: what passes must go on passing, and what can't pass yet is refused by name.
+
+Each test runs in one of the two environments that most people use; the other one is marked slow.
+``unsupported.toml`` lists what can't pass. A listed test that passes fails here, so that the list
+stays true.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import unittest
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from beam_suites import BeamTest, Endpoint, all_tests
+from job_server import JobServerProcess
+from jobs import pickle_by_value
+
+ENVIRONMENTS = ("", "LOOPBACK")
+LISTED = tomllib.loads((Path(__file__).parent / "unsupported.toml").read_text(encoding="utf-8"))
+
+
+def parameters() -> list[object]:
+    """Every test in both environments; the one that is not its turn is slow."""
+    found = []
+    for test in all_tests():
+        turn = crc32(test.name.encode()) % len(ENVIRONMENTS)
+        for index, environment in enumerate(ENVIRONMENTS):
+            marks = () if index == turn else (pytest.mark.slow,)
+            label = f"{test.suite}-{test.name}-{environment or 'default'}"
+            found.append(pytest.param(test, environment, marks=marks, id=label))
+    return found
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _send_along() -> None:
+    pickle_by_value("beam_suites")
+
+
+def refusal(test: BeamTest) -> str:
+    """The feature that the server must name for this test, or nothing."""
+    return LISTED["refused"][test.suite].get(test.name, "")
+
+
+def impossible(test: BeamTest, environment: str) -> str:
+    """Why the test makes no sense in this environment, or nothing."""
+    return LISTED["impossible"].get(environment or "default", {}).get(test.name, "")
+
+
+def text_of(result: unittest.TestResult) -> str:
+    return "\n".join(text for _, text in (*result.errors, *result.failures))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("test", "environment"), parameters())
+def test_of_beam(server: JobServerProcess, test: BeamTest, environment: str) -> None:
+    if reason := impossible(test, environment):
+        pytest.skip(reason)
+    result = test.run(Endpoint(server.address, environment))
+    if result.skipped:
+        pytest.skip(result.skipped[0][1])
+    feature = refusal(test)
+    text = text_of(result)
+    if not feature:
+        assert result.wasSuccessful(), text
+        return
+    assert not result.wasSuccessful(), f"passes now: take {test.name} off unsupported.toml"
+    assert "UNIMPLEMENTED" in text and feature in text, text
+    pytest.xfail(f"refused by name: {feature}")
+
+
+def test_the_list_names_only_tests_that_exist() -> None:
+    names = {(test.suite, test.name) for test in all_tests()}
+    listed = {(suite, name) for suite, refused in LISTED["refused"].items() for name in refused}
+    assert listed <= names
+    plain = {name for _, name in names}
+    for reasons in LISTED["impossible"].values():
+        assert set(reasons) <= plain
