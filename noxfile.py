@@ -45,6 +45,12 @@ REUSABLE = ("urns", "engine", "worker", "jobservices")
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
 SUITES = (*PACKAGES, "contracts", "architecture")
 OLDEST_JAVA = 17
+CLUSTER = "tests/pipelines/cluster"
+# Pipelines that must do on a cluster what they do on one machine.
+ON_A_CLUSTER = tuple(
+    f"tests/pipelines/test_{name}.py"
+    for name in ("transforms", "grouping", "side_inputs", "files", "lost_workers")
+)
 
 # What a bare `nox` and CI run.
 nox.options.sessions = [
@@ -136,6 +142,7 @@ def types(session: nox.Session) -> None:
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run("mypy", *packages)
     session.run("mypy", "noxfile.py", "tools", "examples")
+    session.run("mypy", "tests/contracts/test_protocols.py")
 
 
 @nox.session
@@ -178,16 +185,37 @@ def tests(session: nox.Session, suite: str) -> None:
 def pipelines(session: nox.Session) -> None:
     """Whole pipelines against a real server on Spark."""
     need_java(session)
+    install(session, distribution("executor"), *group("test"), *group("pipelines"))
+    run_pytest(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def cluster(session: nox.Session) -> None:
+    """Pipelines on a cluster of two executors on this machine, also while executors and workers die."""
+    need_java(session)
     install(session, distribution("executor"), *group("test"))
-    run_pytest(session, "tests/pipelines", *session.posargs)
+    run_pytest(session, CLUSTER, *session.posargs)
+    if not session.posargs:
+        master = "--spark-master-url=local-cluster[2,1,1024]"
+        run_pytest(session, *ON_A_CLUSTER, master)
 
 
 @nox.session(requires=["wheels"])
 def validates_runner(session: nox.Session) -> None:
-    """A fixed part of Beam's own suites, against a real server on Spark."""
+    """Beam's own suites against a real server on Spark, each test in one kind of environment."""
+    run_beams_suites(session, "-m", "not slow")
+
+
+@nox.session(requires=["wheels"], default=False)
+def validates_runner_all(session: nox.Session) -> None:
+    """Beam's own suites against a real server on Spark, each test in both kinds of environment."""
+    run_beams_suites(session)
+
+
+def run_beams_suites(session: nox.Session, *arguments: str) -> None:
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("validates-runner"))
-    run_pytest(session, "tests/validates_runner", *session.posargs)
+    run_pytest(session, "tests/validates_runner", *arguments, *session.posargs)
 
 
 @nox.session(requires=["wheels"])
