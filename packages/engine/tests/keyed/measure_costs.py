@@ -21,6 +21,11 @@ KEYS = [b"key%d" % (number * 7919 % 1000) for number in range(COUNT)]
 TIMES = [number % 10_000 for number in range(COUNT)]
 COLUMN = [engine.encode_window(engine.assign_windows(WINDOWS, time)[0]) for time in TIMES]
 VALUES = [b"value%d" % number for number in range(COUNT)]
+SESSION_TIMES = [number // 1000 * 60 for number in range(COUNT)]
+SESSIONS = [
+    engine.encode_window(engine.assign_windows(engine.Sessions(100), time)[0])
+    for time in SESSION_TIMES
+]
 EVERY_TENTH = engine.AfterCount(10)
 IN_A_WHILE = engine.AfterProcessingTime((engine.Delay(5),))
 TRIGGERS: dict[str, engine.Trigger] = {
@@ -58,7 +63,19 @@ def triggered(trigger: engine.Trigger) -> Any:
     """Groups with a trigger that is evaluated after every element."""
     strategy = engine.WindowingStrategy(WINDOWS, trigger=trigger)
     grouper = engine.TriggeredGrouper(strategy, MemoryStore())
-    groups = grouper.process(KEYS, COLUMN, TIMES, VALUES, engine.Now(0, 0))
+    groups = grouper.process(KEYS, COLUMN, TIMES, VALUES, engine.Now(0, 0, 0))
+    groups += grouper.advance(engine.Now(engine.MAX_TIMESTAMP, 100))
+    grouper.commit()
+    return groups
+
+
+def sessions(trigger: engine.Trigger) -> Any:
+    """Groups in sessions of a key each, which grow with every element."""
+    strategy = engine.WindowingStrategy(
+        engine.Sessions(100), merge_status=engine.MergeStatus.NEEDS_MERGE, trigger=trigger
+    )
+    grouper = engine.TriggeredGrouper(strategy, MemoryStore())
+    groups = grouper.process(KEYS, SESSIONS, SESSION_TIMES, VALUES, engine.Now(0, 0, 0))
     groups += grouper.advance(engine.Now(engine.MAX_TIMESTAMP, 100))
     grouper.commit()
     return groups
@@ -76,6 +93,8 @@ def main(rounds: int) -> None:
     codes: dict[str, Callable[[], Any]] = {"a dict loop": dict_loop, "in bulk": bulk}
     for name, trigger in TRIGGERS.items():
         codes[name] = lambda trigger=trigger: triggered(trigger)  # type: ignore[misc]
+    codes["sessions, default"] = lambda: sessions(engine.DefaultTrigger())
+    codes["sessions, repeatedly after 10"] = lambda: sessions(engine.Repeatedly(EVERY_TENTH))
     best = dict.fromkeys(codes, float("inf"))
     for _ in range(rounds):
         for name, code in codes.items():

@@ -155,3 +155,26 @@ def test_machines_and_their_states_can_be_pickled(trigger: Trigger) -> None:
     copy: Machine = pickle.loads(pickle.dumps(of_trigger))
     assert pickle.loads(pickle.dumps(state)) == state
     assert copy.ready(state, AFTER) == of_trigger.ready(state, AFTER)
+
+
+@given(TRIGGERS, st.lists(st.integers(0, 5)), st.integers(0, 1_000))
+def test_before_the_end_elements_fire_only_triggers_that_say_so(
+    trigger: Trigger, merged: list[int], time: int
+) -> None:
+    """Whatever the elements and merges so far, and whenever they came."""
+    of_trigger = machine(trigger)
+    if of_trigger.early:
+        return
+    at = Instant(ended=False, processing_time=time)
+    state = of_trigger.initial
+    for count in merged:
+        state = of_trigger.merge([state, of_trigger.add(of_trigger.initial, count, BEFORE)], at)
+        state = of_trigger.add(state, count, at)
+        assert not of_trigger.ready(state, at)
+
+
+def test_which_triggers_fire_before_the_end() -> None:
+    quiet = (t.DefaultTrigger(), t.Never(), t.AfterEndOfWindow(late=t.AfterCount(1)))
+    eager = (t.Always(), t.AfterCount(5), t.AfterEndOfWindow(early=t.AfterCount(5)))
+    assert not any(machine(trigger).early for trigger in (*quiet, t.Repeatedly(quiet[2])))
+    assert all(machine(trigger).early for trigger in (*eager, t.AfterAny((quiet[0], eager[1]))))

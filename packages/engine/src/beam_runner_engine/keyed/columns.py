@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, cycle, islice
 from typing import Any, TypeAlias
 
 from beam_runner_engine.values.times import Timestamp
@@ -59,3 +60,15 @@ def append_rows(
         columns[0].append(window)
         columns[1].append(timestamp)
         columns[2].append(value)
+
+
+def cut(column: Sequence[Any], start: int, sizes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """Cuts a column from `start` on into parts of these sizes, again and again.
+
+    Ends where the sizes don't fit a whole time more.
+    """
+    if len(sizes) == 1 == sizes[0]:
+        return zip(column[start:], strict=True)
+    parts = (len(column) - start) // sum(sizes) * len(sizes)
+    ends = list(accumulate(islice(cycle(sizes), parts), initial=start))
+    return map(tuple(column).__getitem__, map(slice, ends, ends[1:]))

@@ -59,6 +59,7 @@ class ParallelMachine:
         self._until = until
         self.initial: State = tuple(part.initial for part in parts)
         self.watches_end = any(part.watches_end for part in parts)
+        self.early = any(part.early for part in parts)
 
     def add(self, state: State, count: int, at: Instant) -> State:
         return tuple([p.add(s, count, at) for p, s in zip(self._parts, state, strict=True)])
@@ -93,6 +94,7 @@ class EachMachine:
         self._parts = tuple(parts)
         self.initial: State = (0, parts[0].initial)
         self.watches_end = any(part.watches_end for part in parts)
+        self.early = any(part.early for part in parts)
 
     def add(self, state: State, count: int, at: Instant) -> State:
         part = self._current(state)
@@ -138,6 +140,7 @@ class RepeatMachine:
         self._part = part
         self.initial: State = part.initial
         self.watches_end = part.watches_end
+        self.early = part.early
         self.add = part.add
         self.quiet = part.quiet
         self.ready = part.ready
@@ -164,6 +167,7 @@ class EndOfWindowMachine:
     def __init__(self, early: Machine | None, late: Machine | None) -> None:
         self._early = RepeatMachine(early) if early is not None else Stateless(STATELESS[Never])
         self._late = RepeatMachine(late) if late is not None else None
+        self.early = self._early.early
         self.initial: State = (
             False,
             self._early.initial,

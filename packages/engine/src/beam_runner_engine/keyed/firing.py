@@ -6,10 +6,12 @@ that is the grouper's. The rules are the table in `open_windows`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.columns import cut
 from beam_runner_engine.keyed.composite_triggers import machine
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
@@ -123,19 +125,14 @@ class Firing:
 
         Panes are counted from the start again unless the merged window is one of those there were.
         """
-        everyone = (into, *parts)
         at = self.at(into)
-        into.trigger = self.machine.merge([part.trigger for part in everyone], at)
+        into.trigger = self.machine.merge([part.trigger for part in (into, *parts)], at)
         into.ended = at.ended
-        into.fresh = sum(part.fresh for part in everyone)
-        into.buffer = [value for part in everyone for value in part.buffer]
-        addresses = [a for part in everyone if part.stored for a in part.addresses]
-        into.stored = bool(addresses)
-        into.addresses = tuple(addresses) or into.addresses
-        times = [part.timestamp for part in everyone if part.timestamp is not None]
+        times = [part.timestamp for part in (into, *parts) if part.timestamp is not None]
         into.timestamp = combine_timestamps(self._combiner, into.window, times) if times else None
-        if any(part.finished for part in everyone):
-            into.finished = True
+        for part in parts:
+            into.absorb(part)
+        if into.finished:
             self._forget_values(into)
 
     def save_values(self, window: OpenWindow) -> None:
@@ -169,31 +166,46 @@ class Firing:
         `cycle` are the sizes of the panes after which the trigger was in the same state again,
         with nothing left in the window. Returns the position of the first element that is left.
         """
-        out = self.out
-        end_of_window = window.max_timestamp
-        while position + sum(cycle) <= len(values):
-            for size in cycle:
-                end = position + size
-                timestamp = end_of_window
-                if self._combine is not None:
-                    self._combine_times(window, times[position:end])
-                    if window.timestamp is not None:
-                        timestamp = window.timestamp
-                        window.timestamp = None
-                pane = window.next_pane(ended=at.ended, on_time=False, is_last=False)
-                out.append(Group(window.key, window.encoded, timestamp, pane, values[position:end]))
-                position = end
-        return position
+        rounds = (len(values) - position) // sum(cycle)
+        panes = rounds * len(cycle)
+        self.out += map(
+            Group._make,
+            zip(
+                repeat(window.key, panes),
+                repeat(window.encoded),
+                self._pane_times(window, times, position, cycle),
+                window.next_panes(panes, ended=at.ended),
+                cut(values, position, cycle),
+                strict=False,
+            ),
+        )
+        return position + rounds * sum(cycle)
+
+    def _pane_times(
+        self,
+        window: OpenWindow,
+        times: Sequence[Timestamp],
+        position: int,
+        cycle: Sequence[int],
+    ) -> Iterable[Timestamp]:
+        """Returns the output timestamps of panes of nothing but the elements from `position` on."""
+        combine, held = self._combine, self.now.output_watermark
+        if combine is None:
+            return repeat(window.max_timestamp)
+        of_panes = cut(times, position, cycle)
+        if min(times) >= held:
+            return times[position:] if len(cycle) == 1 == cycle[0] else map(combine, of_panes)
+        return (
+            combine([time for time in of_pane if time >= held] or (window.max_timestamp,))
+            for of_pane in of_panes
+        )
 
     def _emit(self, window: OpenWindow, *, ended: bool, on_time: bool, is_last: bool) -> None:
         pane = window.next_pane(ended=ended, on_time=on_time, is_last=is_last)
-        values = window.buffer
+        values = tuple(window.buffer)
         if window.stored:
-            values = [*self._stored_values(window), *values]
-        if self._accumulates:
-            if values is window.buffer:
-                values = values.copy()
-        else:
+            values = (*self._stored_values(window), *values)
+        if not self._accumulates:
             window.buffer = []
             self._clear_stored(window)
         timestamp = window.timestamp if window.timestamp is not None else window.max_timestamp

@@ -7,7 +7,7 @@ end and the allowed lateness.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beam_runner_engine.keyed.agenda import Agenda
@@ -57,7 +57,10 @@ class TriggeredGrouper:
         if self._merger is None:
             self._table = SeparateWindows(self._cells, strategy, initial)
         else:
-            self._table = MergingWindows(self._cells, strategy, initial, self._merger, self._merge)
+            self._merging = MergingWindows(
+                self._cells, strategy, initial, self._merger, self._merge
+            )
+            self._table = self._merging
 
     def process(
         self,
@@ -149,21 +152,66 @@ class TriggeredGrouper:
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> None:
-        """Elements are added one by one, since each may merge the windows of its key."""
+        """Elements that may make the trigger ready are added one by one: each may merge windows."""
         columns: dict[bytes, KeyColumns] = {}
         append_rows(columns, keys, windows, timestamps, values)
         for key, rows in columns.items():
-            touched: dict[int, OpenWindow] = {}
-            for data, time, value in zip(*rows, strict=True):
-                if self._is_late(data):
-                    self._late_data += 1
-                    continue
-                window = self._table.enter(key, data)
-                touched[id(window)] = window
-                self._firing.add(window, (time,), (value,))
-            for window in touched.values():
-                if self._table.get(key, window.encoded) is window:
-                    self._settle(window)
+            if self._is_quiet(key, rows[0]):
+                touched = self._add_together(key, *rows)
+            else:
+                touched = self._add_one_by_one(key, *rows)
+            for window in touched:
+                self._settle(window)
+
+    def _is_quiet(self, key: bytes, windows: Sequence[bytes]) -> bool:
+        """Whether no element in these windows can fire, so that the order does not matter.
+
+        Encoded windows sort by their end: if the first has not ended, none has.
+        """
+        if self._firing.machine.early:
+            return False
+        first_end = encoded_max_timestamp(self._strategy.window_coder, min(windows))
+        return first_end >= self._firing.now.watermark and not any(
+            window.ended or window.finished for window in self._merging.of_key(key)
+        )
+
+    def _add_together(
+        self,
+        key: bytes,
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+    ) -> Iterable[OpenWindow]:
+        """Merges windows once for all elements of a key, and returns those that changed."""
+        window_of = self._merging.enter_all(key, windows)
+        touched = {window.encoded: window for window in window_of.values()}
+        if len(touched) == 1:
+            self._firing.add(next(iter(touched.values())), timestamps, values)
+            return touched.values()
+        columns: dict[bytes, KeyColumns] = {}
+        merged = [window_of[data].encoded for data in windows]
+        append_rows(columns, merged, windows, timestamps, values)
+        for encoded, (_, times, of_window) in columns.items():
+            self._firing.add(touched[encoded], times, of_window)
+        return touched.values()
+
+    def _add_one_by_one(
+        self,
+        key: bytes,
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+    ) -> Iterable[OpenWindow]:
+        """Adds a key's elements in order of arrival, and returns the windows that changed."""
+        touched: dict[int, OpenWindow] = {}
+        for data, time, value in zip(windows, timestamps, values, strict=True):
+            if self._is_late(data):
+                self._late_data += 1
+                continue
+            window = self._table.enter(key, data)
+            touched[id(window)] = window
+            self._firing.add(window, (time,), (value,))
+        return [w for w in touched.values() if self._table.get(key, w.encoded) is w]
 
     def _is_late(self, data: bytes) -> bool:
         end = encoded_max_timestamp(self._strategy.window_coder, data)

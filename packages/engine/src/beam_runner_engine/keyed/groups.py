@@ -12,8 +12,9 @@ from beam_runner_engine.values.times import Timestamp
 class Group(NamedTuple):
     """One pane of one key's window.
 
-    `key` and `window` are encoded, `timestamp` is the output timestamp (ms), `values` are in the
-    order they arrived in, as the host gave them; the engine never looks into them.
+    `key` and `window` are encoded, `timestamp` is the output timestamp (ms), `values` are as the
+    host gave them; the engine never looks into them. They are in the order they arrived in; those
+    of windows that were merged may come window by window.
     """
 
     key: bytes

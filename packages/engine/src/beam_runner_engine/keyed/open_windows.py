@@ -13,7 +13,7 @@ finished, and what comes for it is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -109,6 +109,18 @@ class OpenWindow:
             self.hold,
         ) = kept
 
+    def absorb(self, part: OpenWindow) -> None:
+        """Takes the values of a window that becomes part of this one, where they are."""
+        if part.stored:
+            self.addresses = self.addresses + part.addresses if self.stored else part.addresses
+            self.stored = True
+        if self.buffer:
+            self.buffer += part.buffer
+        else:
+            self.buffer = part.buffer
+        self.fresh += part.fresh
+        self.finished = self.finished or part.finished
+
     def next_pane(self, *, ended: bool, on_time: bool, is_last: bool) -> PaneInfo:
         """Counts a firing and returns its pane.
 
@@ -123,6 +135,19 @@ class OpenWindow:
         self.nonspeculative_index = nonspeculative + 1
         timing = PaneTiming.ON_TIME if on_time and nonspeculative == 0 else PaneTiming.LATE
         return _pane(index == 0, is_last, timing, index, nonspeculative)
+
+    def next_panes(self, count: int, *, ended: bool) -> Iterable[PaneInfo]:
+        """Counts firings that elements bring about, none of them the last; returns their panes."""
+        start = self.index
+        if ended:
+            return [self.next_pane(ended=True, on_time=False, is_last=False) for _ in range(count)]
+        self.index = start + count
+        return map(_early_pane, range(start, self.index))
+
+
+@lru_cache(maxsize=4096)
+def _early_pane(index: int) -> PaneInfo:
+    return _pane(index == 0, False, PaneTiming.EARLY, index, -1)
 
 
 @lru_cache(maxsize=4096)

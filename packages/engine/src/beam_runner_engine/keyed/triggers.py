@@ -12,6 +12,7 @@ Every machine answers the same questions about a state; `composite_triggers` put
 - `merge(states, at)`: the state of the window that windows in these states merge into.
 - `wake(state)`: the next processing time (ms) that may make it ready, None if none may.
 - `watches_end`: whether passing the end of the window may make it ready.
+- `early`: whether an element may make it ready before the end of the window, in whatever state.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class Machine(Protocol):
     def initial(self) -> State: ...
     @property
     def watches_end(self) -> bool: ...
+    @property
+    def early(self) -> bool: ...
     def add(self, state: State, count: int, at: Instant) -> State: ...
     def quiet(self, state: State, at: Instant) -> int: ...
     def ready(self, state: State, at: Instant) -> bool: ...
@@ -75,6 +78,7 @@ class Stateless:
     def __init__(self, ready: tuple[bool, bool]) -> None:
         self._ready = ready
         self.watches_end = ready == (False, True)
+        self.early = ready[0]
 
     def add(self, state: State, count: int, at: Instant) -> State:
         return None
@@ -100,6 +104,7 @@ class CountMachine:
 
     initial: State = 0
     watches_end = False
+    early = True
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -131,6 +136,7 @@ class ProcessingTimeMachine:
 
     initial: State = None
     watches_end = False
+    early = True
 
     def __init__(self, transforms: tuple[Delay | AlignTo, ...]) -> None:
         self._transforms = transforms

@@ -7,7 +7,8 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 from beam_runner_engine.keyed.cells import CellId
@@ -16,9 +17,11 @@ from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.times import MIN_TIMESTAMP, Timestamp
 from beam_runner_engine.values.varints import encode_varint
 from beam_runner_engine.values.window_coders import decode_window, encode_window
-from beam_runner_engine.values.windows import Window
+from beam_runner_engine.values.window_fns import Sessions
+from beam_runner_engine.values.windows import IntervalWindow, Window
 
 _WINDOW = "~window"
 _WINDOWS = "~windows"
@@ -108,13 +111,43 @@ class SeparateWindows:
 
 
 class _KeyWindows:
-    """The open windows of one key, and the number the next bag of values gets."""
+    """The open windows of one key, and the number the next bag of values gets.
 
-    __slots__ = ("next_address", "windows")
+    Open sessions don't overlap, so they are also kept in order: `ends` are theirs, ascending.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_ends", "_in_order", "_sessions", "next_address", "windows")
+
+    def __init__(self, sessions: bool) -> None:
         self.windows: dict[Window, OpenWindow] = {}
         self.next_address = 0
+        self._sessions = sessions
+        self._ends: list[Timestamp] = []
+        self._in_order: list[OpenWindow] = []
+
+    def add(self, window: OpenWindow) -> None:
+        self.windows[window.window] = window
+        if self._sessions:
+            place = bisect_right(self._ends, window.max_timestamp)
+            self._ends.insert(place, window.max_timestamp)
+            self._in_order.insert(place, window)
+
+    def remove(self, window: OpenWindow) -> None:
+        del self.windows[window.window]
+        if self._sessions:
+            place = self._in_order.index(window, bisect_left(self._ends, window.max_timestamp))
+            del self._ends[place], self._in_order[place]
+
+    def near(self, first: Timestamp, last: Timestamp) -> list[OpenWindow]:
+        """Returns the windows that may merge with windows that are in these times (ms): sessions
+        that overlap them, of other windows all.
+        """
+        if not self._sessions:
+            return list(self.windows.values())
+        begin = end = bisect_left(self._ends, first)
+        while end < len(self._ends) and start_of(self._in_order[end].window) <= last:
+            end += 1
+        return self._in_order[begin:end]
 
 
 class MergingWindows:
@@ -132,6 +165,7 @@ class MergingWindows:
         self._windows = _Windows(strategy, initial)
         self._merger = merger
         self._merge_into = merge_into
+        self._sessions = isinstance(strategy.window_fn, Sessions)
         self._keys: dict[bytes, _KeyWindows] = {}
 
     def enter(self, key: bytes, data: bytes) -> OpenWindow:
@@ -140,22 +174,61 @@ class MergingWindows:
         known = of_key.windows.get(window)
         if known is not None:
             return known
-        answer = self._merger.merge([[*of_key.windows, window]])[0]
+        if isinstance(window, IntervalWindow) and self._sessions:
+            return self._extend(of_key, key, window)
+        return self._enter(of_key, key, (window,))[window]
+
+    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+        """Returns the window of a key that elements in each of the windows `column` belong to.
+
+        Merges them all at once, which comes to the same as one after the other.
+        """
+        decoded = {data: self._windows.decode(data)[0] for data in dict.fromkeys(column)}
+        entered = self._enter(self._load(key), key, decoded.values())
+        return {data: entered[window] for data, window in decoded.items()}
+
+    def of_key(self, key: bytes) -> Iterable[OpenWindow]:
+        """Returns the open windows of a key."""
+        return self._load(key).windows.values()
+
+    def _enter(
+        self, of_key: _KeyWindows, key: bytes, windows: Collection[Window]
+    ) -> dict[Window, OpenWindow]:
+        """Opens windows of a key, and merges those there are as that asks for."""
+        affected = of_key.near(
+            min(map(start_of, windows)), max(window.max_timestamp() for window in windows)
+        )
+        answer = self._merger.merge([[*[part.window for part in affected], *windows]])[0]
         parts_of: dict[Window, list[OpenWindow]] = {}
-        for part in of_key.windows.values():
+        for part in affected:
             parts_of.setdefault(answer.get(part.window, part.window), []).append(part)
         for result, parts in parts_of.items():
             if len(parts) > 1 or parts[0].window != result:
                 self._merge(of_key, key, parts, result)
-        result = answer.get(window, window)
-        known = of_key.windows.get(result)
-        return known if known is not None else self._open(of_key, key, result)
+        entered = {}
+        for window in windows:
+            result = answer.get(window, window)
+            known = of_key.windows.get(result)
+            entered[window] = known if known is not None else self._open(of_key, key, result)
+        return entered
+
+    def _extend(self, of_key: _KeyWindows, key: bytes, window: IntervalWindow) -> OpenWindow:
+        """Opens a session, which becomes one with all those it overlaps."""
+        parts = of_key.near(window.start, window.end - 1)
+        if not parts:
+            return self._open(of_key, key, window)
+        start = min(window.start, start_of(parts[0].window))
+        end = max(window.end - 1, parts[-1].max_timestamp) + 1
+        hull = IntervalWindow(start, end)
+        if parts[0].window != hull:
+            return self._merge(of_key, key, parts, hull)
+        return parts[0]
 
     def get(self, key: bytes, data: bytes) -> OpenWindow | None:
         return self._load(key).windows.get(self._windows.decode(data)[0])
 
     def close(self, window: OpenWindow) -> None:
-        del self._keys[window.key].windows[window.window]
+        self._keys[window.key].remove(window)
 
     def windows(self) -> Iterator[OpenWindow]:
         return (w for of_key in self._keys.values() for w in of_key.windows.values())
@@ -172,30 +245,36 @@ class MergingWindows:
     def _load(self, key: bytes) -> _KeyWindows:
         of_key = self._keys.get(key)
         if of_key is None:
-            of_key = self._keys[key] = _KeyWindows()
+            of_key = self._keys[key] = _KeyWindows(self._sessions)
             kept = self._cells.read(CellId(_WINDOWS, key, b""))
             if kept:
                 of_key.next_address, windows = read_record(kept[0])
                 for data, of_window in windows:
                     window = self._windows.open(key, data)
                     window.restore(of_window)
-                    of_key.windows[window.window] = window
+                    of_key.add(window)
         return of_key
 
     def _open(self, of_key: _KeyWindows, key: bytes, window: Window) -> OpenWindow:
         opened = self._windows.open(key, encode_window(window))
         opened.addresses = (encode_varint(of_key.next_address),)
         of_key.next_address += 1
-        of_key.windows[window] = opened
+        of_key.add(opened)
         return opened
 
     def _merge(
         self, of_key: _KeyWindows, key: bytes, parts: list[OpenWindow], result: Window
-    ) -> None:
+    ) -> OpenWindow:
+        others = [part for part in parts if part.window != result]
+        for part in others:
+            of_key.remove(part)
         into = of_key.windows.get(result)
         if into is None:
             into = self._open(of_key, key, result)
-        others = [part for part in parts if part is not into]
-        for part in others:
-            del of_key.windows[part.window]
         self._merge_into(others, into)
+        return into
+
+
+def start_of(window: Window) -> Timestamp:
+    """Returns the start (ms) of a window if that is known, else the beginning of time."""
+    return window.start if isinstance(window, IntervalWindow) else MIN_TIMESTAMP

@@ -1,0 +1,91 @@
+"""What grouping with triggers may cost, in loops that append to a dictionary of lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.testing import MemoryStore
+from beam_runner_engine.values import triggers as t
+from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+from beam_runner_engine.values.triggers import Trigger
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.window_fns import FixedWindows, Sessions
+from beam_runner_engine.values.windows import IntervalWindow
+
+from .costs import cost_ratio
+
+FIXED = WindowingStrategy(FixedWindows(10))
+WINDOW = IntervalWindow(0, 10)
+
+TRIGGERS: dict[str, Trigger] = {
+    "default": t.DefaultTrigger(),
+    "count": t.Repeatedly(t.AfterCount(10)),
+    "end of window": t.AfterEndOfWindow(early=t.AfterCount(10), late=t.AfterCount(1)),
+    "processing time": t.Repeatedly(t.AfterProcessingTime((t.Delay(5),))),
+    "any": t.Repeatedly(t.AfterAny((t.AfterCount(10), t.AfterProcessingTime((t.Delay(5),))))),
+    "each": t.Repeatedly(t.AfterEach((t.AfterCount(8), t.AfterCount(12)))),
+    "finally": t.OrFinally(t.Repeatedly(t.AfterCount(10)), t.AfterCount(50)),
+    "never": t.Never(),
+    "always": t.Always(),
+}
+
+
+def plain_loop(keys: list[bytes], windows: list[bytes], values: list[bytes]) -> Any:
+    """Groups by key and window, and nothing else."""
+    groups: dict[tuple[bytes, bytes], list[bytes]] = {}
+    for key, window, value in zip(keys, windows, values, strict=True):
+        groups.setdefault((key, window), []).append(value)
+    return list(groups.items())
+
+
+@pytest.mark.parametrize("name", TRIGGERS)
+def test_triggers_cost_at_most_ten_times_a_dict_loop(name: str) -> None:
+    """A hundred elements per key and window, of which ten fire a pane, or each."""
+    count = 20_000
+    keys = [b"key%d" % (i * 7919 % 200) for i in range(count)]
+    windows = [encode_window(WINDOW)] * count
+    times = [i % 10 for i in range(count)]
+    values = [b"v%d" % i for i in range(count)]
+
+    def ours() -> Any:
+        grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=TRIGGERS[name]), MemoryStore())
+        out = grouper.process(keys, windows, times, values, Now(0, 0, 0))
+        out += grouper.advance(Now(MAX_TIMESTAMP, 100))
+        return out, grouper.commit()
+
+    assert cost_ratio(ours, lambda: plain_loop(keys, windows, values)) <= 10
+
+
+def sessions_cost(per_key: int, trigger: Trigger) -> float:
+    """Returns what sessions that grow with every element cost, in dict loops."""
+    count = 8_000
+    keys = [b"key%d" % (i % (count // per_key)) for i in range(count)]
+    times = [i // (count // per_key) * 5 for i in range(count)]
+    windows = [encode_window(IntervalWindow(time, time + 10)) for time in times]
+    values = [b"v%d" % i for i in range(count)]
+    strategy = WindowingStrategy(
+        Sessions(10), merge_status=MergeStatus.NEEDS_MERGE, trigger=trigger
+    )
+
+    def ours() -> Any:
+        grouper = TriggeredGrouper(strategy, MemoryStore())
+        out = grouper.process(keys, windows, times, values, Now(0, 0, 0))
+        out += grouper.advance(Now(MAX_TIMESTAMP, 100))
+        return out, grouper.commit()
+
+    return cost_ratio(ours, lambda: plain_loop(keys, windows, values), rounds=4)
+
+
+def test_sessions_that_fire_once_are_merged_at_once() -> None:
+    assert sessions_cost(40, t.DefaultTrigger()) <= 50
+
+
+def test_what_sessions_cost_does_not_grow_with_them() -> None:
+    short, long = (sessions_cost(size, t.Repeatedly(t.AfterCount(10**6))) for size in (40, 2_000))
+    assert long <= 3 * short
