@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 from pathlib import Path
@@ -42,6 +43,8 @@ PACKAGES = {
 COMPARED_WITH_BEAM = ("urns", "engine")
 # These install and import alone: they are made to be used without this runner.
 REUSABLE = ("urns", "engine", "worker", "jobservices")
+# Examples of their documentation that need nothing but the package's own wheel.
+RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
 SUITES = (*PACKAGES, "contracts", "architecture")
 OLDEST_JAVA = 17
@@ -155,9 +158,11 @@ def layers(session: nox.Session) -> None:
 @nox.session(requires=["wheels"])
 @nox.parametrize("package", REUSABLE, ids=REUSABLE)
 def purity(session: nox.Session, package: str) -> None:
-    """Each reusable wheel, alone in an empty environment: every module imports, and loads nothing it must not."""
+    """Each reusable wheel, alone in an empty environment: every module imports and loads nothing it must not; examples run."""
     install(session, distribution(package))
     session.run("python", "-I", "tools/check_purity.py", PACKAGES[package])
+    for example in RUNS_ALONE.get(package, ()):
+        session.run("python", "-I", example)
 
 
 def run_pytest(session: nox.Session, *arguments: str) -> None:
@@ -179,6 +184,29 @@ def tests(session: nox.Session, suite: str) -> None:
     else:
         session.install("nox", *group("test"), *group("lint"), *group("layers"))
         run_pytest(session, "tests/architecture", *session.posargs)
+
+
+@nox.session(requires=["wheels"])
+def engine_long(session: nox.Session) -> None:
+    """The engine's random tests with 10,000 runs each, which takes hours. ``-- --hypothesis-seed=N`` runs a seed again."""
+    install(session, distribution("engine"), *group("test"), *group("oracle"))
+    arguments = list(session.posargs)
+    if not any(argument.startswith("--hypothesis-seed") for argument in arguments):
+        arguments.append(f"--hypothesis-seed={secrets.randbelow(2**32)}")
+    runs = os.environ.get("BEAM_ENGINE_RUNS", "10000")
+    session.log(f"{runs} runs: {' '.join(arguments)}")
+    session.run(
+        *("python", "-P", "-m", "pytest", "packages/engine/tests", "--timeout=14400", *arguments),
+        env={"PYTHONPATH": "", "BEAM_ENGINE_RUNS": runs},
+    )
+
+
+@nox.session(requires=["wheels"])
+def engine_cost(session: nox.Session) -> None:
+    """The figures of docs/engine/cost.md; fails if an event costs more in large jobs than it may."""
+    install(session, distribution("engine"))
+    for half in ("scheduler", "keyed"):
+        session.run("python", "-P", f"packages/engine/tests/{half}/measure_costs.py")
 
 
 @nox.session(requires=["wheels"])
