@@ -170,7 +170,9 @@ def test_a_second_signal_hurries(running: Running) -> None:
     running.process.terminate()
     assert running.process.wait(20) == 0
     assert time.monotonic() - started < 5
-    assert processes_of_session(java) == []
+    while processes_of_session(java):  # killed; the system may need a moment to bury them
+        assert time.monotonic() - started < 10
+        time.sleep(0.05)
 
 
 @pytest.mark.spark

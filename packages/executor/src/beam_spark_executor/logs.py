@@ -24,9 +24,14 @@ def configure(level: str, kind: str) -> None:
         text.datefmt = "%Y-%m-%dT%H:%M:%S"
         text.converter = time.gmtime
         handler.setFormatter(text)
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
-        logging.getLogger("py4j").setLevel(logging.WARNING)
+        handler.addFilter(_without_py4j)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _without_py4j(record: logging.LogRecord) -> bool:
+    """Keeps back what Py4J remarks while connections to Java come and go, on the root logger too."""
+    return record.levelno >= logging.WARNING or "py4j" not in record.pathname
 
 
 @contextlib.contextmanager

@@ -20,20 +20,18 @@ from apache_beam.runners import pipeline_context
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
-from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import WindowedValue
+from chunks import decode_elements, group
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.records import (
     BundleResult,
     ElementChunk,
-    GroupChunk,
     InputChunk,
     InputEdge,
     InputKind,
     JobContext,
-    KeyedChunk,
     LogRecord,
     OutputChunk,
     OutputEdge,
@@ -339,70 +337,26 @@ class Views:
             yield key, len(values), b"".join(values)
 
 
-def decode_elements(impl: Any, chunk: ElementChunk) -> list[WindowedValue]:
-    """The elements of a chunk, by the stock coder; checks its count and ends."""
-    stream = coder_impl.create_InputStream(bytes(chunk.data))
-    elements, ends = [], []
-    while stream.size() > 0:
-        elements.append(impl.decode_from_stream(stream, True))
-        ends.append(len(chunk.data) - stream.size())
-    assert chunk.count == len(elements)
-    assert chunk.ends is None or list(chunk.ends) == ends
-    return elements
+def run(pipeline: beam.Pipeline, **kwargs: Any) -> MiniRunner:
+    """Runs it and makes sure that every ``assert_that`` in it has looked at something."""
+    runner = MiniRunner(pipeline, **kwargs).run()
+    asserted = 0
+    for stage, result in runner.results:
+        counts = {
+            dict(info.labels)["PCOLLECTION"]: int.from_bytes(info.payload)
+            for info in result.metrics
+            if info.urn == "beam:metric:element_count:v1"
+        }
+        for transform in transforms_of(stage.spec.descriptor):
+            if transform.unique_name.endswith("/Match"):
+                (seen,) = transform.inputs.values()
+                assert counts[seen] == 1
+                asserted += 1
+    assert asserted
+    return runner
 
 
-def cut(data: bytes, ends: Iterable[int]) -> list[bytes]:
-    pieces, start = [], 0
-    for end in ends:
-        pieces.append(data[start:end])
-        start = end
-    return pieces
+def transforms_of(descriptor: bytes) -> Iterable[Any]:
+    from beam_runner_worker._protos import beam_fn_api_pb2
 
-
-def rows(chunk: KeyedChunk) -> Iterator[tuple[bytes, bytes, bytes, int | None]]:
-    """Key, value, window and timestamp of every row."""
-    count = chunk.count
-    windows = [chunk.windows] * count if isinstance(chunk.windows, bytes) else chunk.windows
-    times = chunk.timestamps if chunk.timestamps is not None else [None] * count
-    yield from zip(
-        cut(chunk.key_data, chunk.key_ends),
-        cut(chunk.value_data, chunk.value_ends),
-        windows,
-        times,
-        strict=True,
-    )
-
-
-def group(chunks: Iterable[KeyedChunk], window_coder: Any, sessions: bool = False) -> GroupChunk:
-    """Groups by encoded key and window, as a runner does."""
-    impl = window_coder.get_impl()
-    by_key: dict[bytes, list[tuple[Any, bytes]]] = {}
-    for chunk in chunks:
-        for key, value, encoded, _ in rows(chunk):
-            by_key.setdefault(key, []).append((impl.decode_nested(encoded), value))
-    groups: list[tuple[bytes, Any, list[bytes]]] = []
-    for key, pairs in by_key.items():
-        merged: dict[Any, list[bytes]] = {}
-        for own, value in pairs:
-            if sessions:
-                own = _merged(own, [w for w, _ in pairs])
-            merged.setdefault(own, []).append(value)
-        groups.extend((key, w, values) for w, values in merged.items())
-    return GroupChunk(
-        keys=[key for key, _, _ in groups],
-        windows=[impl.encode_nested(w) for _, w, _ in groups],
-        timestamps=[w.max_timestamp().micros // 1000 for _, w, _ in groups],
-        counts=[len(values) for _, _, values in groups],
-        values=[b"".join(values) for _, _, values in groups],
-        pane=b"\x0f",
-    )
-
-
-def _merged(own: Any, everyone: list[Any]) -> Any:
-    """The union of the windows that are connected with one's own: what sessions do."""
-    grown = True
-    while grown:
-        touching = [w for w in everyone if w.start < own.end and own.start < w.end]
-        union = window.IntervalWindow(min(w.start for w in touching), max(w.end for w in touching))
-        grown, own = union != own, union
-    return own
+    return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor).transforms.values()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms import window
 from apache_beam.transforms.core import RestrictionProvider
-from apache_beam.utils.timestamp import Duration
 from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -398,24 +396,3 @@ def test_functions_that_cannot_be_loaded() -> None:
         events.append("submitted")
         with pytest.raises(BundleFailed, match="ModuleNotFoundError: No module named 'missing'"):
             host.run()
-
-
-class Deferring(beam.DoFn):
-    def process(self, element: Any, tracker: Any = TRACKER) -> Iterator[int]:
-        events.append("call")
-        position = tracker.current_restriction().start
-        if tracker.try_claim(position):
-            yield position
-            tracker.defer_remainder(Duration.of(0.01))
-
-
-def test_what_a_splittable_dofn_defers_is_processed_in_the_bundle() -> None:
-    pipeline = after_impulse(
-        "SDF" >> beam.ParDo(Deferring()), beam.Map(lambda i: (i, i)), beam.GroupByKey()
-    )
-    start = time.monotonic()
-    runner = MiniRunner(pipeline).run()
-    assert events.count("call") == 5
-    assert time.monotonic() - start >= 0.04
-    (chunk,) = next(chunks for name, chunks in runner.buffers.items() if name.startswith(b"group:"))
-    assert chunk.count == 5

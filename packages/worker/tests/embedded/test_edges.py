@@ -16,9 +16,10 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, WindowedValue
+from chunks import decode_elements, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mini_runner import Port, decode_elements, rows
+from mini_runner import Port
 
 from beam_runner_worker.embedded import sinks
 from beam_runner_worker.embedded.elements import ElementDecoder

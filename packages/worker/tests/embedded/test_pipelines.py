@@ -12,28 +12,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import window
-from mini_runner import MiniRunner
+from mini_runner import run, transforms_of
 
 from beam_runner_worker.records import OutputKind
-
-
-def run(pipeline: beam.Pipeline, **kwargs: Any) -> MiniRunner:
-    """Runs it and makes sure that every ``assert_that`` in it has looked at something."""
-    runner = MiniRunner(pipeline, **kwargs).run()
-    asserted = 0
-    for stage, result in runner.results:
-        counts = {
-            dict(info.labels)["PCOLLECTION"]: int.from_bytes(info.payload)
-            for info in result.metrics
-            if info.urn == "beam:metric:element_count:v1"
-        }
-        for transform in _transforms(stage.spec.descriptor):
-            if transform.unique_name.endswith("/Match"):
-                (seen,) = transform.inputs.values()
-                assert counts[seen] == 1
-                asserted += 1
-    assert asserted
-    return runner
 
 
 @pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
@@ -140,15 +121,9 @@ def test_lifted_combines() -> None:
     urns = {
         transform.spec.urn
         for stage in ran.plan.stages
-        for transform in _transforms(stage.spec.descriptor)
+        for transform in transforms_of(stage.spec.descriptor)
     }
     assert "beam:transform:combine_per_key_precombine:v1" in urns
-
-
-def _transforms(descriptor: bytes) -> Iterable[Any]:
-    from beam_runner_worker._protos import beam_fn_api_pb2
-
-    return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor).transforms.values()
 
 
 def test_side_inputs_of_all_kinds() -> None:
@@ -383,27 +358,4 @@ def test_flatten_of_different_coders() -> None:
     numbers = pipeline | "n" >> beam.Create([1, 2])
     words = pipeline | "w" >> beam.Create(["a"])
     assert_that((numbers, words) | beam.Flatten() | beam.Reshuffle(), equal_to([1, 2, "a"]))
-    run(pipeline)
-
-
-class Batch(beam.DoFn):
-    """Asks for batches of elements, as Beam's batched DoFns do."""
-
-    def process_batch(self, batch: list[int]) -> Iterable[list[int]]:
-        yield [number + len(batch) * 0 + 1 for number in batch]
-
-    def get_input_batch_type(self, input_element_type: Any) -> Any:
-        return list[int]
-
-    def get_output_batch_type(self, input_element_type: Any) -> Any:
-        return list[int]
-
-    def infer_output_type(self, input_element_type: Any) -> Any:
-        return int
-
-
-def test_batched_dofn() -> None:
-    pipeline = beam.Pipeline()
-    numbers = pipeline | beam.Create(range(100)) | beam.Reshuffle().with_output_types(int)
-    assert_that(numbers | beam.ParDo(Batch()), equal_to(list(range(1, 101))))
     run(pipeline)

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 
+from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.records import Environment
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tiny_host import external
+from tiny_host import Artifacts, Logs, TinyHost, external, job_with
 
 
 @pytest.fixture
@@ -41,3 +42,18 @@ def thread_pool() -> Iterator[Environment]:
     address, server = BeamFnExternalWorkerPoolServicer.start()
     yield external(address)
     server.stop(0).wait(5)
+
+
+@pytest.fixture
+def serve(thread_pool: Environment) -> Iterator[object]:
+    """Makes a server for the pipeline of a host; closed at the end."""
+    servers = []
+
+    def make(host: TinyHost) -> FnApiServer:
+        job = job_with(thread_pool, environments=host.environment_ids)
+        servers.append(FnApiServer(job, Artifacts(), Logs()))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.close()

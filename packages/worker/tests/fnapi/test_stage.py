@@ -13,16 +13,13 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import BagStateSpec
-from apache_beam.utils.timestamp import Duration
-from tiny_host import Artifacts, Chunks, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from tiny_host import Chunks, TinyHost, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.skipping import read_varint
 from beam_runner_worker.records import (
     BundleResult,
     ElementChunk,
-    Environment,
     InputChunk,
     MonitoringInfo,
     OutputKind,
@@ -32,21 +29,6 @@ pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
 
 IMPULSE_HEADER = bytes.fromhex("7fdf3b645a1cac09") + b"\x00\x00\x00\x01\x0f"
-
-
-@pytest.fixture
-def serve(thread_pool: Environment) -> Iterator[object]:
-    """Makes a server for the pipeline of a host; closed at the end."""
-    servers = []
-
-    def make(host: TinyHost) -> FnApiServer:
-        job = job_with(thread_pool, environments=host.environment_ids)
-        servers.append(FnApiServer(job, Artifacts(), Logs()))
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.close()
 
 
 def one_stage(pipeline: beam.Pipeline) -> tuple[TinyHost, object]:
@@ -356,40 +338,6 @@ def test_a_side_input_that_cannot_be_read_fails_the_bundle(serve):
     stage = serve(host).harness(spec.environment_id).stage(spec, Gone())
     with pytest.raises(BundleFailed, match="the file is gone"):
         stage.process_bundle("b", host.inputs(spec), host.outputs(spec))
-
-
-def test_what_a_splittable_dofn_defers_is_resumed_in_the_same_bundle(serve, tmp_path):
-    from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-    from apache_beam.transforms.core import RestrictionProvider
-
-    out = tmp_path / "claimed"
-
-    class Ranges(RestrictionProvider):
-        def initial_restriction(self, element):
-            return OffsetRange(0, 5)
-
-        def create_tracker(self, restriction):
-            return OffsetRestrictionTracker(restriction)
-
-        def restriction_size(self, element, restriction):
-            return restriction.size()
-
-    class OneAtATime(beam.DoFn):
-        def process(self, element, tracker=beam.DoFn.RestrictionParam(Ranges())):  # noqa: B008
-            position = tracker.current_restriction().start
-            if tracker.try_claim(position):
-                yield position
-                tracker.defer_remainder(Duration(0.01))
-
-    def note(position):
-        with open(out, "a") as file:
-            file.write(f"{position}\n")
-
-    p = new_pipeline()
-    p | beam.Impulse() | "Defer" >> beam.ParDo(OneAtATime()) | beam.Map(note)
-    host = TinyHost(p)
-    host.run(serve(host).harness)
-    assert out.read_text().split() == ["0", "1", "2", "3", "4"]
 
 
 def test_a_closed_harness_says_so(serve):
