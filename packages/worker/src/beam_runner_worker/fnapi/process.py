@@ -135,6 +135,8 @@ class ProcessWorker:
             code = self._process.wait(limit)
         except subprocess.TimeoutExpired:
             return None
+        if self._reader is not None:
+            self._reader.join(_KILL_SECONDS)  # so that its last words are there to be told
         return f"its process {self._command!r} ended with exit code {code}"
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
