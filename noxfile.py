@@ -141,7 +141,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(requires=["wheels"])
 def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file."""
-    install(session, distribution("executor"), "nox", *group("types"), *group("layers"))
+    install(session, distribution("executor"), "nox", *group("types"), *group("test"), *group("layers"))
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run("mypy", *packages)
     session.run("mypy", "noxfile.py", "tools", "examples")
