@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -354,24 +356,19 @@ def test_a_store_that_lost_a_window_is_told() -> None:
         run.time(watermark=10)
 
 
-def test_a_session_meets_only_those_it_overlaps() -> None:
-    """Among many sessions of a key, out of order: one that bridges two, one that is in one."""
-    run = OurRun(
-        WindowingStrategy(
-            Sessions(10), merge_status=MergeStatus.NEEDS_MERGE, trigger=t.AfterCount(10**6)
-        )
-    )
-    for number, time in enumerate((400, 0, 200, 100, 300, 109, 118, 309, 210, 219, 305)):
-        run.element(number, time)
-    sessions = {group.window: sorted(group.values) for group in run.time(watermark=MAX_TIMESTAMP)}
-    assert sessions == {
-        encode_window(IntervalWindow(start, end)): values
-        for start, end, values in (
-            (0, 10, [1]),
-            (100, 128, [3, 5, 6]),
-            (200, 210, [2]),
-            (210, 229, [8, 9]),
-            (300, 319, [4, 7, 10]),
-            (400, 410, [0]),
-        )
-    }
+@SLOW
+@given(STRATEGIES, schedules(), st.integers(0, 10), st.integers(0, 10))
+def test_a_grouper_can_be_pickled_in_the_middle_of_a_bundle(
+    strategy: WindowingStrategy, schedule: list[Step], bundles: int, more: int
+) -> None:
+    run, steps = OurRun(strategy), list(enumerate(schedule))
+    for number, step in steps[:bundles]:
+        run.step(number, step)
+    run.one_bundle = True
+    for number, step in steps[bundles : bundles + more]:
+        run.step(number, step)
+    twin = copy.copy(run)
+    twin.grouper = pickle.loads(pickle.dumps(run.grouper))
+    for number, step in steps[bundles + more :]:
+        assert twin.step(number, step) == run.step(number, step)
+    assert twin.grouper.commit() == run.grouper.commit()

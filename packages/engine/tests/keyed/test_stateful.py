@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 
 import attrs
@@ -17,6 +18,7 @@ from beam_runner_engine.keyed.stateful import (
     WindowExpired,
 )
 from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import FixedWindows, Sessions
@@ -163,20 +165,60 @@ def test_the_global_window_expires_only_for_user_code() -> None:
         assert len(host.run(Now(MAX_TIMESTAMP))) == calls_back
 
 
-def test_windows_wait_for_their_processing_time_timers() -> None:
+def test_windows_expire_by_event_time_and_timers_in_processing_time_fire_before() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))
-    host.shard.set_timer(timer(1000, "p", processing=True))
-    host.shard.set_timer(timer(1001, "q", processing=True))
+    for time, tag in ((1001, "later"), (1000, "late"), (10, "due")):
+        host.shard.set_timer(timer(time, tag, processing=True))
     host.commit()
-    assert host.run(Now(MAX_TIMESTAMP, 0)) == []
+    assert _tags(host.run(Now(109, 10))) == ["due"]
     host.commit()
     assert host.summary.next_processing_timer == 1000
-    host.shard.clear_timer(KEY, DATA, "f", "q")
+    assert _tags(host.run(Now(110, 11))) == ["late", "later", "WindowExpired"]
     host.commit()
-    assert _tags(host.run(Now(MAX_TIMESTAMP, 1000))) == ["p", "WindowExpired"]
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "data"), [(FIXED, DATA), (WindowingStrategy(), b"")], ids=["fixed", "global"]
+)
+@pytest.mark.parametrize("commits", [False, True])
+def test_loops_of_processing_time_timers_end_with_their_window(
+    strategy: WindowingStrategy, data: bytes, commits: bool
+) -> None:
+    """Also if the host stops after each timer. What the loop sets in event time still fires."""
+    host = Host(StatefulSpec(strategy))
+    host.admit(0, now=Now(0), window=data)
+    host.shard.set_timer(timer(1000, "loop", processing=True, window=data))
+    fired = []
+    while (due := host.shard.next_due(Now(MAX_TIMESTAMP, 0))) is not None:
+        assert isinstance(due, TimerFired)
+        fired.append(due.timer.tag)
+        if due.timer.tag == "loop":
+            for tag, processing in (("loop", True), ("event", False)):
+                host.shard.set_timer(timer(50, tag, processing=processing, window=data))
+        if commits:
+            host.commit()
+        assert len(fired) < 10
     host.commit()
-    assert host.store.cells() == {}
+    assert fired == ["loop", "event"]
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+def test_a_shard_can_be_pickled_in_the_middle_of_a_bundle() -> None:
+    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
+    host.admit(0, now=Now(0))
+    for time in (10, 20, 30):
+        host.shard.set_timer(timer(time, str(time)))
+    host.commit()
+    assert host.shard.next_due(Now(40)) == TimerFired(timer(10, "10"))
+    host.shard.set_timer(timer(25, "25"))
+    twin = Host(host.spec)
+    twin.shard = pickle.loads(pickle.dumps(host.shard))
+    due = twin.run(Now(MAX_TIMESTAMP))
+    assert _tags(due) == ["20", "25", "30", "WindowExpired"]
+    assert due == host.run(Now(MAX_TIMESTAMP))
+    assert twin.shard.commit() == host.shard.commit()
 
 
 def test_elements_of_expired_windows_are_dropped() -> None:

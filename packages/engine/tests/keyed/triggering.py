@@ -113,6 +113,16 @@ class OurRun:
         self._end_bundle()
         return out
 
+    def step(self, number: int, step: Step) -> list[Group]:
+        """Takes a step of a schedule; `number` is the value of an element."""
+        match step:
+            case Element(timestamp):
+                return self.element(number, timestamp)
+            case Watermark(time):
+                return self.time(watermark=time)
+            case ProcessingTime(time):
+                return self.time(processing_time=time)
+
     def _end_bundle(self) -> None:
         if not self.one_bundle:
             self.commit()
@@ -153,14 +163,7 @@ def run_ours(
     run = OurRun(strategy, one_bundle=one_bundle)
     panes: list[FiredPane] = []
     for number, step in enumerate(schedule):
-        match step:
-            case Element(timestamp):
-                groups = run.element(number, timestamp)
-            case Watermark(time):
-                groups = run.time(watermark=time)
-            case ProcessingTime(time):
-                groups = run.time(processing_time=time)
-        panes.extend(fired(strategy, number, groups))
+        panes.extend(fired(strategy, number, run.step(number, step)))
     return panes, run
 
 

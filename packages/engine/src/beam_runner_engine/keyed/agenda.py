@@ -33,6 +33,14 @@ class Agenda:
         self._next_stored: Entry | None = None
         self._opened = False
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._cells, self._cell, self._new, self._heap, self._gone
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._cells, self._cell, self._new, self._heap, self._gone = state
+        self._next_stored = None
+        self._rewind()
+
     def add(self, time: Timestamp, reference: Reference) -> None:
         """Adds an entry; one that was stored and removed before may be added again."""
         entry = (time, reference)

@@ -124,6 +124,7 @@ class Firing:
         """Makes all that the parts have the merged window's, which may have something itself.
 
         Panes are counted from the start again unless the merged window is one of those there were.
+        If one of them is finished, all are, and what has not been fired yet is dropped.
         """
         at = self.at(into)
         into.trigger = self.machine.merge([part.trigger for part in (into, *parts)], at)
@@ -133,6 +134,7 @@ class Firing:
         for part in parts:
             into.absorb(part)
         if into.finished:
+            self.dropped += into.fresh
             self._forget_values(into)
 
     def save_values(self, window: OpenWindow) -> None:

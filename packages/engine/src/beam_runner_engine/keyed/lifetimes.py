@@ -1,7 +1,6 @@
 """Lifetimes: from a key's first element in a window until the window expires for that key.
 
-Then everything the key has there is released. A window that timers in processing time still wait
-in lives on until they have fired, so that a bounded pipeline doesn't end without them.
+Then everything the key has there is released.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.window_coders import decode_window
+from beam_runner_engine.values.window_coders import decode_window, encode_window
 from beam_runner_engine.values.window_fns import GlobalWindows
+from beam_runner_engine.values.windows import GLOBAL_WINDOW
 
 _ALIVE = "~alive"
 
@@ -58,26 +58,16 @@ class Lifetimes:
             hold = self._hold(window, now)
             self._holds.move(None, hold)
             self._agenda.add(self.expiry(window), place)
-            self._write(key, window, hold, overdue=False)
+            self._cells.replace(CellId(_ALIVE, key, window), (write_record(hold),))
 
-    def postpone(self, key: bytes, window: bytes) -> None:
-        """Lets a window that was due live on until `resume`."""
-        hold, _ = self._read(key, window)
-        self._write(key, window, hold, overdue=True)
-
-    def resume(self, key: bytes, window: bytes) -> None:
-        """Makes a window due again if it was postponed."""
-        if not self._matters:
-            return
-        hold, overdue = self._read(key, window)
-        if overdue:
-            self._agenda.add(self.expiry(window), (key, window))
-            self._write(key, window, hold, overdue=False)
+    def all_ended(self, watermark: Timestamp) -> bool:
+        """Whether all is over in windows that nobody is told the end of: the global one's."""
+        return not self._matters and watermark > self.expiry(encode_window(GLOBAL_WINDOW))
 
     def end(self, key: bytes, window: bytes) -> None:
         """Forgets a window whose entry was taken from the agenda."""
-        hold, _ = self._read(key, window)
-        self._holds.move(hold, None)
+        stored = self._cells.read(CellId(_ALIVE, key, window))
+        self._holds.move(read_record(stored[0]) if stored else None, None)
         self._cells.remove(CellId(_ALIVE, key, window))
         self._seen.discard((key, window))
 
@@ -92,11 +82,3 @@ class Lifetimes:
             return None
         end = decode_window(self._strategy.window_coder, window).max_timestamp()
         return end if end >= now.output_watermark else self.expiry(window)
-
-    def _read(self, key: bytes, window: bytes) -> tuple[Timestamp | None, bool]:
-        stored = self._cells.read(CellId(_ALIVE, key, window))
-        return read_record(stored[0]) if stored else (None, False)
-
-    def _write(self, key: bytes, window: bytes, hold: Timestamp | None, *, overdue: bool) -> None:
-        cell = CellId(_ALIVE, key, window)
-        self._cells.replace(cell, (write_record((hold, overdue)),))

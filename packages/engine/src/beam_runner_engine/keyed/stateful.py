@@ -12,8 +12,12 @@ shard.commit()
 |---|---|---|
 | sorted elements | the watermark is at their timestamp plus lateness | by time, before timers |
 | event-time timer | the watermark has come to its time | by time, also those that timers set |
-| window expiration | the watermark is beyond, no processing timer waits | by time, after timers |
+| window expiration | the watermark is beyond it | by time, after timers |
 | processing-time timer | processing time has come to its time | by time, after the others |
+
+Windows expire by event time alone. For timers in processing time that still wait in a window then,
+processing time goes to its end: they fire, by time, before the window expires. So neither bounded
+input nor a drain waits for the clock, or ends without them.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.timers import TimeDomain, Timer, TimerTable
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from beam_runner_engine.values.window_coders import decode_instant, decode_window
 
 AnyState = TypeVar("AnyState", bound=State)
@@ -141,6 +145,7 @@ class StatefulShard:
             )
         )
         self._expiring: tuple[bytes, bytes] | None = None
+        self._watermark = MIN_TIMESTAMP
         self._dropped = 0
 
     def admit(
@@ -157,6 +162,7 @@ class StatefulShard:
         dropped and counted; time-sorted input waits, and comes back from `next_due`.
         """
         check_lengths(keys, windows, timestamps, values)
+        self._watermark = max(self._watermark, now.watermark)
         expired = {w: now.watermark > self._lifetimes.expiry(w) for w in dict.fromkeys(windows)}
         rows = range(len(keys))
         admitted: Sequence[int] = rows
@@ -184,18 +190,21 @@ class StatefulShard:
     def set_timer(self, timer: Timer) -> None:
         """Sets a timer, in place of one of the same key, window, family and tag.
 
-        Event-time timers beyond their window's expiry never fire. Raises ValueError while the
-        window expires: there is no time left for a timer.
+        Event-time timers beyond their window's expiry never fire, nor do processing-time timers
+        that are set when the watermark is beyond it. Raises ValueError while the window expires:
+        there is no time left for a timer.
         """
         if self._expiring == (timer.key, timer.window):
             raise ValueError(f"timer {timer.family!r} is set while its window expires")
-        before = self._timers.get(timer.key, timer.window, timer.family, timer.tag)
-        self._timers.set(timer)
-        self._maybe_resume(before)
+        in_processing_time = timer.domain is TimeDomain.PROCESSING_TIME
+        if in_processing_time and self._watermark > self._lifetimes.expiry(timer.window):
+            self._timers.clear(timer.key, timer.window, timer.family, timer.tag)
+        else:
+            self._timers.set(timer)
 
     def clear_timer(self, key: bytes, window: bytes, family: str, tag: str = "") -> None:
         """Clears a timer if it is set."""
-        self._maybe_resume(self._timers.clear(key, window, family, tag))
+        self._timers.clear(key, window, family, tag)
 
     def next_due(self, now: Now) -> Due | None:
         """Returns what user code is to run next, None if nothing is due at `now`.
@@ -204,6 +213,7 @@ class StatefulShard:
         stays on the agenda for the next bundle.
         """
         self._finish_expiry()
+        self._watermark = max(self._watermark, now.watermark)
         while True:
             event, expiry = self._events.first(), self._expiries.first()
             expires = expiry is not None and expiry[0] < now.watermark
@@ -213,17 +223,17 @@ class StatefulShard:
                 self._events.remove(*event)
                 return self._event(event[1])
             if expiry is not None and expires:
+                waiting = self._first_in_processing_time(*expiry[1])
+                if waiting is not None:
+                    return self._fire_early(waiting)
                 self._expiries.remove(*expiry)
                 expired = self._expire(*expiry[1])
                 if expired is not None:
                     return expired
                 continue
-            entry = self._processing.pop_due(now.processing_time)
-            if entry is None:
-                return None
-            timer = self._timers.take(entry[1])
-            self._maybe_resume(timer)
-            return TimerFired(timer)
+            at_end = self._lifetimes.all_ended(now.watermark)
+            entry = self._processing.pop_due(MAX_TIMESTAMP if at_end else now.processing_time)
+            return None if entry is None else TimerFired(self._timers.take(entry[1]))
 
     def commit(self) -> KeyedCommit:
         """Ends the bundle: returns what changed, and the shard's new summary."""
@@ -261,11 +271,16 @@ class StatefulShard:
         values = self._sorted.take(key, window, timestamp)
         return ElementsSorted(key, window, timestamp, values)
 
-    def _expire(self, key: bytes, window: bytes) -> WindowExpired | None:
+    def _first_in_processing_time(self, key: bytes, window: bytes) -> Timer | None:
         timers = self._timers.of_window(key, window)
-        if any(timer.domain is TimeDomain.PROCESSING_TIME for timer in timers):
-            self._lifetimes.postpone(key, window)
-            return None
+        waiting = [timer for timer in timers if timer.domain is TimeDomain.PROCESSING_TIME]
+        return min(waiting, key=_order, default=None)
+
+    def _fire_early(self, timer: Timer) -> TimerFired:
+        self._timers.clear(timer.key, timer.window, timer.family, timer.tag)
+        return TimerFired(timer)
+
+    def _expire(self, key: bytes, window: bytes) -> WindowExpired | None:
         self._expiring = (key, window)
         if not self._spec.on_window_expiration:
             self._finish_expiry()
@@ -287,10 +302,6 @@ class StatefulShard:
         if self._windows is not None:
             self._windows.close(key, window)
 
-    def _maybe_resume(self, gone: Timer | None) -> None:
-        """Lets a window that waited for processing-time timers expire after the last of them."""
-        if gone is None or gone.domain is not TimeDomain.PROCESSING_TIME:
-            return
-        left = self._timers.of_window(gone.key, gone.window)
-        if not any(timer.domain is TimeDomain.PROCESSING_TIME for timer in left):
-            self._lifetimes.resume(gone.key, gone.window)
+
+def _order(timer: Timer) -> tuple[Timestamp, str, str]:
+    return timer.fire_time, timer.family, timer.tag
