@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import attrs
+import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.portability.portable_runner_test import PortableRunnerTest
@@ -69,9 +70,19 @@ class BeamTest:
     def run(self, endpoint: Endpoint) -> unittest.TestResult:
         """Runs the test to its end."""
         _bind(endpoint)
-        result = unittest.TestResult()
+        result = _Result()
         unittest.TestSuite([self.case(self.method)]).run(result)
         return result
+
+
+class _Result(unittest.TestResult):
+    """Knows that pytest's skips are skips, too."""
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
+        if issubclass(err[0], pytest.skip.Exception):
+            self.addSkip(test, str(err[1]))
+        else:
+            super().addError(test, err)
 
 
 class FnRunnerTest(PortableRunnerTest):
