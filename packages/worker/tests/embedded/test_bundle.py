@@ -9,9 +9,8 @@ from typing import Any
 import apache_beam as beam
 import attrs
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms import window
-from apache_beam.transforms.core import RestrictionProvider
+from counting import TRACKER
 from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -181,20 +180,6 @@ def test_all_kinds_of_exceptions(function: Any, summary: str, in_trace: str) -> 
     assert failed.value.transform == "Outer/Step"
     assert failed.value.summary == summary
     assert in_trace in failed.value.trace
-
-
-class Counting(RestrictionProvider):
-    def initial_restriction(self, element: Any) -> OffsetRange:
-        return OffsetRange(0, 5)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
-        return restriction.size()
-
-
-TRACKER = beam.DoFn.RestrictionParam(Counting())
 
 
 class BadCombine(beam.CombineFn):

@@ -7,26 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Duration
+from counting import TRACKER
 from mini_runner import MiniRunner
 
 calls: list[int] = []
-
-
-class Counting(RestrictionProvider):
-    def initial_restriction(self, element: Any) -> OffsetRange:
-        return OffsetRange(0, 5)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
-        return restriction.size()
-
-
-TRACKER = beam.DoFn.RestrictionParam(Counting())
 
 
 class Deferring(beam.DoFn):

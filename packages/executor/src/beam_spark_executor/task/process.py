@@ -34,6 +34,7 @@ from beam_spark_executor.channel.messages import (
     StageWork,
     TaskName,
 )
+from beam_spark_executor.python_daemon import register_exit_hook
 from beam_spark_executor.task.side_inputs import FileSideInputs
 
 _PROGRESS_SECONDS = 0.5
@@ -179,15 +180,9 @@ def bind(endpoint: Endpoint, job_id: str) -> WorkerProcess:
     with _process_lock:
         if _process is None:
             _process = WorkerProcess(endpoint, job_id)
-            _close_at_exit(_process)
+            register_exit_hook(_process.close)
         if _process.job_id != job_id:
             raise RuntimeError(
                 f"worker process {os.getpid()} serves job {_process.job_id!r}, not {job_id!r}"
             )
         return _process
-
-
-def _close_at_exit(process: WorkerProcess) -> None:
-    from beam_spark_executor.python_daemon import register_exit_hook
-
-    register_exit_hook(process.close)
