@@ -1,4 +1,4 @@
-"""What the scheduler raises: an illegal event, an impossible graph, an unreadable snapshot."""
+"""What can go wrong: an illegal event, an impossible graph, an unreadable snapshot, host code."""
 
 from __future__ import annotations
 
@@ -22,3 +22,15 @@ class GraphError(SchedulerError):
 
 class SnapshotError(SchedulerError):
     """Bytes that are not a snapshot of this version of the scheduler."""
+
+
+class HostCodeError(SchedulerError):
+    """Code of the host's, called inside `handle`, raised or answered what it must not.
+
+    Never leaves the scheduler: the job fails with it as the reason.
+    """
+
+    def __init__(self, stage: str, code: str, problem: str) -> None:
+        super().__init__(f"{code} of stage {stage!r} {problem}")
+        self.stage = stage
+        self.problem = problem

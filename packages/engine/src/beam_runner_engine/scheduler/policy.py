@@ -40,7 +40,7 @@ class RunningBundle:
 
 
 class SplittingPolicy(Protocol):
-    """Decides how work is cut. Must be deterministic and picklable, and must not raise."""
+    """Decides how work is cut. Must be deterministic and picklable; the job fails if it raises."""
 
     def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
         """Cuts the waiting work of an ordinary stage into bundles.

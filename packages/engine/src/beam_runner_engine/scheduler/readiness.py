@@ -7,7 +7,7 @@ from itertools import islice
 
 import attrs
 
-from beam_runner_engine.scheduler.policy import Load
+from beam_runner_engine.scheduler.splits import initial_split
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import is_due
@@ -64,9 +64,7 @@ def _ordinary_openings(
     most = state.limits.bundles_per_stage - stage.open
     if most < 1:
         return
-    load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
-    facts = [items[0].data.facts for items in queue]
-    for count in state.policy.initial_split(facts, most, load):
+    for count in initial_split(state, stage, [items[0].data.facts for items in queue], most):
         yield Opening(None, _take(known, count), stage.input)
 
 

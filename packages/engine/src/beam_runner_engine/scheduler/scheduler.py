@@ -7,7 +7,7 @@ from beam_runner_engine.scheduler.checks import check, unfit
 from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData, SplitBundle
 from beam_runner_engine.scheduler.delivery import deliver
 from beam_runner_engine.scheduler.drain import cancel, drain
-from beam_runner_engine.scheduler.errors import GraphError
+from beam_runner_engine.scheduler.errors import GraphError, HostCodeError
 from beam_runner_engine.scheduler.events import (
     Abort,
     BundleDone,
@@ -57,14 +57,18 @@ class Scheduler:
         """Works in an event and returns what to do, in order.
 
         IllegalEvent when the event is not allowed now, and then nothing has changed. Events of
-        closed bundles and ended jobs are legal and change nothing. The cost does not depend on how
+        closed bundles and ended jobs are legal and change nothing. The job fails if a policy or a
+        window mapping raises. The cost does not depend on how
         many stages or shards there are, only on those that the event concerns.
         """
         state = self._state
         if check(state, event) is Reaction.IGNORE:
             return ()
-        _act(state, event)
-        settle(state)
+        try:
+            _act(state, event)
+            settle(state)
+        except HostCodeError as error:
+            fail_job(state, str(error), error.stage, (error.problem,))
         return _take_commands(state)
 
     @property

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 
 from beam_runner_engine.scheduler.commands import SideInput
 from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import Output
 from beam_runner_engine.scheduler.pieces import add_use, drop_use
 from beam_runner_engine.scheduler.specs import SideInputReadiness
@@ -47,8 +48,16 @@ def group_by_needs(stage: StageState, windows: frozenset[Window] | None) -> Grou
 
 def _needs(stage: StageState, window: Window | None) -> tuple[Need, ...]:
     return tuple(
-        (place, side.spec.mapping.side_window(window)) for place, side in enumerate(stage.sides)
+        (place, _side_window(stage, side, window)) for place, side in enumerate(stage.sides)
     )
+
+
+def _side_window(stage: StageState, side: SideState, window: Window | None) -> Window | None:
+    try:
+        return side.spec.mapping.side_window(window)
+    except Exception as error:
+        code = f"the window mapping of side input {side.spec.name!r}"
+        raise HostCodeError(stage.spec.name, code, f"raised {error!r}") from error
 
 
 def order_of(window: Window) -> tuple[Timestamp, bytes]:

@@ -43,7 +43,7 @@ class WindowMapping(Protocol):
     """Which window of a side input belongs to a window of the main input.
 
     A host implements it for windows that only an SDK can map. It must be deterministic and
-    picklable and must not raise.
+    picklable; the job fails if it raises.
     """
 
     def side_window(self, main_window: Window | None) -> Window | None:

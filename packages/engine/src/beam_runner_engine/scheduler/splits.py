@@ -1,12 +1,17 @@
-"""Splits of running bundles: asked for by the policy as progress is reported, and by a drain."""
+"""Splits: of waiting work, by the policy; of running bundles, by the policy as progress is
+reported, and by a drain.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import attrs
 
 from beam_runner_engine.scheduler.commands import SplitBundle
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.delivery import new_work, remove_work
+from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import Progress, SplitDone
 from beam_runner_engine.scheduler.pieces import drop_use
 from beam_runner_engine.scheduler.policy import Load, RunningBundle
@@ -14,7 +19,10 @@ from beam_runner_engine.scheduler.residuals import own_pieces, piece_of, take_ba
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.watermarks import refresh
+from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.times import Timestamp
+
+_POLICY = "the splitting policy for a bundle"
 
 
 def can_split(stage: StageState) -> bool:
@@ -34,17 +42,43 @@ def note_progress(state: SchedulerState, event: Progress) -> None:
     if must_checkpoint(state, stage, record):
         ask(state, record, 0.0)
         return
+    fraction = _dynamic_split(state, stage, record)
+    if fraction is not None:
+        ask(state, record, fraction)
+
+
+def initial_split(
+    state: SchedulerState, stage: StageState, work: Sequence[DataFacts], most: int
+) -> Sequence[int]:
+    """Asks the policy how to cut waiting work into bundles; HostCodeError if it can't be cut so."""
+    load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
+    try:
+        counts = state.policy.initial_split(work, most, load)
+    except Exception as error:
+        raise HostCodeError(stage.spec.name, _POLICY, f"raised {error!r}") from error
+    if not 1 <= len(counts) <= most or min(counts) < 1 or sum(counts) > len(work):
+        problem = f"cut {len(work)} pieces of work into {list(counts)}, of at most {most} bundles"
+        raise HostCodeError(stage.spec.name, _POLICY, problem)
+    return counts
+
+
+def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecord) -> float | None:
+    assert record.progress is not None
     running = RunningBundle(
         stage=stage.spec.name,
-        fraction=event.fraction,
-        elapsed=event.elapsed,
+        fraction=record.progress.fraction,
+        elapsed=record.progress.elapsed,
         stalled=record.stalled,
         splittable=stage.spec.splittable,
     )
     load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
-    fraction = state.policy.dynamic_split(running, load)
-    if fraction is not None:
-        ask(state, record, fraction)
+    try:
+        fraction = state.policy.dynamic_split(running, load)
+    except Exception as error:
+        raise HostCodeError(stage.spec.name, _POLICY, f"raised {error!r}") from error
+    if fraction is not None and not 0.0 <= fraction <= 1.0:
+        raise HostCodeError(stage.spec.name, _POLICY, f"split a bundle at {fraction}")
+    return fraction
 
 
 def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:

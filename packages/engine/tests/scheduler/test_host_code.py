@@ -1,0 +1,129 @@
+"""Policies and window mappings that raise or answer nonsense fail the job, with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+
+from beam_runner_engine.scheduler.commands import CancelBundles, FailJob
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    BundleFailed,
+    Output,
+    Progress,
+    Residual,
+    SplitDone,
+    Start,
+    Tick,
+)
+from beam_runner_engine.scheduler.policy import Load, RunningBundle
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import GraphSpec, Limits, SideInputSpec, StageSpec
+from beam_runner_engine.scheduler.transitions import Phase
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow, Window
+
+from .samples import data, only
+
+READ = GraphSpec((StageSpec("read", ("root",), splittable=True),), ("root",))
+
+
+@attrs.frozen
+class Policy:
+    """Answers what it is made with; an exception it raises. The first bundle is cut well."""
+
+    counts: Any = (1,)
+    fraction: Any = None
+
+    def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+        return (1,) if load.open == 0 else _answer(self.counts)
+
+    def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
+        return _answer(self.fraction)
+
+
+@attrs.frozen
+class Mapping:
+    """Knows the global window only."""
+
+    def side_window(self, main_window: Window | None) -> Window | None:
+        if main_window != GLOBAL_WINDOW:
+            raise LookupError("no such window")
+        return GLOBAL_WINDOW
+
+
+def _answer(answer: Any) -> Any:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def check_failed(scheduler: Scheduler, commands: Sequence[object], reason: str) -> None:
+    """The job has failed as a whole: what runs is cancelled, and nothing has an effect any more."""
+    assert reason in only(commands, FailJob).reason
+    assert (scheduler.phase, scheduler.open_bundles) == (Phase.FAILED, ())
+    before = scheduler.snapshot()
+    events = (Tick(9), Progress(0, 1, 0.5, 1), BundleDone(0, 1), BundleFailed(0, 1, "late"))
+    assert [scheduler.handle(event) for event in events] == [()] * len(events)
+    assert Scheduler.restore(before).snapshot() == before == scheduler.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("fraction", "reason"),
+    [
+        (ValueError("no idea"), "of stage 'read' raised ValueError('no idea')"),
+        (1.5, "of stage 'read' split a bundle at 1.5"),
+    ],
+)
+def test_dynamic_splits(fraction: object, reason: str) -> None:
+    scheduler = Scheduler(READ, policy=Policy(fraction=fraction))
+    scheduler.handle(Start(roots=(Output("root", data("a")),)))
+    commands = scheduler.handle(Progress(0, 1, 0.5, 1))
+    assert only(commands, CancelBundles).bundles == ((0, 1),)
+    check_failed(scheduler, commands, reason)
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        (ValueError("no idea"), "raised ValueError('no idea')"),
+        ((), "cut 2 pieces of work into []"),
+        ((1, 0), "cut 2 pieces of work into [1, 0]"),
+        ((1, 2), "cut 2 pieces of work into [1, 2]"),
+        ((1, 1), "of at most 1 bundles"),
+    ],
+)
+def test_initial_splits(counts: object, reason: str) -> None:
+    """While a residual comes back from a running bundle: half of the event is worked in."""
+    policy = Policy(counts=counts, fraction=0.5)
+    scheduler = Scheduler(READ, Limits(bundles_per_stage=2), policy)
+    scheduler.handle(Start(roots=(Output("root", data("a")),)))
+    inputs = scheduler.open_bundles[0].inputs
+    scheduler.handle(Progress(0, 1, 0.1, 1))
+    residuals = (Residual(data("b")), Residual(data("c")))
+    commands = scheduler.handle(SplitDone(0, 1, inputs, residuals))
+    assert only(commands, CancelBundles).bundles == ((0, 1),)
+    check_failed(scheduler, commands, reason)
+
+
+def test_window_mappings() -> None:
+    side = SideInputSpec("s", "side", Mapping())
+    graph = GraphSpec(
+        (StageSpec("first", ("root",), ("mid",)), StageSpec("use", ("mid",), side_inputs=(side,))),
+        ("root", "side"),
+    )
+    scheduler = Scheduler(graph)
+    scheduler.handle(Start(roots=(Output("root", data("a")),)))
+    window = IntervalWindow(0, 10)
+    good, bad = (
+        Output("mid", data(ref, windows=(w,))) for ref, w in (("g", GLOBAL_WINDOW), ("b", window))
+    )
+    commands = scheduler.handle(BundleDone(0, 1, (good, bad)))
+    reason = (
+        "the window mapping of side input 's' of stage 'use' raised LookupError('no such window')"
+    )
+    check_failed(scheduler, commands, reason)
+    assert not [command for command in commands if isinstance(command, CancelBundles)]
