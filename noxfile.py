@@ -49,11 +49,12 @@ SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACK
 SUITES = (*PACKAGES, "contracts", "architecture")
 OLDEST_JAVA = 17
 CLUSTER = "tests/pipelines/cluster"
-# Pipelines that must do on a cluster what they do on one machine.
+# Pipelines that must do on a cluster what they do on one machine; the first few are part of CI.
 ON_A_CLUSTER = tuple(
     f"tests/pipelines/test_{name}.py"
-    for name in ("transforms", "grouping", "side_inputs", "files", "lost_workers")
+    for name in ("lost_workers", "grouping", "transforms", "side_inputs", "files")
 )
+IN_CI_ON_A_CLUSTER = ON_A_CLUSTER[:2]
 
 # What a bare `nox` and CI run.
 nox.options.sessions = [
@@ -63,6 +64,7 @@ nox.options.sessions = [
     "purity",
     "tests",
     "pipelines",
+    "cluster",
     "validates_runner",
     "wordcount",
 ]
@@ -141,7 +143,9 @@ def lint(session: nox.Session) -> None:
 @nox.session(requires=["wheels"])
 def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file."""
-    install(session, distribution("executor"), "nox", *group("types"), *group("test"), *group("layers"))
+    install(
+        session, distribution("executor"), "nox", *group("types"), *group("test"), *group("layers")
+    )
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run("mypy", *packages)
     session.run("mypy", "noxfile.py", "tools", "examples")
@@ -217,15 +221,23 @@ def pipelines(session: nox.Session) -> None:
     run_pytest(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["wheels"])
 def cluster(session: nox.Session) -> None:
-    """Pipelines on a cluster of two executors on this machine, also while executors and workers die."""
+    """Some pipelines on a cluster of two executors on this machine, also while they and workers die."""
+    run_on_a_cluster(session, *IN_CI_ON_A_CLUSTER)
+
+
+@nox.session(requires=["wheels"], default=False)
+def cluster_all(session: nox.Session) -> None:
+    """More pipelines on a cluster of two executors on this machine."""
+    run_on_a_cluster(session, *ON_A_CLUSTER)
+
+
+def run_on_a_cluster(session: nox.Session, *files: str) -> None:
     need_java(session)
     install(session, distribution("executor"), *group("test"))
-    run_pytest(session, CLUSTER, *session.posargs)
-    if not session.posargs:
-        master = "--spark-master-url=local-cluster[2,1,1024]"
-        run_pytest(session, *ON_A_CLUSTER, master)
+    master = "--spark-master-url=local-cluster[2,1,1024]"
+    run_pytest(session, CLUSTER, *files, master, *session.posargs)
 
 
 @nox.session(requires=["wheels"])

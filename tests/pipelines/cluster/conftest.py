@@ -1,22 +1,12 @@
-"""The server on a cluster of two executors, each a Java process of its own."""
+"""Tests that kill executors need executors of their own, apart from the server's Java process."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from job_server import JobServerProcess, job_server
-
-MASTER = "local-cluster[2,1,1024]"
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[JobServerProcess]:
-    """A server whose executors may be killed."""
-    with (
-        tempfile.TemporaryDirectory(prefix="t") as folder,
-        job_server(Path(folder), "--spark-master-url", MASTER) as running,
-    ):
-        yield running
+@pytest.fixture(autouse=True, scope="session")
+def _on_a_cluster(request: pytest.FixtureRequest) -> None:
+    master = request.config.getoption("--spark-master-url") or ""
+    if not master.startswith("local-cluster["):
+        pytest.fail("run these with --spark-master-url='local-cluster[2,1,1024]'")
