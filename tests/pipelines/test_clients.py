@@ -13,7 +13,9 @@ from pathlib import Path
 import apache_beam as beam
 import grpc
 import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 from beam_runner_jobservices import JobApiError, JobClient, JobState
 from job_server import JobServerProcess, wait_until
 from jobs import Pipelines
@@ -97,17 +99,36 @@ def test_malformed_pipelines(embedded: Pipelines, server: JobServerProcess) -> N
     check_alive(embedded)
 
 
-def test_a_transform_that_says_nonsense(embedded: Pipelines, server: JobServerProcess) -> None:
-    """A payload that is no function is refused by the transform's name, and nothing else fails."""
-    pipeline = embedded.new()
+def broken_pardo(pipelines: Pipelines, payload: bytes) -> bytes:
+    """A pipeline with a ParDo of another payload."""
+    pipeline = pipelines.new()
     pipeline | beam.Create([1]) | "Broken" >> beam.Map(str)
-    proto = pipeline.to_runner_api()
+    proto = pipeline.to_runner_api(default_environment=EmbeddedPythonEnvironment.default())
     for transform in proto.components.transforms.values():
         if transform.unique_name == "Broken" and transform.spec.payload:
-            transform.spec.payload = b"\xff\xff\xff"
-    refused = pytest.raises(JobApiError, match=r"transform 'Broken' has a payload")
-    with JobClient(server.address) as client, refused:
-        client.submit(proto.SerializeToString())
+            transform.spec.payload = payload
+    for environment in proto.components.environments.values():
+        del environment.dependencies[:]
+    serialized: bytes = proto.SerializeToString()
+    return serialized
+
+
+def test_a_payload_that_is_none(embedded: Pipelines, server: JobServerProcess) -> None:
+    with (
+        JobClient(server.address) as client,
+        pytest.raises(JobApiError, match=r"'Broken'.*INVALID_ARGUMENT"),
+    ):
+        client.submit(broken_pardo(embedded, b"\xff\xff\xff"))
+    check_alive(embedded)
+
+
+def test_a_function_that_is_none(embedded: Pipelines, server: JobServerProcess) -> None:
+    payload = beam_runner_api_pb2.ParDoPayload()
+    payload.do_fn.urn = "beam:dofn:pickled_python_info:v1"
+    payload.do_fn.payload = b"nonsense"
+    with JobClient(server.address) as client:
+        job_id = client.submit(broken_pardo(embedded, payload.SerializeToString()))
+        assert client.wait(job_id, 60) is JobState.FAILED
     check_alive(embedded)
 
 
