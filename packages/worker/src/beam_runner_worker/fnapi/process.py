@@ -24,7 +24,9 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.ports import LogSink
 from beam_runner_worker.records import LogRecord, Severity
 
-_GUARDED = '(read -r _ <&"$0"; rm -rf -- "$1"; kill -KILL 0) & shift; exec "$@"'
+# By way of descriptor 3: a command in the background has no standard input, and not every shell
+# can name a descriptor of two digits.
+_GUARDED = 'exec 3<&0 </dev/null; (read -r _ <&3; rm -rf -- "$0"; kill -KILL 0) & exec "$@" 3<&-'
 _TERMINATE_SECONDS = 1.0
 _KILL_SECONDS = 5.0
 
@@ -92,8 +94,8 @@ class ProcessWorker:
         guarded, self._guard = os.pipe()
         try:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARDED, str(guarded), self._directory, self._command, *flags],
-                stdin=subprocess.DEVNULL,
+                ["/bin/sh", "-c", _GUARDED, self._directory, self._command, *flags],
+                stdin=guarded,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env={
@@ -102,7 +104,6 @@ class ProcessWorker:
                     "SEMI_PERSISTENT_DIRECTORY": self._directory,
                     **self._env,
                 },
-                pass_fds=(guarded,),
                 process_group=0,
             )
         finally:
