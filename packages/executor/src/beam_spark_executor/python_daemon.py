@@ -26,6 +26,7 @@ from types import FrameType
 from typing import BinaryIO, NoReturn
 
 from beam_spark_executor.logs import hushed
+from beam_spark_executor.spark.pool import SLOT_VARIABLE
 
 EXIT_LIMIT_SECONDS = 5
 IDLE_LIMIT_SECONDS = 10
@@ -172,7 +173,7 @@ def _end_when_idle() -> None:
     crowd is gone. The first slot's stays: it makes the next job start warm. Spark starts a daemon
     again if it finds that there is none.
     """
-    if os.environ.get("BEAM_SPARK_SLOT", _KEPT_SLOT).startswith(_KEPT_SLOT):
+    if os.environ.get(SLOT_VARIABLE, _KEPT_SLOT).startswith(_KEPT_SLOT):
         return
     busy = time.monotonic()
 

@@ -78,16 +78,13 @@ class SectionJob:
             output_kinds={t: buffers[b].kind for t, b in stage.outputs.items()},
             streams_output=stage_id != self.section.section_id,
             shards=self.tasks,
-            pieces=self._pieces(source.buffer_id) if source is not None and stored else (),
+            pieces=self.pieces(source.buffer_id) if source is not None and stored else (),
             side_inputs={use.buffer_id: self._whole(use.buffer_id) for use in stage.side_inputs},
             folder=self.folder,
         )
 
     def pieces(self, buffer_id: str) -> tuple[tuple[Piece, ...], ...]:
         """The pieces of a buffer's committed files, for each task that reads them."""
-        return self._pieces(buffer_id)
-
-    def _pieces(self, buffer_id: str) -> tuple[tuple[Piece, ...], ...]:
         return deal_pieces(self.files.get(buffer_id, ()), self.tasks)
 
     def _whole(self, buffer_id: str) -> tuple[Piece, ...]:

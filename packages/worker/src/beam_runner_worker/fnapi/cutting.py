@@ -11,6 +11,7 @@ The loops are written out for speed: this is the hot path of a harness over the 
 
 from __future__ import annotations
 
+import abc
 import struct
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
@@ -108,7 +109,7 @@ def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:
     return KeyedCutter(coder, whole=False, timestamps=edge.timestamps)
 
 
-class Cutter:
+class Cutter(abc.ABC):
     """Takes an edge's data as it comes and gives chunks; keeps what is left of a cut-off element."""
 
     def __init__(self, coder: EdgeCoder) -> None:
@@ -138,9 +139,9 @@ class Cutter:
             yield chunk
         self._rest = data[position:]
 
+    @abc.abstractmethod
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         """Cuts every whole element that begins in ``[start, stop)``; gives the place after them."""
-        raise NotImplementedError
 
     def _header(self, data: bytes, position: int) -> tuple[bytes, ...]:
         """The windows of a header that begins at its window count; remembers its size.
