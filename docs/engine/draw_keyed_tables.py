@@ -16,7 +16,7 @@ PAGE = Path(__file__).with_name("keyed.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 COUNT = engine.AfterCount
-TRIGGERS = {
+TRIGGERS: dict[str, engine.Trigger] = {
     "`DefaultTrigger()`": engine.DefaultTrigger(),
     "`Always()`": engine.Always(),
     "`AfterSynchronizedProcessingTime()`": engine.AfterSynchronizedProcessingTime(),

@@ -6,7 +6,9 @@ A test of the engine fails when the page and the code differ.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from beam_runner_engine.scheduler.transitions import (
     BUNDLE_TABLE,
@@ -34,10 +36,11 @@ def cell(transition: Transition | None) -> str:
 
 def table(name: str) -> str:
     """Returns the table of this name as Markdown: a row per event, a column per state."""
-    states, transitions = {
+    tables: dict[str, tuple[tuple[Any, ...], Mapping[Any, Transition]]] = {
         "job": (tuple(Phase), JOB_TABLE),
         "bundle": (tuple(BundleState), BUNDLE_TABLE),
-    }[name]
+    }
+    states, transitions = tables[name]
     events = dict.fromkeys(event for _, event in transitions)
     lines = [
         "| event | " + " | ".join(state.value for state in states) + " |",

@@ -6,13 +6,14 @@ import runpy
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.triggers import AfterCount, Repeatedly
+from beam_runner_engine.values.triggers import AfterCount, AfterProcessingTime, Delay, Repeatedly
 from beam_runner_engine.values.window_fns import (
     FixedWindows,
     GlobalWindows,
@@ -40,44 +41,73 @@ def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def values(rows: object) -> list[object]:
-    return sorted(row.value for row in rows)  # type: ignore[attr-defined]
+def values(rows: Any) -> list[Any]:
+    return sorted(row.value for row in rows)
 
 
 def test_side_inputs_of_a_window() -> None:
+    """Elements and side inputs of both windows come in one piece, whose bundle must tell them apart."""
     ten = FixedWindows(10)
-    result = runner.InMemoryRunner(
-        {
-            "main": runner.Read(((5, [(1, "a")]), (15, [(12, "b")]))),
-            "side": runner.Read(((3, [(2, 1)]), (25, [(11, 10), (13, 20)]))),
-            "main windows": runner.FlatMap("main", lambda value: [value], windows=ten),
-            "side windows": runner.FlatMap("side", lambda value: [value], windows=ten),
-            "joined": runner.FlatMap(
-                "main windows",
-                lambda value, side: [(value, sorted(side))],
-                sides=("side windows",),
-                side_windows=ten,
-            ),
-        }
-    ).run()
-    assert values(result["joined"]) == [("a", [1]), ("b", [10, 20])]
+    result = runner.run(
+        runner.read("main", [(5, [(1, "a"), (12, "b")]), (15, [(12, "c")])]),
+        runner.read("side", [(3, [(2, 1), (3, 10)]), (25, [(11, 20), (13, 30)])]),
+        runner.flat_map("main windows", "main", lambda value: [value], ten),
+        runner.flat_map("side windows", "side", lambda value: [value], ten),
+        runner.flat_map(
+            "joined",
+            "main windows",
+            lambda value, side: [(value, sorted(side))],
+            sides=["side windows"],
+            side_windows=ten,
+        ),
+    )
+    assert values(result["joined"]) == [("a", [1, 10]), ("b", [20, 30]), ("c", [20, 30])]
+
+
+def test_a_piece_of_a_side_input_may_be_of_several_windows() -> None:
+    ten = FixedWindows(10)
+    both = [(1, 1), (12, 2)]
+    result = runner.run(
+        runner.read("numbers", [(20, both)]),
+        runner.flat_map("windows", "numbers", lambda value: [value], ten),
+        runner.flat_map(
+            "joined",
+            "windows",
+            lambda value, side: [(value, side)],
+            sides=["windows"],
+            side_windows=ten,
+        ),
+    )
+    assert values(result["joined"]) == [(1, [1]), (2, [2])]
 
 
 def test_early_panes_by_trigger() -> None:
     strategy = WindowingStrategy(trigger=Repeatedly(AfterCount(2)))
-    result = runner.InMemoryRunner(
-        {
-            "numbers": runner.Read(((1, [(0, ("k", 1)), (0, ("k", 2))]), (2, [(1, ("k", 3))]))),
-            "grouped": runner.GroupByKey("numbers", strategy),
-        }
-    ).run()
+    result = runner.run(
+        runner.read("numbers", [(1, [(0, ("k", 1)), (0, ("k", 2))]), (2, [(1, ("k", 3))])]),
+        runner.group_by_key("grouped", "numbers", strategy),
+    )
     assert values(result["grouped"]) == [("k", [1, 2]), ("k", [3])]
 
 
 def test_a_failure_names_the_stage_and_the_exception() -> None:
-    pipeline = {"broken": runner.FlatMap("impulse", lambda value: [1 // 0])}
     with pytest.raises(RuntimeError, match=r"stage 'broken' failed.*ZeroDivisionError"):
-        runner.InMemoryRunner(pipeline).run()
+        runner.run(runner.flat_map("broken", "impulse", lambda value: [1 // 0]))
+
+
+def test_processing_time_goes_on_when_all_else_is_done() -> None:
+    """A source takes a step a second."""
+    soon, late = (
+        WindowingStrategy(trigger=Repeatedly(AfterProcessingTime((Delay(delay),))))
+        for delay in (500, 1_500)
+    )
+    result = runner.run(
+        runner.read("numbers", [(1, [(0, ("k", number))]) for number in range(4)]),
+        runner.group_by_key("each", "numbers", soon),
+        runner.group_by_key("pairs", "numbers", late),
+    )
+    assert values(result["each"]) == [("k", [0]), ("k", [1]), ("k", [2]), ("k", [3])]
+    assert values(result["pairs"]) == [("k", [0, 1]), ("k", [2, 3])]
 
 
 @settings(deadline=None, max_examples=50)
@@ -103,13 +133,11 @@ def test_both_halves_group_what_a_dictionary_groups(
         )
         watermark += 15
         read.append((watermark, timed))
-    result = runner.InMemoryRunner(
-        {
-            "read": runner.Read(tuple(read)),
-            "windowed": runner.FlatMap("read", lambda pair: [pair], windows=window_fn),
-            "grouped": runner.GroupByKey("windowed", WindowingStrategy(window_fn)),
-        }
-    ).run()
+    result = runner.run(
+        runner.read("read", read),
+        runner.flat_map("windowed", "read", lambda pair: [pair], window_fn),
+        runner.group_by_key("grouped", "windowed", WindowingStrategy(window_fn)),
+    )
     found = {(row.value[0], row.window): sum(row.value[1]) for row in result.get("grouped", ())}
     assert found == expected
     assert len(found) == len(result.get("grouped", ())), "a window fired twice"

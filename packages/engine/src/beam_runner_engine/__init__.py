@@ -23,6 +23,7 @@ from beam_runner_engine.keyed.grouping import (
 )
 from beam_runner_engine.keyed.groups import (
     Group,
+    Groups,
 )
 from beam_runner_engine.keyed.merging import (
     SessionMerger,
@@ -247,6 +248,7 @@ __all__ = [
     "GraphError",
     "GraphSpec",
     "Group",
+    "Groups",
     "IllegalEvent",
     "Input",
     "IntervalWindow",

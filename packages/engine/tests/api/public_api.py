@@ -9,7 +9,6 @@ import enum
 import inspect
 import re
 import sys
-import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,7 +34,7 @@ def public_api() -> str:
 def _spell(name: str, thing: Any) -> Iterator[str]:
     if isinstance(thing, type) and thing.__module__ == "builtins":
         yield f"{name} = {thing.__name__}"
-    elif isinstance(thing, type) and not isinstance(thing, types.GenericAlias):
+    elif inspect.isclass(thing):
         yield from _spell_class(name, thing)
     elif inspect.isfunction(thing):
         yield f"{name}{_signature(thing)}"

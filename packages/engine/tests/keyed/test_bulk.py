@@ -55,10 +55,13 @@ def test_the_contract_notices_what_is_wrong() -> None:
 
 def test_triggers_that_fire_once_on_bounded_input() -> None:
     late = AfterEndOfWindow(late=AfterCount(1))
-    for trigger in (DefaultTrigger(), Never(), AfterEndOfWindow(), late):
-        assert fires_once(WindowingStrategy(trigger=trigger))
-    for trigger in (Repeatedly(AfterCount(1)), AfterEndOfWindow(early=AfterCount(1))):
-        assert not fires_once(WindowingStrategy(trigger=trigger))
+    once: tuple[Trigger, ...] = (DefaultTrigger(), Never(), AfterEndOfWindow(), late)
+    often: tuple[Trigger, ...] = (
+        Repeatedly(AfterCount(1)),
+        AfterEndOfWindow(early=AfterCount(1)),
+    )
+    for trigger in once + often:
+        assert fires_once(WindowingStrategy(trigger=trigger)) is (trigger in once)
     with pytest.raises(ValueError, match="more than once"):
         bulk_grouper(WindowingStrategy(trigger=AfterCount(2)))
 

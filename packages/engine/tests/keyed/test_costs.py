@@ -18,7 +18,7 @@ from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import FixedWindows, Sessions
 from beam_runner_engine.values.windows import IntervalWindow
 
-from .costs import cost_ratio
+from .costs import cost_ratio, read
 
 FIXED = WindowingStrategy(FixedWindows(10))
 WINDOW = IntervalWindow(0, 10)
@@ -57,14 +57,14 @@ def test_triggers_cost_at_most_ten_times_a_dict_loop(name: str) -> None:
         grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=TRIGGERS[name]), MemoryStore())
         out = grouper.process(keys, windows, times, values, Now(0, 0, 0))
         out += grouper.advance(Now(MAX_TIMESTAMP, 100))
-        return out, grouper.commit()
+        return grouper.commit(), read(out)
 
     assert cost_ratio(ours, lambda: plain_loop(keys, windows, values)) <= 10
 
 
 def sessions_cost(per_key: int, trigger: Trigger) -> float:
-    """Returns what sessions that grow with every element cost, in dict loops."""
-    count = 8_000
+    """Returns what sessions that grow with every element cost, in dict loops that group by key."""
+    count = 20_000
     keys = [b"key%d" % (i % (count // per_key)) for i in range(count)]
     times = [i // (count // per_key) * 5 for i in range(count)]
     windows = [encode_window(IntervalWindow(time, time + 10)) for time in times]
@@ -77,13 +77,25 @@ def sessions_cost(per_key: int, trigger: Trigger) -> float:
         grouper = TriggeredGrouper(strategy, MemoryStore())
         out = grouper.process(keys, windows, times, values, Now(0, 0, 0))
         out += grouper.advance(Now(MAX_TIMESTAMP, 100))
-        return out, grouper.commit()
+        return grouper.commit(), read(out)
 
-    return cost_ratio(ours, lambda: plain_loop(keys, windows, values), rounds=4)
+    one = [encode_window(WINDOW)] * count
+    return cost_ratio(ours, lambda: plain_loop(keys, one, values), rounds=5)
 
 
-def test_sessions_that_fire_once_are_merged_at_once() -> None:
-    assert sessions_cost(40, t.DefaultTrigger()) <= 50
+@pytest.mark.parametrize(
+    ("trigger", "most"),
+    [
+        (t.DefaultTrigger(), 12),
+        (t.Repeatedly(t.AfterCount(10)), 12),
+        (t.AfterEndOfWindow(early=t.AfterCount(10)), 12),
+        (t.Always(), 16),
+    ],
+    ids=["default", "count", "end of window", "always"],
+)
+def test_what_sessions_cost(trigger: Trigger, most: float) -> None:
+    """Each element extends its session; with `Always` each pane is one of a window of its own."""
+    assert sessions_cost(100, trigger) <= most
 
 
 def test_what_sessions_cost_does_not_grow_with_them() -> None:

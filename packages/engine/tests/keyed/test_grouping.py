@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -27,18 +27,18 @@ from beam_runner_engine.values.strategy import (
     WindowingStrategy,
 )
 from beam_runner_engine.values.times import MAX_TIMESTAMP
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.triggers import Trigger
-from beam_runner_engine.values.window_coders import decode_window, encode_window
+from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import (
     FixedWindows,
-    OpaqueWindows,
     Sessions,
     assign_windows,
 )
-from beam_runner_engine.values.windows import IntervalWindow, OpaqueWindow, Window
+from beam_runner_engine.values.windows import IntervalWindow
 
 from .test_oracle import STRATEGIES, schedules
-from .triggering import KEY, Element, OurRun, Step, Watermark, run_ours
+from .triggering import KEY, Element, OurRun, ProcessingTime, Step, Watermark, run_ours
 
 SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FIXED = WindowingStrategy(FixedWindows(10))
@@ -77,17 +77,18 @@ def test_elements_that_come_together_fire_what_they_fire_one_by_one(
                 rows = [
                     (encode_window(window), step.timestamp, number)
                     for number, step in steps
-                    for window in assign_windows(strategy.window_fn, step.timestamp)  # type: ignore[union-attr]
+                    if isinstance(step, Element)
+                    for window in assign_windows(strategy.window_fn, step.timestamp)
                 ]
                 for batch in [rows] if together else [[row] for row in rows]:
-                    columns = [list(column) for column in zip(*batch, strict=True)]
-                    out += run.grouper.process([KEY] * len(batch), *columns, run.now)
+                    windows, times, values = zip(*batch, strict=True)
+                    out += run.grouper.process([KEY] * len(batch), windows, times, values, run.now)
                     run.commit()
             else:
                 for _, step in steps:
                     if isinstance(step, Watermark):
                         out += run.time(watermark=step.time)
-                    else:
+                    elif isinstance(step, ProcessingTime):
                         out += run.time(processing_time=step.time)
         by_window: dict[bytes, list[Group]] = {}
         for group in out:
@@ -104,6 +105,20 @@ def test_elements_that_come_together_fire_what_they_fire_one_by_one(
 @example(
     attrs.evolve(FIXED, trigger=t.Repeatedly(t.AfterEach((t.AfterCount(2), t.AfterCount(3))))),
     list(range(20)),
+    False,
+)
+@example(
+    attrs.evolve(FIXED, trigger=t.Always(), timestamp_combiner=TimestampCombiner.LATEST),
+    [7, 6, 5, 9] * 5,
+    False,
+)
+@example(
+    attrs.evolve(
+        FIXED,
+        trigger=t.Repeatedly(t.AfterCount(2)),
+        timestamp_combiner=TimestampCombiner.LATEST,
+    ),
+    [7, 6, 5, 9] * 5,
     False,
 )
 def test_many_elements_of_a_window_fire_what_they_fire_one_by_one(
@@ -177,14 +192,14 @@ def test_what_fires_is_not_behind_the_output_watermark_unless_it_came_late(
             case Element(timestamp):
                 if timestamp < run.now.watermark:
                     late.add(number)
-                groups = run.element(number, timestamp)
+                groups: Sequence[Group] = run.element(number, timestamp)
             case Watermark(time):
                 run.now = attrs.evolve(run.now, output_watermark=output_watermark)
                 run.now = Now(time, run.now.processing_time, output_watermark)
                 groups = run.grouper.advance(run.now)
                 run.commit()
-            case _:
-                run.now = Now(run.now.watermark, step.time, output_watermark)
+            case ProcessingTime(time):
+                run.now = Now(run.now.watermark, time, output_watermark)
                 groups = run.grouper.advance(run.now)
                 run.commit()
         for group in groups:
@@ -288,46 +303,6 @@ def test_sessions_whose_trigger_finished_drop_what_joins_them() -> None:
     assert len(run.element(1, 3)) == 1
     assert run.element(2, 5) == []
     assert run.dropped == 1
-
-
-class _JoinAll:
-    """Merges all windows of a key into one that ends last."""
-
-    def merge(
-        self, windows_of_keys: Sequence[Collection[Window]]
-    ) -> Sequence[Mapping[Window, Window]]:
-        answers = []
-        for windows in windows_of_keys:
-            last = max(window.max_timestamp() for window in windows)
-            answers.append({w: OpaqueWindow(b"all", last) for w in windows})
-        return answers
-
-
-def test_custom_windows_merge_as_the_host_says() -> None:
-    strategy = WindowingStrategy(
-        OpaqueWindows("some:windows"),
-        merge_status=MergeStatus.NEEDS_MERGE,
-        trigger=t.AfterEndOfWindow(early=t.AfterCount(3)),
-    )
-    store = MemoryStore()
-    out = []
-    for value, latest in enumerate((5, 9, 7, 8)):
-        grouper = TriggeredGrouper(strategy, store, _JoinAll())
-        data = encode_window(OpaqueWindow(b"w%d" % value, latest))
-        out += grouper.process([KEY], [data], [1], [value], Now())
-        store.commit(grouper.commit().deltas)
-    grouper = TriggeredGrouper(strategy, store, _JoinAll())
-    out += grouper.advance(Now(10))
-    assert [decode_window(strategy.window_coder, group.window) for group in out] == [
-        OpaqueWindow(b"all", 9)
-    ] * 2
-    assert [sorted(group.values) for group in out] == [[0, 1, 2], [3]]
-
-
-def test_custom_windows_need_a_host_that_merges() -> None:
-    strategy = WindowingStrategy(OpaqueWindows("some:fn"), merge_status=MergeStatus.NEEDS_MERGE)
-    with pytest.raises(ValueError, match="no WindowMerger"):
-        TriggeredGrouper(strategy, MemoryStore())
 
 
 def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:

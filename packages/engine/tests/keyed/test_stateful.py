@@ -113,6 +113,30 @@ def test_a_host_may_stop_asking_and_go_on_in_another_bundle() -> None:
     assert _tags(host.run(Now(50))) == ["b"]
 
 
+def test_what_is_due_can_be_taken_for_several_keys_at_once() -> None:
+    other = b"other"
+    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
+    host.shard.admit([KEY, other], [DATA] * 2, [0, 0], [0, 0], Now(0))
+    for new in (
+        timer(10, "first"),
+        timer(20, "second"),
+        timer(15, "other", key=other),
+        timer(30, "clock", processing=True, key=other),
+    ):
+        host.shard.set_timer(new)
+    now = Now(50, 50)
+    assert host.shard.next_due(now) == TimerFired(timer(10, "first"))
+    assert host.shard.next_due(now, {KEY}) == TimerFired(timer(15, "other", key=other))
+    assert host.shard.next_due(now, {KEY, other}) is None
+    host.shard.clear_timer(KEY, DATA, "f", "second")
+    clock = TimerFired(timer(30, "clock", processing=True, key=other))
+    assert host.shard.next_due(now, {other}) is None
+    assert host.shard.next_due(now) == clock
+    assert host.shard.next_due(Now(110), {KEY, other}) is None
+    assert host.shard.next_due(Now(110), {KEY}) is None
+    assert host.shard.next_due(Now(110)) == WindowExpired(KEY, DATA, 99)
+
+
 def test_expiry_runs_user_code_then_releases_everything() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))
@@ -122,7 +146,7 @@ def test_expiry_runs_user_code_then_releases_everything() -> None:
     assert host.summary.holds == ((50, 1), (99, 1))
     assert host.summary.next_expiry == 109
     assert host.run(Now(109)) == []
-    seen = []
+    seen: list[bytes] = []
 
     def user(due: Due) -> None:
         assert due == WindowExpired(KEY, DATA, 99)
@@ -183,7 +207,35 @@ def test_windows_expire_by_event_time_and_timers_in_processing_time_fire_before(
     ("strategy", "data"), [(FIXED, DATA), (WindowingStrategy(), b"")], ids=["fixed", "global"]
 )
 @pytest.mark.parametrize("commits", [False, True])
-def test_loops_of_processing_time_timers_end_with_their_window(
+def test_processing_time_timers_that_set_others_go_on_until_none_is_set(
+    strategy: WindowingStrategy, data: bytes, commits: bool
+) -> None:
+    """Their window waits for them, also if the host stops after each timer."""
+    host = Host(StatefulSpec(strategy))
+    host.admit(0, now=Now(0), window=data)
+    host.shard.set_timer(timer(1000, "loop", processing=True, window=data))
+    fired = []
+    while (due := host.shard.next_due(Now(MAX_TIMESTAMP, 0))) is not None:
+        assert isinstance(due, TimerFired)
+        fired.append((due.timer.tag, due.timer.fire_time))
+        if due.timer.tag == "loop" and due.timer.fire_time < 5000:
+            again = due.timer.fire_time + 2000
+            host.shard.set_timer(timer(again, "loop", processing=True, window=data))
+            host.shard.set_timer(timer(50, "event", window=data))
+        if commits:
+            host.commit()
+        assert len(fired) < 10
+    host.commit()
+    event = ("event", 50)
+    assert fired == [("loop", 1000), event, ("loop", 3000), event, ("loop", 5000)]
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "data"), [(FIXED, DATA), (WindowingStrategy(), b"")], ids=["fixed", "global"]
+)
+@pytest.mark.parametrize("commits", [False, True])
+def test_loops_of_processing_time_timers_end_with_their_window_in_a_drain(
     strategy: WindowingStrategy, data: bytes, commits: bool
 ) -> None:
     """Also if the host stops after each timer. What the loop sets in event time still fires."""
@@ -191,7 +243,7 @@ def test_loops_of_processing_time_timers_end_with_their_window(
     host.admit(0, now=Now(0), window=data)
     host.shard.set_timer(timer(1000, "loop", processing=True, window=data))
     fired = []
-    while (due := host.shard.next_due(Now(MAX_TIMESTAMP, 0))) is not None:
+    while (due := host.shard.next_due(Now(MAX_TIMESTAMP, 0, draining=True))) is not None:
         assert isinstance(due, TimerFired)
         fired.append(due.timer.tag)
         if due.timer.tag == "loop":

@@ -9,7 +9,7 @@ from typing import Any
 
 import apache_beam
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.values import triggers as t

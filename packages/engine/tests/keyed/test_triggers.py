@@ -173,6 +173,24 @@ def test_before_the_end_elements_fire_only_triggers_that_say_so(
         assert not of_trigger.ready(state, at)
 
 
+@given(TRIGGERS, st.lists(st.integers(0, 5)), st.integers(0, 30))
+def test_a_window_that_has_not_ended_may_grow_without_its_trigger(
+    trigger: Trigger, strides: list[int], time: int
+) -> None:
+    """Merging one that has seen nothing into it changes nothing: `Firing.add` relies on it."""
+    of_trigger = machine(trigger)
+    state = of_trigger.initial
+    for step, count in enumerate(strides):
+        at = Instant(ended=False, processing_time=step * time)
+        state = of_trigger.add(state, count, at)
+        if of_trigger.ready(state, at):
+            state, finished = of_trigger.fire(state, at)
+            if finished:
+                return
+        assert of_trigger.merge([of_trigger.initial, state], at) == state
+        assert of_trigger.merge([state], at) == state
+
+
 def test_which_triggers_fire_before_the_end() -> None:
     quiet = (t.DefaultTrigger(), t.Never(), t.AfterEndOfWindow(late=t.AfterCount(1)))
     eager = (t.Always(), t.AfterCount(5), t.AfterEndOfWindow(early=t.AfterCount(5)))

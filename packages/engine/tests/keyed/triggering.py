@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import attrs
@@ -76,12 +77,15 @@ class FiredPane:
 class OurRun:
     """Feeds a grouper; every step is a bundle of its own unless `one_bundle`."""
 
-    def __init__(self, strategy: WindowingStrategy, *, one_bundle: bool = False) -> None:
+    def __init__(
+        self, strategy: WindowingStrategy, *, one_bundle: bool = False, together: bool = False
+    ) -> None:
         self.strategy = strategy
+        self.together = together
         self.store = MemoryStore()
         self.now = Now()
         self.one_bundle = one_bundle
-        self.grouper = TriggeredGrouper(strategy, self.store)
+        self.grouper = TriggeredGrouper(strategy, self.store, together=together)
         self.dropped = 0
         self.summary: Any = None
 
@@ -91,13 +95,24 @@ class OurRun:
         """Adds one element to all of its windows."""
         if windows is None:
             windows = assign_windows(self.strategy.window_fn, timestamp)
-        encoded = [encode_window(window) for window in windows]
-        many = len(encoded)
-        out = self.grouper.process(
-            [KEY] * many, encoded, [timestamp] * many, [value] * many, self.now
+        return self._process([(encode_window(window), timestamp, value) for window in windows])
+
+    def elements(self, elements: Iterable[tuple[int, Element]]) -> list[Group]:
+        """Adds elements together, each with its value."""
+        window_fn = self.strategy.window_fn
+        return self._process(
+            [
+                (encode_window(window), element.timestamp, value)
+                for value, element in elements
+                for window in assign_windows(window_fn, element.timestamp)
+            ]
         )
+
+    def _process(self, rows: list[tuple[bytes, int, int]]) -> list[Group]:
+        windows, times, values = zip(*rows, strict=True)
+        out = self.grouper.process([KEY] * len(rows), windows, times, values, self.now)
         self._end_bundle()
-        return out
+        return list(out)
 
     def time(
         self, *, watermark: int | None = None, processing_time: int | None = None
@@ -111,7 +126,7 @@ class OurRun:
         )
         out = self.grouper.advance(self.now)
         self._end_bundle()
-        return out
+        return list(out)
 
     def step(self, number: int, step: Step) -> list[Group]:
         """Takes a step of a schedule; `number` is the value of an element."""
@@ -133,7 +148,7 @@ class OurRun:
         self.store.commit(commit.deltas)
         self.dropped += commit.dropped
         self.summary = commit.summary
-        self.grouper = TriggeredGrouper(self.strategy, self.store)
+        self.grouper = TriggeredGrouper(self.strategy, self.store, together=self.together)
 
 
 def fired(strategy: WindowingStrategy, step: int, groups: Iterable[Group]) -> list[FiredPane]:
@@ -157,14 +172,35 @@ def fired(strategy: WindowingStrategy, step: int, groups: Iterable[Group]) -> li
 
 
 def run_ours(
-    strategy: WindowingStrategy, schedule: Iterable[Step], *, one_bundle: bool = False
+    strategy: WindowingStrategy,
+    schedule: Iterable[Step],
+    *,
+    one_bundle: bool = False,
+    together: bool = False,
 ) -> tuple[list[FiredPane], OurRun]:
-    """Runs a schedule through our grouper."""
-    run = OurRun(strategy, one_bundle=one_bundle)
+    """Runs a schedule through our grouper; with `together` elements in a row come in one call."""
+    run = OurRun(strategy, one_bundle=one_bundle, together=together)
     panes: list[FiredPane] = []
-    for number, step in enumerate(schedule):
-        panes.extend(fired(strategy, number, run.step(number, step)))
+    for number, steps in calls(schedule, together=together):
+        if isinstance(steps[0], Element):
+            numbered = enumerate((step for step in steps if isinstance(step, Element)), number)
+            groups = run.elements(numbered)
+        else:
+            groups = run.step(number, steps[0])
+        panes.extend(fired(strategy, number, groups))
     return panes, run
+
+
+def calls(schedule: Iterable[Step], *, together: bool) -> Iterator[tuple[int, list[Step]]]:
+    """Yields the steps of each call, with the number of the first: several only if elements."""
+    numbered = list(enumerate(schedule))
+    for are_elements, found in groupby(numbered, lambda step: isinstance(step[1], Element)):
+        steps = list(found)
+        if are_elements and together:
+            yield steps[0][0], [step for _, step in steps]
+        else:
+            for number, step in steps:
+                yield number, [step]
 
 
 class _Clock:
@@ -179,8 +215,10 @@ def _seconds(millis: int) -> BeamTimestamp:
     return BeamTimestamp(micros=millis * 1000)
 
 
-def run_beam(strategy: WindowingStrategy, schedule: Iterable[Step]) -> list[FiredPane]:
-    """Runs a schedule through Beam's `GeneralTriggerDriver`, one element a call."""
+def run_beam(
+    strategy: WindowingStrategy, schedule: Iterable[Step], *, together: bool = False
+) -> list[FiredPane]:
+    """Runs a schedule through Beam's `GeneralTriggerDriver`, in the same calls."""
     clock = _Clock()
     window_fn = beam_window_fn(strategy.window_fn)
     driver = beam_trigger.GeneralTriggerDriver(
@@ -196,13 +234,17 @@ def run_beam(strategy: WindowingStrategy, schedule: Iterable[Step]) -> list[Fire
     state = beam_trigger.InMemoryUnmergedState()
     watermark = BEAM_MIN
     panes: list[FiredPane] = []
-    for number, step in enumerate(schedule):
+    for number, steps in calls(schedule, together=together):
         out: list[WindowedValue] = []
-        match step:
-            case Element(timestamp):
-                context = beam_window.WindowFn.AssignContext(_seconds(timestamp), None)
-                element = WindowedValue(number, _seconds(timestamp), window_fn.assign(context))
-                out.extend(driver.process_elements(state, [element], watermark, watermark))
+        match steps[0]:
+            case Element():
+                elements = []
+                for value, step in enumerate(steps, number):
+                    assert isinstance(step, Element)
+                    time = _seconds(step.timestamp)
+                    context = beam_window.WindowFn.AssignContext(time, None)
+                    elements.append(WindowedValue(value, time, window_fn.assign(context)))
+                out.extend(driver.process_elements(state, elements, watermark, watermark))
             case Watermark(to):
                 watermark = _seconds(to)
             case ProcessingTime(to):
@@ -268,7 +310,7 @@ def beam_trigger_fn(trigger: t.Trigger) -> beam_trigger.TriggerFn:
         case t.AfterCount(count):
             return beam_trigger.AfterCount(count)
         case t.AfterProcessingTime(transforms):
-            delay = sum(transform.delay for transform in transforms)
+            delay = sum(part.delay for part in transforms if isinstance(part, t.Delay))
             return beam_trigger.AfterProcessingTime(_duration(delay))
         case t.AfterSynchronizedProcessingTime():
             return beam_trigger._AfterSynchronizedProcessingTime()

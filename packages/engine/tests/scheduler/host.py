@@ -39,6 +39,7 @@ from beam_runner_engine.scheduler.events import (
 )
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
+    AddElements,
     GraphSpec,
     Limits,
 )
@@ -99,7 +100,7 @@ class SimulatedHost(Promises):
             self.side_data.setdefault(output.collection, []).append(output.data)
         for stream in self.graph.test_streams:
             for step in stream.steps:
-                if hasattr(step, "data"):
+                if isinstance(step, AddElements):
                     self.note_committed(Output(step.collection, step.data))
         self.handle(Start(self.now, outputs))
 
@@ -192,7 +193,8 @@ class SimulatedHost(Promises):
         if residuals:
             self.open[number] = attrs.evolve(bundle, inputs=tuple(primary))
             before = {one.data.ref.number for one in bundle.inputs}
-            for part in (*primary, *residuals):
+            parts: tuple[Input | Residual, ...] = (*primary, *residuals)
+            for part in parts:
                 if part.data.ref.number not in before:
                     self.origins[part.data.ref.number] = before
         self.handle(event)

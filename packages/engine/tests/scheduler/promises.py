@@ -76,6 +76,7 @@ class Promises(UserCode):
 
     def check_side_inputs(self, spec: StageSpec, one: Input, bundle: Bundle) -> None:
         known = one.data.facts.windows if one.windows is None else one.windows
+        assert known is not None
         seen = {(side.name, side.window): side.data for side in bundle.side_inputs}
         for side in spec.side_inputs:
             makers = [
@@ -83,6 +84,7 @@ class Promises(UserCode):
             ]
             for main_window in known:
                 window = side.mapping.side_window(main_window)
+                assert window is not None
                 given = seen[side.name, window]
                 assert not any(item.ref.number in self.released for item in given)
                 if not makers:
@@ -94,7 +96,7 @@ class Promises(UserCode):
                     assert given == tuple(
                         data
                         for data in self.side_data.get(side.collection, ())
-                        if window in data.facts.windows
+                        if window in (data.facts.windows or ())
                     )
 
     def check_release(self, data: Data) -> None:

@@ -126,7 +126,7 @@ class JobRun(RuleBasedStateMachine):
     def send_illegal(self, which: int) -> None:
         if self.host.end is not None:
             return
-        illegal = [
+        illegal: list[Event] = [
             Start(),
             BundleDone(1_000_000, 1),
             BundleFailed(-1, 1, "no such bundle"),

@@ -89,6 +89,7 @@ def test_drain_checkpoints_what_runs_and_truncates_what_waits() -> None:
     resumed = only(commands, OpenBundles).bundles[0]
     assert refs(resumed) == ["b.2"]
     assert resumed.inputs[0].truncate
+    assert [bundle.draining for bundle in scheduler.open_bundles] == [False, True]
     primary = (attrs.evolve(scheduler.open_bundles[0].inputs[0], data=data("a.2.1")),)
     split = scheduler.handle(SplitDone(1, 1, primary, (Residual(data("a.2.2")),)))
     assert only(split, OpenBundles).bundles[0].inputs[0].truncate

@@ -12,6 +12,7 @@ from beam_runner_engine.scheduler.events import (
     BundleFailed,
     Cancel,
     Drain,
+    Event,
     FailureKind,
     Output,
     Progress,
@@ -53,7 +54,7 @@ def in_phase(phase: Phase) -> Scheduler:
     if phase is Phase.NEW:
         return scheduler
     scheduler.handle(Start(roots=(Output("root", data("d")),)))
-    ways = {
+    ways: dict[Phase, tuple[Event, ...]] = {
         Phase.RUNNING: (Progress(0, 1, 0.1, 60_000),),
         Phase.DRAINING: (Drain(),),
         Phase.DONE: (BundleDone(0, 1),),

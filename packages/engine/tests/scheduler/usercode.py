@@ -202,7 +202,7 @@ class UserCode:
         keep = attrs.evolve(self.keeps.get((spec.name, bundle.shard), Keep()))
         behaviour = self.behaviours[spec.name]
         processed: Counter[Any] = Counter()
-        pairs = []
+        pairs: list[tuple[Element, Any]] = []
         for one in bundle.inputs:
             for element in one.data.ref.elements:
                 windows = element.windows if one.windows is None else element.windows & one.windows

@@ -69,6 +69,13 @@ def cut(column: Sequence[Any], start: int, sizes: Sequence[int]) -> Iterator[tup
     """
     if len(sizes) == 1 == sizes[0]:
         return zip(column[start:], strict=True)
-    parts = (len(column) - start) // sum(sizes) * len(sizes)
-    ends = list(accumulate(islice(cycle(sizes), parts), initial=start))
-    return map(tuple(column).__getitem__, map(slice, ends, ends[1:]))
+    ends = cuts(len(column), start, sizes)
+    return map(tuple(column).__getitem__, map(slice, (start, *ends), ends))
+
+
+def cuts(length: int, start: int, sizes: Sequence[int]) -> Sequence[int]:
+    """Returns where the parts end into which `cut` cuts a column of this length."""
+    if len(sizes) == 1:
+        return range(start + sizes[0], length + 1, sizes[0])
+    parts = (length - start) // sum(sizes) * len(sizes)
+    return list(accumulate(islice(cycle(sizes), parts), initial=start))[1:]

@@ -7,15 +7,15 @@ that is the grouper's. The rules are the table in `open_windows`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from itertools import repeat, starmap
 from typing import Any
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.columns import cut
+from beam_runner_engine.keyed.columns import cut, cuts
 from beam_runner_engine.keyed.composite_triggers import machine
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.open_windows import OpenWindow
+from beam_runner_engine.keyed.open_windows import OpenWindow, Span
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.triggers import Instant, State
 from beam_runner_engine.values.strategy import (
@@ -26,6 +26,7 @@ from beam_runner_engine.values.strategy import (
 )
 from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner, combine_timestamps
+from beam_runner_engine.values.window_coders import encode_interval
 
 _ELEMENTS = "~elements"
 _COMBINE: dict[TimestampCombiner, Callable[[Sequence[Timestamp]], Timestamp] | None] = {
@@ -37,12 +38,18 @@ _COMBINE: dict[TimestampCombiner, Callable[[Sequence[Timestamp]], Timestamp] | N
 
 
 class Firing:
-    """What happens in the windows of one strategy; panes are appended to `out` as they fire."""
+    """What happens in the windows of one strategy; panes are appended to `out` as they fire.
 
-    def __init__(self, strategy: WindowingStrategy, cells: TentativeCells) -> None:
+    With `together` triggers are evaluated once after all elements that `add` is given.
+    """
+
+    def __init__(
+        self, strategy: WindowingStrategy, cells: TentativeCells, *, together: bool = False
+    ) -> None:
         self.machine = machine(strategy.trigger)
+        self.together = together
         self.now = Now()
-        self.out: list[Group] = []
+        self.out = Groups()
         self.dropped = 0
         self._cells = cells
         self._accumulates = strategy.accumulation_mode is AccumulationMode.ACCUMULATING
@@ -56,11 +63,19 @@ class Firing:
         now = self.now
         return Instant(now.watermark > window.max_timestamp, now.processing_time)
 
-    def add(self, window: OpenWindow, times: Sequence[Timestamp], values: Sequence[Any]) -> None:
-        """Adds elements in order of arrival and fires after each that makes the trigger ready.
+    def add(
+        self,
+        window: OpenWindow,
+        times: Sequence[Timestamp],
+        values: Sequence[Any],
+        hulls: Sequence[Span] = (),
+    ) -> None:
+        """Adds elements in order of arrival and fires after each that makes the trigger ready, or
+        once after all of them.
 
         Goes in strides: a trigger that is surely not ready for some elements isn't asked for them,
-        and one that is back in a state it was in before is not asked again what it will do.
+        and one that is back in a state it was in before is not asked again what it will do. `hulls`
+        are for a session that has not ended and grows: what it is with each of the elements.
         """
         trigger = self.machine
         at = self.at(window)
@@ -73,7 +88,10 @@ class Firing:
             if window.finished:
                 self.dropped += count - position
                 return
-            end = min(position + trigger.quiet(window.trigger, at) + 1, count)
+            stride = count if self.together else trigger.quiet(window.trigger, at) + 1
+            end = min(position + stride, count)
+            if hulls:
+                window.grow(hulls[end - 1])
             window.trigger = trigger.add(window.trigger, end - position, at)
             window.buffer += values[position:end] if end - position < count else values
             window.fresh += end - position
@@ -86,7 +104,7 @@ class Firing:
                 else:
                     cycle.append(position - fired_at)
                     if window.trigger == origin and not (window.finished or self._accumulates):
-                        position = self._repeat(window, at, cycle, position, times, values)
+                        position = self._repeat(window, at, cycle, position, times, values, hulls)
                         cycle = None
                 fired_at = position
 
@@ -162,30 +180,37 @@ class Firing:
         position: int,
         times: Sequence[Timestamp],
         values: Sequence[Any],
+        hulls: Sequence[Span],
     ) -> int:
         """Fires panes of as many elements each as the last ones, as long as there are enough.
 
         `cycle` are the sizes of the panes after which the trigger was in the same state again,
         with nothing left in the window. Returns the position of the first element that is left.
         """
-        rounds = (len(values) - position) // sum(cycle)
-        panes = rounds * len(cycle)
-        self.out += map(
-            Group._make,
-            zip(
-                repeat(window.key, panes),
-                repeat(window.encoded),
-                self._pane_times(window, times, position, cycle),
-                window.next_panes(panes, ended=at.ended),
-                cut(values, position, cycle),
-                strict=False,
-            ),
+        cut_at = cuts(len(values), position, cycle)
+        panes = len(cut_at)
+        if not panes:
+            return position
+        windows: Iterable[bytes]
+        window_ends: Iterable[Timestamp]
+        if hulls:
+            of_panes = [hulls[end - 1] for end in cut_at]
+            windows = starmap(encode_interval, of_panes)
+            window_ends = [end - 1 for _, end in of_panes]
+            infos = window.next_panes_growing(of_panes)
+        else:
+            windows = repeat(window.encoded, panes)
+            window_ends = repeat(window.max_timestamp, panes)
+            infos = window.next_panes(panes, ended=at.ended)
+        pane_times = self._pane_times(window_ends, times, position, cycle)
+        self.out.extend(
+            repeat(window.key, panes), windows, pane_times, infos, cut(values, position, cycle)
         )
-        return position + rounds * sum(cycle)
+        return cut_at[-1]
 
     def _pane_times(
         self,
-        window: OpenWindow,
+        window_ends: Iterable[Timestamp],
         times: Sequence[Timestamp],
         position: int,
         cycle: Sequence[int],
@@ -193,13 +218,13 @@ class Firing:
         """Returns the output timestamps of panes of nothing but the elements from `position` on."""
         combine, held = self._combine, self.now.output_watermark
         if combine is None:
-            return repeat(window.max_timestamp)
+            return window_ends
         of_panes = cut(times, position, cycle)
         if min(times) >= held:
             return times[position:] if len(cycle) == 1 == cycle[0] else map(combine, of_panes)
         return (
-            combine([time for time in of_pane if time >= held] or (window.max_timestamp,))
-            for of_pane in of_panes
+            combine([time for time in of_pane if time >= held] or (window_end,))
+            for of_pane, window_end in zip(of_panes, window_ends, strict=True)
         )
 
     def _emit(self, window: OpenWindow, *, ended: bool, on_time: bool, is_last: bool) -> None:
@@ -211,7 +236,7 @@ class Firing:
             window.buffer = []
             self._clear_stored(window)
         timestamp = window.timestamp if window.timestamp is not None else window.max_timestamp
-        self.out.append(Group(window.key, window.encoded, timestamp, pane, values))
+        self.out.append(window.key, window.encoded, timestamp, pane, values)
         window.fresh = 0
         window.timestamp = None
 

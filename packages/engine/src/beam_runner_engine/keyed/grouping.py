@@ -8,59 +8,71 @@ end and the allowed lateness.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
 from beam_runner_engine.keyed.firing import Firing
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.keyed.holds import Holds
 from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.merging_windows import CustomWindows, MergingWindows
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
+from beam_runner_engine.keyed.session_windows import SessionWindows
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import MergingWindows, SeparateWindows, WindowTable
+from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows, WindowTable
 from beam_runner_engine.values.strategy import OnTimeBehavior, WindowingStrategy
 from beam_runner_engine.values.summary import ShardSummary
 from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import encoded_max_timestamp
+from beam_runner_engine.values.window_fns import Sessions
 
 
 class TriggeredGrouper:
     """Groups the elements of one shard by key and window, for the length of one bundle.
 
     Reads the state of the keys it is given from the store, and of others only when they are due.
+    Triggers are evaluated after every element; with `together` a host says that the elements of one
+    call of `process` come at once, and triggers are evaluated after all of them: how it cuts its calls
+    is then part of what it promises its users.
     Raises ValueError if windows must be merged by a `WindowMerger` that is None.
     """
 
     def __init__(
-        self, strategy: WindowingStrategy, store: CellStore, merger: WindowMerger | None = None
+        self,
+        strategy: WindowingStrategy,
+        store: CellStore,
+        merger: WindowMerger | None = None,
+        *,
+        together: bool = False,
     ) -> None:
         self._strategy = strategy
         self._cells = TentativeCells(store)
-        self._firing = Firing(strategy, self._cells)
+        self._firing = Firing(strategy, self._cells, together=together)
         self._agenda = Agenda(self._cells, "~event agenda")
         self._process_agenda = Agenda(self._cells, "~processing agenda")
         self._holds = Holds(self._cells)
-        self._merger = merger_for(strategy, merger)
         self._keeps_times = strategy.timestamp_combiner is not TimestampCombiner.END_OF_WINDOW
         self._awaits_end = (
             self._firing.machine.watches_end
             and strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         )
         self._late_data = 0
-        initial = self._firing.machine.initial
-        self._table: WindowTable
-        if self._merger is None:
-            self._table = SeparateWindows(self._cells, strategy, initial)
-        else:
-            self._merging = MergingWindows(
-                self._cells, strategy, initial, self._merger, self._merge
-            )
-            self._table = self._merging
+        windows = Windows(strategy, self._firing.machine.initial)
+        self._merging: MergingWindows | None = None
+        custom = merger_for(strategy, merger)
+        if custom is not None and isinstance(strategy.window_fn, Sessions):
+            self._merging = SessionWindows(self._cells, windows, self._merge, self._release)
+        elif custom is not None:
+            self._merging = CustomWindows(self._cells, windows, self._merge, self._release, custom)
+        self._table: WindowTable = (
+            SeparateWindows(self._cells, windows) if self._merging is None else self._merging
+        )
 
     def process(
         self,
@@ -69,7 +81,7 @@ class TriggeredGrouper:
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
         now: Now,
-    ) -> list[Group]:
+    ) -> Groups:
         """Adds elements, as columns of one length, and returns the panes that fire.
 
         Keys and windows are encoded, timestamps in ms. What is due by `now` fires before the
@@ -79,17 +91,17 @@ class TriggeredGrouper:
         check_lengths(keys, windows, timestamps, values)
         out = self.advance(now)
         self._firing.out = out
-        if self._merger is None:
+        if self._merging is None:
             self._process_separate(keys, windows, timestamps, values)
         else:
-            self._process_merging(keys, windows, timestamps, values)
+            self._process_merging(self._merging, keys, windows, timestamps, values)
         return out
 
-    def advance(self, now: Now) -> list[Group]:
+    def advance(self, now: Now) -> Groups:
         """Returns the panes that fire because time has come to `now`, in order of time."""
         firing = self._firing
         firing.now = now
-        firing.out = []
+        firing.out = Groups()
         while (due := self._agenda.pop_due(now.watermark)) is not None:
             window = self._find(due[1])
             window.wake = None
@@ -147,43 +159,52 @@ class TriggeredGrouper:
 
     def _process_merging(
         self,
+        table: MergingWindows,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> None:
-        """Elements that may make the trigger ready are added one by one: each may merge windows."""
+        """Where the trigger may become ready, elements are added in order of arrival, since each
+        may merge windows.
+        """
         columns: dict[bytes, KeyColumns] = {}
         append_rows(columns, keys, windows, timestamps, values)
         for key, rows in columns.items():
-            if self._is_quiet(key, rows[0]):
-                touched = self._add_together(key, *rows)
+            if self._firing.together:
+                touched = self._add_together(table, key, *self._without_late(*rows))
+            elif self._is_quiet(table.of_key(key), rows[0]):
+                touched = self._add_together(table, key, *rows)
             else:
-                touched = self._add_one_by_one(key, *rows)
+                touched = self._add_in_order(table, key, *rows)
             for window in touched:
                 self._settle(window)
 
-    def _is_quiet(self, key: bytes, windows: Sequence[bytes]) -> bool:
+    def _is_quiet(self, known: Iterable[OpenWindow], windows: Sequence[bytes]) -> bool:
         """Whether no element in these windows can fire, so that the order does not matter.
 
-        Encoded windows sort by their end: if the first has not ended, none has.
+        `known` are the key's open windows. Encoded windows sort by their end: if the first has not
+        ended, none has.
         """
         if self._firing.machine.early:
             return False
         first_end = encoded_max_timestamp(self._strategy.window_coder, min(windows))
         return first_end >= self._firing.now.watermark and not any(
-            window.ended or window.finished for window in self._merging.of_key(key)
+            window.ended or window.finished for window in known
         )
 
     def _add_together(
         self,
+        table: MergingWindows,
         key: bytes,
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> Iterable[OpenWindow]:
         """Merges windows once for all elements of a key, and returns those that changed."""
-        window_of = self._merging.enter_all(key, windows)
+        if not values:
+            return ()
+        window_of = table.enter_all(key, windows)
         touched = {window.encoded: window for window in window_of.values()}
         if len(touched) == 1:
             self._firing.add(next(iter(touched.values())), timestamps, values)
@@ -195,23 +216,46 @@ class TriggeredGrouper:
             self._firing.add(touched[encoded], times, of_window)
         return touched.values()
 
-    def _add_one_by_one(
+    def _add_in_order(
         self,
+        table: MergingWindows,
         key: bytes,
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> Iterable[OpenWindow]:
-        """Adds a key's elements in order of arrival, and returns the windows that changed."""
+        """Adds a key's elements in order of arrival, and returns the windows that changed.
+
+        Those that one after the other come to the same window are added together.
+        """
         touched: dict[int, OpenWindow] = {}
-        for data, time, value in zip(windows, timestamps, values, strict=True):
-            if self._is_late(data):
+        oldest = self._firing.now.watermark - self._strategy.allowed_lateness
+        position = 0
+        while position < len(values):
+            if self._is_late(windows[position]):
                 self._late_data += 1
+                position += 1
                 continue
-            window = self._table.enter(key, data)
+            window = table.enter(key, windows[position])
             touched[id(window)] = window
-            self._firing.add(window, (time,), (value,))
-        return [w for w in touched.values() if self._table.get(key, w.encoded) is w]
+            self._firing.add(window, (timestamps[position],), (values[position],))
+            position += 1
+            hulls = () if window.ended else table.growth(window, windows, position, oldest)
+            if hulls:
+                end = position + len(hulls)
+                table.take_out(window)
+                self._firing.add(window, timestamps[position:end], values[position:end], hulls)
+                window.grow(hulls[-1])
+                table.put_back(window)
+                position = end
+        return [w for w in touched.values() if table.get(key, w.encoded) is w]
+
+    def _without_late(self, windows: Sequence[bytes], *others: Sequence[Any]) -> KeyColumns:
+        """The rows of a key but for those whose window has closed, which are counted."""
+        timely = [not self._is_late(data) for data in windows]
+        self._late_data += timely.count(False)
+        first, second, third = (list(compress(rows, timely)) for rows in (windows, *others))
+        return first, second, third
 
     def _is_late(self, data: bytes) -> bool:
         end = encoded_max_timestamp(self._strategy.window_coder, data)

@@ -6,12 +6,36 @@ on the set of windows alone, not on their order, and merging what is merged chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import TypeVar
 
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.window_fns import Sessions
 from beam_runner_engine.values.windows import IntervalWindow, Window
+
+T = TypeVar("T")
+_BOUNDS = itemgetter(0, 1)
+
+
+def sweep(spans: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, list[T]]]:
+    """Puts spans of time together that overlap: a start, an end that is no part of it, and whose it
+    is; for each result all of those. Ascending; costs one sort.
+    """
+    start = end = 0
+    members: list[T] = []
+    for begin, stop, member in sorted(spans, key=_BOUNDS):
+        if members and begin < end:
+            members.append(member)
+            if stop > end:
+                end = stop
+        else:
+            if members:
+                yield start, end, members
+            start, end, members = begin, stop, [member]
+    if members:
+        yield start, end, members
 
 
 def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, IntervalWindow]:
@@ -20,29 +44,9 @@ def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, In
     Costs one sort of the distinct windows.
     """
     merged: dict[IntervalWindow, IntervalWindow] = {}
-    group: list[IntervalWindow] = []
-    end = 0
-    for window in sorted(set(windows), key=_bounds):
-        if group and window.start >= end:
-            _close(group, end, merged)
-            group = []
-        end = max(end, window.end) if group else window.end
-        group.append(window)
-    if group:
-        _close(group, end, merged)
+    for start, end, members in sweep((w.start, w.end, w) for w in dict.fromkeys(windows)):
+        merged.update(dict.fromkeys(members, IntervalWindow(start, end)))
     return merged
-
-
-def _bounds(window: IntervalWindow) -> tuple[int, int]:
-    return window.start, window.end
-
-
-def _close(
-    group: list[IntervalWindow], end: int, merged: dict[IntervalWindow, IntervalWindow]
-) -> None:
-    result = IntervalWindow(group[0].start, end)
-    for window in group:
-        merged[window] = result
 
 
 class SessionMerger:

@@ -12,7 +12,8 @@ class Now:
     """The times (ms) that hold while something is processed.
 
     `watermark` is the stage's input watermark, `output_watermark` its output watermark, which is
-    the input's unless something holds it back; `processing_time` is the server's clock.
+    the input's unless something holds it back; `processing_time` is the server's clock. `draining`
+    says that all sources were told to end, so that what would repeat itself for ever is to end, too.
     """
 
     watermark: Timestamp = MIN_TIMESTAMP
@@ -22,3 +23,5 @@ class Now:
     @output_watermark.default
     def _unheld(self) -> Timestamp:
         return self.watermark
+
+    draining: bool = False

@@ -15,12 +15,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from beam_runner_engine.keyed.triggers import State
 from beam_runner_engine.values.panes import PaneInfo, PaneTiming
 from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.windows import Window
+from beam_runner_engine.values.window_coders import encode_interval
+from beam_runner_engine.values.windows import IntervalWindow, Window
+
+Span: TypeAlias = tuple[Timestamp, Timestamp]
+"""Start and end (ms) of a session; the end is no part of it."""
+
+_KEPT = (
+    "trigger",
+    "addresses",
+    "stored",
+    "fresh",
+    "timestamp",
+    "index",
+    "nonspeculative_index",
+    "finished",
+    "ended",
+    "wake",
+    "process_wake",
+    "hold",
+)
+"""What of a window is kept between bundles."""
+_fields = attrgetter(*_KEPT)
 
 
 class OpenWindow:
@@ -77,37 +99,24 @@ class OpenWindow:
 
     def kept(self) -> tuple[Any, ...]:
         """Returns all that must be kept until the next bundle, as plain values."""
-        return (
-            self.trigger,
-            self.addresses,
-            self.stored,
-            self.fresh,
-            self.timestamp,
-            self.index,
-            self.nonspeculative_index,
-            self.finished,
-            self.ended,
-            self.wake,
-            self.process_wake,
-            self.hold,
-        )
+        return _fields(self)
 
     def restore(self, kept: Sequence[Any]) -> None:
         """Takes over what `kept` returned."""
-        (
-            self.trigger,
-            self.addresses,
-            self.stored,
-            self.fresh,
-            self.timestamp,
-            self.index,
-            self.nonspeculative_index,
-            self.finished,
-            self.ended,
-            self.wake,
-            self.process_wake,
-            self.hold,
-        ) = kept
+        for name, value in zip(_KEPT, kept, strict=True):
+            setattr(self, name, value)
+
+    def grow(self, hull: Span) -> None:
+        """Makes it this larger session with the same contents; panes are counted from the start.
+
+        When it closes is for the caller to say.
+        """
+        window = IntervalWindow(*hull)
+        if window != self.window:
+            self.window = window
+            self.encoded = encode_interval(*hull)
+            self.max_timestamp = window.max_timestamp()
+            self.index = self.nonspeculative_index = 0
 
     def absorb(self, part: OpenWindow) -> None:
         """Takes the values of a window that becomes part of this one, where they are."""
@@ -143,6 +152,18 @@ class OpenWindow:
             return [self.next_pane(ended=True, on_time=False, is_last=False) for _ in range(count)]
         self.index = start + count
         return map(_early_pane, range(start, self.index))
+
+    def next_panes_growing(self, hulls: Sequence[Span]) -> Iterable[PaneInfo]:
+        """The same for a session that has not ended and grows: what it is at each of the firings."""
+        panes = []
+        before, index = hulls[0], self.index if self.window == IntervalWindow(*hulls[0]) else 0
+        for hull in hulls:
+            index = index if hull == before else 0
+            panes.append(_early_pane(index))
+            before, index = hull, index + 1
+        self.grow(before)
+        self.index = index
+        return panes
 
 
 @lru_cache(maxsize=4096)

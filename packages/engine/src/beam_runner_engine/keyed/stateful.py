@@ -16,13 +16,14 @@ shard.commit()
 | processing-time timer | processing time has come to its time | by time, after the others |
 
 Windows expire by event time alone. For timers in processing time that still wait in a window then,
-processing time goes to its end: they fire, by time, before the window expires. So neither bounded
-input nor a drain waits for the clock, or ends without them.
+processing time goes to its end: they fire, by time, before the window expires, and so do those that
+they set. So neither bounded input nor a drain waits for the clock, or ends without them. In a drain
+what they set is dropped: a timer that sets itself for ever must not keep the job from its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
@@ -146,6 +147,7 @@ class StatefulShard:
         )
         self._expiring: tuple[bytes, bytes] | None = None
         self._watermark = MIN_TIMESTAMP
+        self._draining = False
         self._dropped = 0
 
     def admit(
@@ -190,14 +192,18 @@ class StatefulShard:
     def set_timer(self, timer: Timer) -> None:
         """Sets a timer, in place of one of the same key, window, family and tag.
 
-        Event-time timers beyond their window's expiry never fire, nor do processing-time timers
-        that are set when the watermark is beyond it. Raises ValueError while the window expires:
-        there is no time left for a timer.
+        Event-time timers beyond their window's expiry never fire, nor, in a drain, do
+        processing-time timers that are set when the watermark is beyond it. Raises ValueError while
+        the window expires: there is no time left for a timer.
         """
         if self._expiring == (timer.key, timer.window):
             raise ValueError(f"timer {timer.family!r} is set while its window expires")
         in_processing_time = timer.domain is TimeDomain.PROCESSING_TIME
-        if in_processing_time and self._watermark > self._lifetimes.expiry(timer.window):
+        if (
+            self._draining
+            and in_processing_time
+            and self._watermark > self._lifetimes.expiry(timer.window)
+        ):
             self._timers.clear(timer.key, timer.window, timer.family, timer.tag)
         else:
             self._timers.set(timer)
@@ -206,34 +212,38 @@ class StatefulShard:
         """Clears a timer if it is set."""
         self._timers.clear(key, window, family, tag)
 
-    def next_due(self, now: Now) -> Due | None:
+    def next_due(self, now: Now, busy: Collection[bytes] = ()) -> Due | None:
         """Returns what user code is to run next, None if nothing is due at `now`.
 
         What it returns counts as done. The host may stop asking at any time: what is still due
-        stays on the agenda for the next bundle.
+        stays on the agenda for the next bundle. A host that lets user code run several things
+        together names their keys as `busy`: None as well if it is the turn of one of those, whose
+        timers user code may yet change.
         """
         self._finish_expiry()
         self._watermark = max(self._watermark, now.watermark)
+        self._draining = now.draining
         while True:
             event, expiry = self._events.first(), self._expiries.first()
             expires = expiry is not None and expiry[0] < now.watermark
             # A timer for the moment a window closes, a millisecond after its expiry, still fires.
             until = expiry[0] + 1 if expiry is not None and expires else now.watermark
             if event is not None and event[0] <= min(until, now.watermark):
+                if event[1][1] in busy:
+                    return None
                 self._events.remove(*event)
                 return self._event(event[1])
-            if expiry is not None and expires:
-                waiting = self._first_in_processing_time(*expiry[1])
-                if waiting is not None:
-                    return self._fire_early(waiting)
-                self._expiries.remove(*expiry)
-                expired = self._expire(*expiry[1])
-                if expired is not None:
-                    return expired
-                continue
-            at_end = self._lifetimes.all_ended(now.watermark)
-            entry = self._processing.pop_due(MAX_TIMESTAMP if at_end else now.processing_time)
-            return None if entry is None else TimerFired(self._timers.take(entry[1]))
+            if expiry is None or not expires:
+                return self._in_processing_time(now, busy)
+            if expiry[1][0] in busy:
+                return None
+            waiting = self._first_in_processing_time(*expiry[1])
+            if waiting is not None:
+                return self._fire_early(waiting)
+            self._expiries.remove(*expiry)
+            expired = self._expire(*expiry[1])
+            if expired is not None:
+                return expired
 
     def commit(self) -> KeyedCommit:
         """Ends the bundle: returns what changed, and the shard's new summary."""
@@ -270,6 +280,15 @@ class StatefulShard:
         timestamp = decode_instant(subkey)
         values = self._sorted.take(key, window, timestamp)
         return ElementsSorted(key, window, timestamp, values)
+
+    def _in_processing_time(self, now: Now, busy: Collection[bytes]) -> TimerFired | None:
+        at_end = self._lifetimes.all_ended(now.watermark)
+        until = MAX_TIMESTAMP if at_end else now.processing_time
+        entry = self._processing.first()
+        if entry is None or entry[0] > until or entry[1][1] in busy:
+            return None
+        self._processing.remove(*entry)
+        return TimerFired(self._timers.take(entry[1]))
 
     def _first_in_processing_time(self, key: bytes, window: bytes) -> Timer | None:
         timers = self._timers.of_window(key, window)

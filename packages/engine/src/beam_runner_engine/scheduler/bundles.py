@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from beam_runner_engine.scheduler.checkpoints import forget_update
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     CancelBundles,
@@ -35,7 +36,8 @@ def open_bundles(state: SchedulerState, stage: StageState) -> None:
 
 
 def _open(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
-    truncate = state.phase is Phase.DRAINING and stage.spec.splittable
+    draining = state.phase is Phase.DRAINING
+    truncate = draining and stage.spec.splittable
     side_inputs, views = views_for(state, stage, opening.work)
     shard = stage.shards[opening.shard]
     bundle = Bundle(
@@ -49,6 +51,7 @@ def _open(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
         end_watermark=opening.end_watermark,
         output_watermark=stage.output,
         processing_time=state.now,
+        draining=draining,
     )
     state.next_bundle += 1
     state.bundles[bundle.number] = BundleRecord(
@@ -111,6 +114,7 @@ def commit(state: SchedulerState, event: BundleDone) -> None:
     for work in record.work:
         remove_work(state, stage, work)
     give_back(state, record.views)
+    forget_update(state, stage, event.bundle)
     look_at(state, stage, shard)
     for producer in producers(state, stage):
         if producer.throttled:

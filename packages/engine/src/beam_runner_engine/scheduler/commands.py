@@ -47,7 +47,7 @@ class Bundle:
     a keyed stage fires timers and triggers up to `end_watermark` and, in processing time, up to
     `processing_time`, and expires windows that `end_watermark` is beyond; a keyed bundle without
     inputs exists for these alone. `output_watermark` is the stage's when the bundle was opened:
-    holds before it come too late.
+    holds before it come too late. `draining` says that the job is being drained.
     """
 
     number: int
@@ -60,6 +60,7 @@ class Bundle:
     end_watermark: Timestamp
     output_watermark: Timestamp
     processing_time: Timestamp
+    draining: bool = False
 
 
 @attrs.frozen

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from beam_runner_engine.scheduler.bundles import stop_bundles
+from beam_runner_engine.scheduler.checkpoints import ask, can_split
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_engine.scheduler.delivery import look_at
-from beam_runner_engine.scheduler.splits import ask, can_split, must_checkpoint
+from beam_runner_engine.scheduler.splits import must_checkpoint
 from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_engine.scheduler.teststream import end_script
 from beam_runner_engine.scheduler.transitions import Phase

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
+from beam_runner_engine.scheduler.checkpoints import note_update
 from beam_runner_engine.scheduler.commands import SideInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.errors import HostCodeError
@@ -125,6 +126,9 @@ def attach(
             heappush(side.expiries, (last_needed, encode_window(window), window))
         pieces.append(piece)
         add_use(state, piece)
+        view = side.views.get(window)
+        if view is not None and view.updating:
+            note_update(state, stage, view)
         _invalidate(state, side, window)
         if side.spec.readiness is SideInputReadiness.FIRST_PANE:
             free.extend(side.waiting.pop(window, ()))
@@ -133,7 +137,10 @@ def attach(
 
 
 def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
-    """Drops what the outputs of a commit replace in side inputs that are replaced by each commit."""
+    """Drops what the outputs of a commit replace in side inputs that are replaced by each commit.
+
+    Views of these windows become old when `attach` adds what takes the place.
+    """
     windows: dict[str, dict[Window, None]] = {}
     for output in outputs:
         if not state.collections[output.collection].node.side_consumers:
@@ -150,7 +157,6 @@ def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
                     drop_use(state, piece)
                 if window in side.pieces:
                     side.pieces[window] = []
-                    _invalidate(state, side, window)
 
 
 def views_for(
@@ -171,7 +177,8 @@ def views_for(
         side = stage.sides[place]
         view = side.views.get(window)
         if view is None:
-            view = side.views[window] = _new_view(state, side.pieces.get(window, ()))
+            updating = side.spec.readiness is SideInputReadiness.FIRST_PANE
+            view = side.views[window] = _new_view(state, side.pieces.get(window, ()), updating)
         view.uses += 1
         views.append(view)
         inputs.append(SideInput(side.spec.name, window, view.data))
@@ -199,8 +206,8 @@ def _expired(last_needed: Timestamp, watermark: Timestamp) -> bool:
     return last_needed < watermark or watermark == MAX_TIMESTAMP
 
 
-def _new_view(state: SchedulerState, pieces: Iterable[int]) -> SideView:
-    view = SideView(tuple(pieces), _data_of(state, pieces))
+def _new_view(state: SchedulerState, pieces: Iterable[int], updating: bool) -> SideView:
+    view = SideView(tuple(pieces), _data_of(state, pieces), updating=updating)
     for piece in view.pieces:
         add_use(state, piece)
     return view

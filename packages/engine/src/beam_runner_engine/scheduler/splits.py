@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from beam_runner_engine.scheduler.commands import SplitBundle
+from beam_runner_engine.scheduler.checkpoints import ask, can_split, is_outdated
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.delivery import new_work, remove_work
 from beam_runner_engine.scheduler.errors import HostCodeError
@@ -25,11 +25,6 @@ from beam_runner_engine.values.times import Timestamp
 _POLICY = "the splitting policy for a bundle"
 
 
-def can_split(stage: StageState) -> bool:
-    """Whether running bundles of a stage may be split: those of shards and whole sections may not."""
-    return not stage.spec.keyed and not stage.spec.whole_input
-
-
 def note_progress(state: SchedulerState, event: Progress) -> None:
     """Notes a bundle's progress and asks for a split if the policy wants one."""
     record = state.bundles[event.bundle]
@@ -39,7 +34,7 @@ def note_progress(state: SchedulerState, event: Progress) -> None:
     record.stalled = record.stalled + 1 if stalled else 0
     if not can_split(stage):
         return
-    if must_checkpoint(state, stage, record):
+    if must_checkpoint(state, stage, record) or is_outdated(record):
         ask(state, record, 0.0)
         return
     fraction = _dynamic_split(state, stage, record)
@@ -84,12 +79,6 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
 def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:
     """Whether a bundle must hand back its restrictions, to be truncated because the job drains."""
     return state.phase is Phase.DRAINING and stage.spec.splittable and not record.truncated
-
-
-def ask(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
-    """Asks for the split of a running bundle."""
-    record.split = SplitBundle(record.bundle.number, record.bundle.attempt, fraction)
-    state.commands.append(record.split)
 
 
 def take_split(state: SchedulerState, event: SplitDone) -> None:

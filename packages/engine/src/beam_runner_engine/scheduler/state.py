@@ -27,12 +27,13 @@ Need = tuple[int, Window | None]
 """A window of a side input (its place in the stage's spec) that work needs; None is all of it."""
 
 ClockKey = tuple[int, int, int]
-"""Who waits for processing time: a stage, `SHARD` or `RESIDUAL`, and the shard or the work's
-number.
+"""Who waits for processing time: a stage, `SHARD`, `RESIDUAL` or `BUNDLE`, and the shard or the number
+of the work or the bundle.
 """
 
 SHARD = 0
 RESIDUAL = 1
+BUNDLE = 2
 
 
 @attrs.define(eq=False)
@@ -96,6 +97,8 @@ class SideView:
     uses: int = 0
     """How many open bundles read it."""
     current: bool = True
+    updating: bool = False
+    """Whether it is of a side input that may be updated after it could be read first."""
 
 
 @attrs.define(eq=False)
@@ -219,7 +222,7 @@ class SchedulerState:
     incomplete: int = 0
     """How many stages are not complete."""
     clock_wakes: KeyedMinimum[ClockKey] = attrs.field(factory=KeyedMinimum)
-    """When shards and residuals want to be woken, in processing time."""
+    """When shards and residuals want to be woken, and bundles to be asked, in processing time."""
     wake_told: Timestamp | None = None
     """The time of the last `WakeAt`."""
     stale: list[int] = attrs.field(factory=list)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from beam_runner_engine.scheduler.checkpoints import ask_outdated
 from beam_runner_engine.scheduler.commands import WakeAt
 from beam_runner_engine.scheduler.delivery import look_at, place_work
 from beam_runner_engine.scheduler.state import (
+    BUNDLE,
     RESIDUAL,
     SHARD,
     SchedulerState,
@@ -74,6 +76,8 @@ def advance_clock(state: SchedulerState, now: Timestamp) -> None:
         stage = state.stages[number]
         if what == SHARD:
             look_at(state, stage, key)
+        elif what == BUNDLE:
+            ask_outdated(state, key)
         else:
             place_work(state, stage, stage.delayed.pop(key))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from functools import lru_cache
 
 from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.varints import decode_varint, encode_varint
@@ -27,6 +28,7 @@ from beam_runner_engine.values.windows import (
 
 _SHIFT = 1 << 63
 _INSTANT = struct.Struct(">Q")
+_encode_span = lru_cache(maxsize=4096)(encode_varint)
 
 
 class WindowCoder(enum.Enum):
@@ -52,13 +54,18 @@ def decode_instant(data: bytes, start: int = 0) -> Timestamp:
     return time - _SHIFT
 
 
+def encode_interval(start: Timestamp, end: Timestamp) -> bytes:
+    """Encodes the interval window `[start, end)` (ms) without building it."""
+    return _INSTANT.pack(end + _SHIFT) + _encode_span(end - start)
+
+
 def encode_window(window: Window) -> bytes:
     """Encodes a window with the coder of its kind: `GLOBAL`, `INTERVAL`, or `CUSTOM` for opaque
     windows.
     """
     match window:
         case IntervalWindow(start, end):
-            return _INSTANT.pack(end + _SHIFT) + encode_varint(end - start)
+            return encode_interval(start, end)
         case GlobalWindow():
             return b""
         case OpaqueWindow(encoded, latest):

@@ -1,0 +1,201 @@
+"""The open windows of keys whose windows merge: a record per key, since a new element may merge any
+of them.
+
+A window's values stay in the bags they are in, and it knows the addresses of its bags. Sessions,
+which the engine merges itself, are in `session_windows`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.open_windows import OpenWindow, Span
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.window_tables import Windows
+from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.varints import encode_varint
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.windows import Window
+
+_WINDOWS = "~windows"
+
+MergeInto: TypeAlias = Callable[[list[OpenWindow], OpenWindow], None]
+"""Called with the windows of a key that are merged, and the window they become part of. Without
+any, that window grew by itself.
+"""
+
+Leave: TypeAlias = Callable[[OpenWindow], None]
+"""Called with a window that is about to become a larger one."""
+
+
+class KeyWindows:
+    """The open windows of one key by their bytes, and the number the next bag of values gets.
+
+    They are also kept in order of their ends, which are `ends`.
+    """
+
+    __slots__ = ("ends", "in_order", "next_address", "windows")
+
+    def __init__(self) -> None:
+        self.windows: dict[bytes, OpenWindow] = {}
+        self.next_address = 0
+        self.ends: list[Timestamp] = []
+        self.in_order: list[OpenWindow] = []
+
+    def place(self, window: OpenWindow) -> int:
+        """Returns which of the windows in order it is."""
+        return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
+
+    def add(self, window: OpenWindow) -> None:
+        """Adds a window that opened."""
+        self.windows[window.encoded] = window
+        place = bisect_right(self.ends, window.max_timestamp)
+        self.ends.insert(place, window.max_timestamp)
+        self.in_order.insert(place, window)
+
+    def remove(self, window: OpenWindow) -> None:
+        """Takes away a window that closed or became part of another one."""
+        del self.windows[window.encoded]
+        place = self.place(window)
+        del self.ends[place], self.in_order[place]
+
+
+class MergingWindows(ABC):
+    """The table of open windows that merge, whoever merges them."""
+
+    def __init__(
+        self, cells: TentativeCells, windows: Windows, merge_into: MergeInto, leave: Leave
+    ) -> None:
+        self._cells = cells
+        self._windows = windows
+        self._merge_into = merge_into
+        self._leave = leave
+        self._keys: dict[bytes, KeyWindows] = {}
+
+    def enter(self, key: bytes, data: bytes) -> OpenWindow:
+        """Returns the window of a key that an element in window `data` belongs to."""
+        known = self._load(key).windows.get(data)
+        return known if known is not None else self.enter_all(key, (data,))[data]
+
+    @abstractmethod
+    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+        """Returns the window of a key that elements in each of the windows `column` belong to.
+
+        Merges them all at once, which comes to the same as one after the other.
+        """
+
+    def growth(
+        self, window: OpenWindow, column: Sequence[bytes], start: int, oldest: Timestamp
+    ) -> Sequence[Span]:
+        """Returns what an open window of a key becomes with each of the elements from `start` on.
+
+        `column` has their windows. Ends before the first that may belong to another window of the
+        key, too, or whose own window ends before `oldest` (ms).
+        """
+        return ()
+
+    def take_out(self, window: OpenWindow) -> None:
+        """Takes a window out, so that it may grow; `put_back` follows."""
+        self._leave(window)
+        self._keys[window.key].remove(window)
+
+    def put_back(self, window: OpenWindow) -> None:
+        """Puts a window back that was taken out."""
+        window.closes = self._windows.closes(window.window)
+        self._keys[window.key].add(window)
+
+    def of_key(self, key: bytes) -> Collection[OpenWindow]:
+        """Returns the open windows of a key."""
+        return self._load(key).windows.values()
+
+    def get(self, key: bytes, data: bytes) -> OpenWindow | None:
+        """Returns a window of a key if it is open."""
+        return self._load(key).windows.get(data)
+
+    def close(self, window: OpenWindow) -> None:
+        """Forgets a window."""
+        self._keys[window.key].remove(window)
+
+    def windows(self) -> Iterator[OpenWindow]:
+        """Returns the open windows of the keys that were looked at."""
+        return (w for of_key in self._keys.values() for w in of_key.windows.values())
+
+    def save(self) -> None:
+        """Writes the windows of the keys that were looked at."""
+        for key, of_key in self._keys.items():
+            cell = CellId(_WINDOWS, key, b"")
+            if of_key.windows:
+                kept = [(w.encoded, w.kept()) for w in of_key.windows.values()]
+                self._cells.replace(cell, (write_record((of_key.next_address, kept)),))
+            else:
+                self._cells.remove(cell)
+
+    def _load(self, key: bytes) -> KeyWindows:
+        of_key = self._keys.get(key)
+        if of_key is None:
+            of_key = self._keys[key] = KeyWindows()
+            kept = self._cells.read(CellId(_WINDOWS, key, b""))
+            if kept:
+                of_key.next_address, windows = read_record(kept[0])
+                for data, of_window in windows:
+                    window = self._windows.open(key, data)
+                    window.restore(of_window)
+                    of_key.add(window)
+        return of_key
+
+    def _open(self, of_key: KeyWindows, key: bytes, data: bytes) -> OpenWindow:
+        opened = self._windows.open(key, data)
+        opened.addresses = (encode_varint(of_key.next_address),)
+        of_key.next_address += 1
+        of_key.add(opened)
+        return opened
+
+
+class CustomWindows(MergingWindows):
+    """The table for windows that a `WindowMerger` merges."""
+
+    def __init__(
+        self,
+        cells: TentativeCells,
+        windows: Windows,
+        merge_into: MergeInto,
+        leave: Leave,
+        merger: WindowMerger,
+    ) -> None:
+        super().__init__(cells, windows, merge_into, leave)
+        self._merger = merger
+
+    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+        of_key = self._load(key)
+        decoded = {data: self._windows.decode(data) for data in dict.fromkeys(column)}
+        known = list(of_key.windows.values())
+        answer = self._merger.merge([[*[part.window for part in known], *decoded.values()]])[0]
+        parts_of: dict[Window, list[OpenWindow]] = {}
+        for part in known:
+            parts_of.setdefault(answer.get(part.window, part.window), []).append(part)
+        for result, parts in parts_of.items():
+            if len(parts) > 1 or parts[0].window != result:
+                self._merge(of_key, key, parts, result)
+        return {
+            data: self._find(of_key, key, answer.get(window, window))
+            for data, window in decoded.items()
+        }
+
+    def _find(self, of_key: KeyWindows, key: bytes, window: Window) -> OpenWindow:
+        data = encode_window(window)
+        known = of_key.windows.get(data)
+        return known if known is not None else self._open(of_key, key, data)
+
+    def _merge(
+        self, of_key: KeyWindows, key: bytes, parts: list[OpenWindow], result: Window
+    ) -> None:
+        others = [part for part in parts if part.window != result]
+        for part in others:
+            of_key.remove(part)
+        self._merge_into(others, self._find(of_key, key, result))

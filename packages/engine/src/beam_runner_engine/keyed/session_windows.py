@@ -1,0 +1,92 @@
+"""The open sessions of keys, which merge when they overlap.
+
+A session grows as elements come to it, without being made anew for each of them. Open sessions of a
+key never overlap, so each element concerns those next to it only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from beam_runner_engine.keyed.merging import sweep
+from beam_runner_engine.keyed.merging_windows import KeyWindows, Leave, MergeInto, MergingWindows
+from beam_runner_engine.keyed.open_windows import OpenWindow, Span
+from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.window_tables import Windows
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from beam_runner_engine.values.window_coders import WindowCoder, decode_window, encode_interval
+from beam_runner_engine.values.windows import IntervalWindow
+
+
+class SessionWindows(MergingWindows):
+    """The table for sessions."""
+
+    def __init__(
+        self, cells: TentativeCells, windows: Windows, merge_into: MergeInto, leave: Leave
+    ) -> None:
+        super().__init__(cells, windows, merge_into, leave)
+        self._spans: dict[bytes, Span] = {}
+
+    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+        of_key = self._load(key)
+        hulls = list(sweep([(*self._span(data), data) for data in dict.fromkeys(column)]))
+        for start, end, _ in hulls:
+            self._reach(of_key, key, start, end)
+        # Only now, since a session that was reached first may have become part of another one.
+        return {
+            data: of_key.in_order[bisect_left(of_key.ends, start)]
+            for start, _, members in hulls
+            for data in members
+        }
+
+    def growth(
+        self, window: OpenWindow, column: Sequence[bytes], start: int, oldest: Timestamp
+    ) -> Sequence[Span]:
+        of_key = self._keys[window.key]
+        place = of_key.place(window)
+        floor = of_key.ends[place - 1] + 1 if place else MIN_TIMESTAMP
+        ceiling = MAX_TIMESTAMP
+        if place + 1 < len(of_key.ends):
+            ceiling, _ = self._span(of_key.in_order[place + 1].encoded)
+        first, last = self._span(window.encoded)
+        known = self._spans
+        hulls = []
+        for position in range(start, len(column)):
+            data = column[position]
+            begin, end = known.get(data) or self._span(data)
+            if not (floor <= begin < last and first < end <= ceiling and oldest < end):
+                break
+            if begin < first:
+                first = begin
+            if end > last:
+                last = end
+            hulls.append((first, last))
+        return hulls
+
+    def _reach(self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp) -> None:
+        """Sees to it that a session of the key holds these times, one with all it overlaps."""
+        first = stop = bisect_left(of_key.ends, start)
+        while stop < len(of_key.ends) and self._span(of_key.in_order[stop].encoded)[0] < end:
+            stop += 1
+        if first == stop:
+            self._open(of_key, key, encode_interval(start, end))
+            return
+        session, *others = of_key.in_order[first:stop]
+        before = self._span(session.encoded)
+        hull = (min(start, before[0]), max(end, of_key.ends[stop - 1] + 1))
+        if hull != before:
+            for other in others:
+                of_key.remove(other)
+            self.take_out(session)
+            session.grow(hull)
+            self.put_back(session)
+            self._merge_into(others, session)
+
+    def _span(self, data: bytes) -> Span:
+        span = self._spans.get(data)
+        if span is None:
+            window = decode_window(WindowCoder.INTERVAL, data)
+            assert isinstance(window, IntervalWindow)
+            span = self._spans[data] = (window.start, window.end)
+        return span

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import gc
+import pickle
+
+import pytest
+
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group, Groups
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.testing import MemoryStore
+from beam_runner_engine.values.panes import NO_FIRING, ONLY_FIRING
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.triggers import Always
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.windows import GLOBAL_WINDOW
+
+ONE = Group(b"k", b"w", 1, NO_FIRING, (b"1",))
+TWO = Group(b"k", b"v", 2, ONLY_FIRING, (b"2", b"3"))
+
+
+def both() -> Groups:
+    groups = Groups()
+    groups.append(*ONE)
+    more = Groups()
+    more.extend((TWO.key,), (TWO.window,), (TWO.timestamp,), (TWO.pane,), (TWO.values,))
+    groups += more
+    return groups
+
+
+def test_they_are_a_sequence_of_groups() -> None:
+    groups = both()
+    assert list(groups) == [ONE, TWO] == groups[:]
+    assert groups == both() == [ONE, TWO] != [TWO, ONE]
+    assert (len(groups), groups[0], groups[-1]) == (2, ONE, TWO)
+    assert TWO in groups and all(type(group) is Group for group in groups)
+    assert [*groups, ONE].count(ONE) == 2
+    assert not Groups()
+    with pytest.raises(IndexError):
+        groups[2]
+
+
+def test_they_are_columns() -> None:
+    groups = both()
+    assert groups.windows == [b"w", b"v"]
+    assert groups.values == [(b"1",), (b"2", b"3")]
+
+
+def test_they_say_what_they_are_and_can_be_pickled() -> None:
+    groups = both()
+    assert repr(groups) == f"Groups([{ONE}, {TWO}])"
+    assert list(pickle.loads(pickle.dumps(groups))) == [ONE, TWO]
+
+
+def test_many_panes_are_not_many_objects_for_the_garbage_collector() -> None:
+    count = 4_000
+    window = encode_window(GLOBAL_WINDOW)
+
+    def panes() -> Groups:
+        grouper = TriggeredGrouper(WindowingStrategy(trigger=Always()), MemoryStore())
+        columns = [b"k"] * count, [window] * count, [0] * count, [b"v"] * count
+        return grouper.process(*columns, Now(0))
+
+    panes()  # What is made once stays: caches.
+    gc.collect()
+    before = len(gc.get_objects())
+    groups = panes()
+    gc.collect()
+    assert len(groups) == count
+    assert len(gc.get_objects()) - before < 100

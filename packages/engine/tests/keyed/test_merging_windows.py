@@ -1,0 +1,72 @@
+"""Windows that the host merges: they become what it says, alone or together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.testing import MemoryStore
+from beam_runner_engine.values import triggers as t
+from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.window_coders import decode_window, encode_window
+from beam_runner_engine.values.window_fns import OpaqueWindows
+from beam_runner_engine.values.windows import OpaqueWindow, Window
+
+from .triggering import KEY
+
+
+class _JoinAll:
+    """Merges all windows of a key into one that ends last."""
+
+    def merge(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> Sequence[Mapping[Window, Window]]:
+        answers = []
+        for windows in windows_of_keys:
+            last = max(window.max_timestamp() for window in windows)
+            answers.append({w: OpaqueWindow(b"all", last) for w in windows})
+        return answers
+
+
+def test_custom_windows_merge_as_the_host_says() -> None:
+    strategy = WindowingStrategy(
+        OpaqueWindows("some:windows"),
+        merge_status=MergeStatus.NEEDS_MERGE,
+        trigger=t.AfterEndOfWindow(early=t.AfterCount(3)),
+    )
+    store = MemoryStore()
+    out: list[Group] = []
+    for value, latest in enumerate((5, 9, 7, 8)):
+        grouper = TriggeredGrouper(strategy, store, _JoinAll())
+        data = encode_window(OpaqueWindow(b"w%d" % value, latest))
+        out += grouper.process([KEY], [data], [1], [value], Now())
+        store.commit(grouper.commit().deltas)
+    grouper = TriggeredGrouper(strategy, store, _JoinAll())
+    out += grouper.advance(Now(10))
+    assert [decode_window(strategy.window_coder, group.window) for group in out] == [
+        OpaqueWindow(b"all", 9)
+    ] * 2
+    assert [sorted(group.values) for group in out] == [[0, 1, 2], [3]]
+
+
+def test_a_custom_window_that_is_alone_becomes_what_the_host_says() -> None:
+    strategy = WindowingStrategy(
+        OpaqueWindows("some:windows"), merge_status=MergeStatus.NEEDS_MERGE
+    )
+    grouper = TriggeredGrouper(strategy, MemoryStore(), _JoinAll())
+    for value, latest in enumerate((5, 9)):
+        data = encode_window(OpaqueWindow(b"w", latest))
+        assert grouper.process([KEY], [data], [1], [value], Now()) == []
+    (group,) = grouper.advance(Now(10))
+    assert sorted(group.values) == [0, 1]
+    assert not grouper.commit().summary.holds
+
+
+def test_custom_windows_need_a_host_that_merges() -> None:
+    strategy = WindowingStrategy(OpaqueWindows("some:fn"), merge_status=MergeStatus.NEEDS_MERGE)
+    with pytest.raises(ValueError, match="no WindowMerger"):
+        TriggeredGrouper(strategy, MemoryStore())

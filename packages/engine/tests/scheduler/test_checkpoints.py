@@ -1,0 +1,121 @@
+"""Bundles that go on while a side input is updated are asked to leave the rest to another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_engine.scheduler.checkpoints import ASKED_AGAIN_AFTER, OUTDATED_AFTER
+from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle, WakeAt
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    Output,
+    Progress,
+    Residual,
+    SplitDone,
+    Start,
+    Tick,
+)
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import (
+    GraphSpec,
+    SideInputReadiness,
+    SideInputSpec,
+    StageKind,
+    StageSpec,
+)
+from beam_runner_engine.values.windows import GLOBAL_WINDOW
+
+from .samples import data, only
+
+
+def updating(
+    readiness: SideInputReadiness = SideInputReadiness.FIRST_PANE,
+    kind: StageKind = StageKind.ORDINARY,
+) -> tuple[Scheduler, Bundle]:
+    """`update` writes the side input of `use`, which is at work on its elements since time 1000."""
+    side = SideInputSpec("s", "side", readiness=readiness, replaces=True)
+    keyed = kind is not StageKind.ORDINARY
+    stages = (
+        StageSpec("update", ("updates",), ("side",), splittable=True),
+        StageSpec("use", ("main",), kind=kind, side_inputs=(side,)),
+    )
+    scheduler = Scheduler(GraphSpec(stages, ("updates", "main")))
+    main = data("main", 0, shard=0) if keyed else data("main", 0, windows=(GLOBAL_WINDOW,))
+    scheduler.handle(Start(1000, (Output("updates", data("updates")), Output("main", main))))
+    update(scheduler, "v1")
+    return scheduler, of_stage(scheduler, "use")
+
+
+def of_stage(scheduler: Scheduler, stage: str) -> Bundle:
+    (bundle,) = [bundle for bundle in scheduler.open_bundles if bundle.stage == stage]
+    return bundle
+
+
+def update(scheduler: Scheduler, ref: str) -> tuple[Command, ...]:
+    bundle = of_stage(scheduler, "update")
+    output = Output("side", data(ref, 0, windows=(GLOBAL_WINDOW,)))
+    rest = Residual(data(f"after {ref}"))
+    return scheduler.handle(BundleDone(bundle.number, 1, (output,), (rest,)))
+
+
+def asked(commands: tuple[Command, ...]) -> list[SplitBundle]:
+    return [command for command in commands if isinstance(command, SplitBundle)]
+
+
+def test_it_is_asked_at_once_if_it_has_run_for_a_while() -> None:
+    scheduler, bundle = updating()
+    scheduler.handle(Tick(5000))
+    assert asked(update(scheduler, "v2")) == []
+    assert asked(scheduler.handle(Tick(5001))) == [SplitBundle(bundle.number, 1, 0.0)]
+    rest = Residual(data("rest", 0, windows=(GLOBAL_WINDOW,)), untouched=True)
+    scheduler.handle(SplitDone(bundle.number, 1, bundle.inputs, (rest,)))
+    _, later = [b for b in scheduler.open_bundles if b.stage == "use"]
+    assert [one.ref for side in later.side_inputs for one in side.data] == ["v2"]
+
+
+def test_it_is_given_time_to_begin() -> None:
+    scheduler, _ = updating()
+    scheduler.handle(Tick(1010))
+    assert only(update(scheduler, "v2"), WakeAt).time == 1000 + OUTDATED_AFTER
+    assert asked(scheduler.handle(Tick(1000 + OUTDATED_AFTER - 1))) == []
+    assert len(asked(scheduler.handle(Tick(1000 + OUTDATED_AFTER)))) == 1
+
+
+def test_it_is_asked_again_when_it_has_come_further() -> None:
+    scheduler, bundle = updating()
+    scheduler.handle(Tick(5000))
+    update(scheduler, "v2")
+    scheduler.handle(Tick(5001))
+    assert asked(scheduler.handle(SplitDone(bundle.number, 1))) == []
+    assert len(asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 500)))) == 1
+
+
+def test_it_is_asked_after_a_split_that_is_under_way() -> None:
+    scheduler, bundle = updating()
+    split = asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 3000)))
+    assert [one.fraction for one in split] == [0.5]
+    scheduler.handle(Tick(5000))
+    update(scheduler, "v2")
+    assert asked(scheduler.handle(Tick(5001))) == []
+    scheduler.handle(SplitDone(bundle.number, 1))
+    assert asked(scheduler.handle(Tick(5001 + ASKED_AGAIN_AFTER))) == [
+        SplitBundle(bundle.number, 1, 0.0)
+    ]
+
+
+def test_nothing_is_asked_of_a_bundle_that_has_ended() -> None:
+    scheduler, bundle = updating()
+    update(scheduler, "v2")
+    commands = scheduler.handle(BundleDone(bundle.number, 1))
+    assert scheduler.next_wake is None
+    assert asked(commands) == asked(scheduler.handle(Tick(9000))) == []
+
+
+@pytest.mark.parametrize("kind", [StageKind.STATEFUL])
+def test_what_cannot_be_split_is_left_alone(kind: StageKind) -> None:
+    scheduler, bundle = updating(kind=kind)
+    scheduler.handle(Tick(5000))
+    update(scheduler, "v2")
+    assert asked(scheduler.handle(Tick(6000))) == []
+    assert asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 500))) == []
+    assert scheduler.next_wake is None
