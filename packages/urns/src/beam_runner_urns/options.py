@@ -7,3 +7,5 @@ SUFFIX = ":v1"
 
 # The name the user gave the job; the name in the Prepare request is always "job".
 JOB_NAME = "beam:option:job_name:v1"
+# Whether the user calls the job a streaming one.
+STREAMING = "beam:option:streaming:v1"

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from beam_runner_worker.values import GroupValues
+
 
 class InputKind(enum.Enum):
     """How the elements of a stage's main input arrive."""
@@ -55,14 +57,22 @@ class OutputEdge:
         kind: the chunks that are wanted.
         keyed_by_element: for ``KEYED``: the element is not a key-value pair that shall be cut;
             the whole element is the value and the key is empty (an iterable side input).
+        whole_elements: for ``KEYED``: the value is the whole key-value pair, as a windowed value
+            in the row's one window, encoded as for ``ELEMENTS`` (the input of a stateful stage).
         timestamps: for ``KEYED``: whether each row's event time is needed. Without it
             ``KeyedChunk.timestamps`` is None, which saves the cost of keeping it.
+        min_timestamp: for the other kinds: whether each chunk must tell its earliest event time.
+        windows: for the other kinds: whether each chunk must be of one window, and tell it. An
+            element in several windows is then one in each.
     """
 
     transform_id: str
     kind: OutputKind
     keyed_by_element: bool = False
+    whole_elements: bool = False
     timestamps: bool = True
+    min_timestamp: bool = False
+    windows: bool = False
 
 
 @attrs.frozen
@@ -153,11 +163,27 @@ class ElementChunk:
         data: the bytes.
         ends: where each element ends in ``data`` (the last equals its length), or None where the
             edge did not ask for it.
+        min_timestamp: on the way out the earliest event time (ms) of all elements, or None where
+            the edge did not ask for it.
+        window: on the way out the encoded window of all elements, or None where the edge did not
+            ask for it.
+        first: on the way in, the number of the first element to process; those before it are
+            skipped.
+        last: on the way in, the number after the last element to process; None is ``count``.
     """
 
     count: int
     data: bytes | memoryview
     ends: Sequence[int] | None = None
+    min_timestamp: int | None = None
+    window: bytes | None = None
+    first: int = 0
+    last: int | None = None
+
+    @property
+    def meant(self) -> int:
+        """How many of the elements are to be processed."""
+        return (self.count if self.last is None else self.last) - self.first
 
 
 @attrs.frozen
@@ -202,7 +228,7 @@ class GroupChunk:
         windows: encoded windows, or a single ``bytes`` if all are the same.
         timestamps: event times in milliseconds.
         counts: number of values of each group.
-        values: the nested encodings of the values of each group, concatenated.
+        values: the nested encodings of the values of each group, concatenated or in pieces.
         pane: the encoded pane info of all of them (the last byte(s) of a windowed value's header).
     """
 
@@ -210,12 +236,69 @@ class GroupChunk:
     windows: bytes | Sequence[bytes]
     timestamps: Sequence[int]
     counts: Sequence[int]
-    values: Sequence[bytes | memoryview]
+    values: Sequence[GroupValues]
     pane: bytes
 
 
-InputChunk = ElementChunk | GroupChunk
+@attrs.frozen
+class Timer:
+    """A timer of a stateful stage, set by user code or due.
+
+    Attributes:
+        transform_id: the stateful transform.
+        family: the timer family's local name.
+        tag: the dynamic tag; empty for a plain timer.
+        key: the nested encoding of the key.
+        windows: the encoded windows, as the SDK wrote them one after the other; one as a rule.
+        fire_at: when it fires (ms, of its family's time domain); None clears the timer.
+        hold: the event time (ms) of its output, which holds the watermark until it fires.
+        pane: the encoded pane info.
+    """
+
+    transform_id: str
+    family: str
+    tag: str
+    key: bytes
+    windows: tuple[bytes, ...]
+    fire_at: int | None
+    hold: int | None
+    pane: bytes
+
+
+@attrs.frozen
+class TimerChunk:
+    """Timers that fire now, in order."""
+
+    timers: tuple[Timer, ...]
+
+
+@attrs.frozen
+class Settle:
+    """All that was given before must have been processed before the next chunk is asked for.
+
+    What comes next depends on it: on the timers that user code has set until then.
+    """
+
+
+InputChunk = ElementChunk | GroupChunk | TimerChunk | Settle
 OutputChunk = ElementChunk | KeyedChunk
+
+
+@attrs.frozen
+class StateCell:
+    """One state cell of user code: of a key and a window.
+
+    Attributes:
+        transform_id: the stateful transform.
+        state_id: the state's local name.
+        window: the encoded window.
+        key: the nested encoding of the key.
+    """
+
+    transform_id: str
+    state_id: str
+    window: bytes
+    key: bytes
 
 
 @attrs.frozen
@@ -236,47 +319,66 @@ class MonitoringInfo:
 
 
 @attrs.frozen
+class ResidualElement:
+    """What a splittable DoFn has left of an element (``DelayedBundleApplication``).
+
+    Attributes:
+        element: a windowed value as the stage's input edge encodes them, restriction included.
+        delay_ms: not to be resumed before so many milliseconds of processing time have passed.
+        watermark: event time (ms) before which the rest will put out nothing, the earliest of all
+            outputs; None if there is no watermark estimator.
+    """
+
+    element: bytes
+    delay_ms: int = 0
+    watermark: int | None = None
+
+
+@attrs.frozen
+class BundleSplit:
+    """What a running bundle keeps and what it gives away (``ProcessBundleSplitResponse``).
+
+    Elements of the input are numbered from 0 in the order in which the bundle is given them,
+    skipped ones not counted.
+
+    Attributes:
+        last_primary: the number of the last element that the bundle processes whole; -1 for none.
+        first_residual: the number of the first element that it does not touch. It is
+            ``last_primary + 1``, or one more where the element between was split.
+        primaries: what the bundle still does of the split element.
+        residuals: the rest of the split element.
+    """
+
+    last_primary: int
+    first_residual: int
+    primaries: tuple[bytes, ...] = ()
+    residuals: tuple[ResidualElement, ...] = ()
+
+
+@attrs.frozen
+class BundleProgress:
+    """How far a running bundle is.
+
+    Attributes:
+        metrics: its monitoring infos so far.
+        processed: how many of its input elements are done, with a fraction for the one that is
+            being processed, where its restriction tracker can tell.
+    """
+
+    metrics: tuple[MonitoringInfo, ...]
+    processed: float
+
+
+@attrs.frozen
 class BundleResult:
     """What a finished bundle says besides its data.
 
     Attributes:
         metrics: all monitoring infos of this bundle alone.
         requires_finalization: user code registered callbacks to run after the commit.
+        residuals: what splittable DoFns deferred: input of a later bundle of the same stage.
     """
 
     metrics: tuple[MonitoringInfo, ...]
     requires_finalization: bool = False
-
-
-class Severity(enum.IntEnum):
-    """Severity of a log record, as in the Fn API's ``LogEntry.Severity``."""
-
-    UNSPECIFIED = 0
-    TRACE = 1
-    DEBUG = 2
-    INFO = 3
-    NOTICE = 4
-    WARN = 5
-    ERROR = 6
-    CRITICAL = 7
-
-
-@attrs.frozen
-class LogRecord:
-    """A line that user code or an SDK logged.
-
-    Attributes:
-        severity: as the SDK said.
-        time_ms: when, in milliseconds since the epoch.
-        message: the text, formatted.
-        trace: a stack trace, or empty.
-        transform_id: the transform that was running, or empty.
-        location: logger name or file and line, or empty.
-    """
-
-    severity: Severity
-    time_ms: int
-    message: str
-    trace: str = ""
-    transform_id: str = ""
-    location: str = ""
+    residuals: tuple[ResidualElement, ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import copy
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -22,9 +23,11 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.utils.windowed_value import WindowedValue
 from chunks import decode_elements, group
+from phases import FUSING
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.records import (
     BundleResult,
     ElementChunk,
@@ -32,27 +35,12 @@ from beam_runner_worker.records import (
     InputEdge,
     InputKind,
     JobContext,
-    LogRecord,
     OutputChunk,
     OutputEdge,
     OutputKind,
     StageSpec,
 )
 
-PHASES = [
-    translations.annotate_downstream_side_inputs,
-    translations.fix_side_input_pcoll_coders,
-    translations.pack_combiners,
-    translations.lift_combiners,
-    translations.expand_sdf,
-    translations.expand_gbk,
-    translations.sink_flattens,
-    translations.greedily_fuse,
-    translations.read_to_impulse,
-    translations.impulse_to_input,
-    translations.sort_stages,
-    translations.add_impulse_to_dangling_transforms,
-]
 IMPULSE = b"\x7f\xdf;dZ\x1c\xac\t\x00\x00\x00\x01\x0f\x00"
 
 
@@ -105,7 +93,7 @@ class Plan:
         self,
         pipeline: beam.Pipeline,
         element_kind: OutputKind = OutputKind.ELEMENTS,
-        phases: Iterable[Callable[..., Any]] = PHASES,
+        phases: Iterable[Callable[..., Any]] = FUSING,
     ) -> None:
         # The client's side of every runner does this before it submits a pipeline.
         pipeline.visit(group_by_key_input_visitor(deterministic_key_coders=True))
@@ -245,8 +233,13 @@ class MiniRunner:
         ports = {name: Port() for name in stage.output_buffers}
         for start in range(0, max(1, len(chunks)), self._chunks_per_bundle):
             bundle = chunks[start : start + self._chunks_per_bundle]
-            result = harness.process_bundle(f"b{start}", bundle, ports)
-            self.results.append((stage, result))
+            while True:
+                result = harness.process_bundle(f"b{start}", bundle, ports)
+                self.results.append((stage, result))
+                if not result.residuals:
+                    break
+                time.sleep(max(residual.delay_ms for residual in result.residuals) / 1000)
+                bundle = [ElementChunk(1, residual.element) for residual in result.residuals]
         for name, buffer in stage.output_buffers.items():
             self.buffers[buffer].extend(ports[name].chunks)
 
@@ -296,6 +289,9 @@ class Views:
         self._stage = stage
         self.calls: collections.Counter[str] = collections.Counter()
 
+    def version(self, transform_id: str, tag: str) -> int:
+        return 1
+
     def _rows(self, transform_id: str, tag: str, wanted: bytes) -> Iterator[tuple[Any, Any]]:
         pcollection_id, _ = self._stage.side_inputs[transform_id, tag]
         coder = self._runner.plan.windowed_coder(pcollection_id)
@@ -329,12 +325,12 @@ class Views:
         self.calls["keys"] += 1
         return b"".join(sorted(self._groups(transform_id, tag, window)))
 
-    def groups(
-        self, transform_id: str, tag: str, window: bytes
-    ) -> Iterator[tuple[bytes, int, bytes]]:
+    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.calls["groups"] += 1
-        for key, values in self._groups(transform_id, tag, window).items():
-            yield key, len(values), b"".join(values)
+        return b"".join(
+            b"".join((key, len(values).to_bytes(4), *values))
+            for key, values in self._groups(transform_id, tag, window).items()
+        )
 
 
 def run(pipeline: beam.Pipeline, **kwargs: Any) -> MiniRunner:

@@ -10,8 +10,8 @@ import apache_beam as beam
 import attrs
 import pytest
 from apache_beam.transforms import window
-from counting import TRACKER
 from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
+from one_restriction import TRACKER
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
@@ -291,6 +291,9 @@ class NoViews:
 
 
 class BrokenViews:
+    def version(self, *_: Any) -> int:
+        return 1
+
     def iterable(self, *_: Any) -> bytes:
         raise Cancelled("no side input")
 

@@ -1,4 +1,4 @@
-"""What a splittable DoFn leaves for later is processed in the same bundle, when it is due."""
+"""What a splittable DoFn defers comes back from the bundle, and is input of a later one."""
 
 from __future__ import annotations
 
@@ -7,29 +7,90 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.utils.timestamp import Duration
-from counting import TRACKER
+import pytest
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.transforms import window
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
 from mini_runner import MiniRunner
+from one_restriction import TRACKER
 
 calls: list[int] = []
+WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
+
+
+@pytest.fixture(autouse=True)
+def no_calls() -> None:
+    calls.clear()
 
 
 class Deferring(beam.DoFn):
+    """Puts out one number, then wants to be resumed."""
+
+    def __init__(self, delay: Duration | Timestamp | None) -> None:
+        self._delay = delay
+
     def process(self, element: Any, tracker: Any = TRACKER) -> Iterator[int]:
         position = tracker.current_restriction().start
         calls.append(position)
         if tracker.try_claim(position):
             yield position
-            tracker.defer_remainder(Duration.of(0.01))
+            tracker.defer_remainder(self._delay)
 
 
-def test_what_a_splittable_dofn_defers_is_processed_in_the_bundle() -> None:
+def run(do_fn: beam.DoFn) -> tuple[MiniRunner, list[Any]]:
+    """Runs it to its end; gives the residuals of all bundles."""
     pipeline = beam.Pipeline()
-    deferred = pipeline | beam.Impulse() | "SDF" >> beam.ParDo(Deferring())
+    deferred = pipeline | beam.Impulse() | "SDF" >> beam.ParDo(do_fn)
     assert deferred | beam.Map(lambda i: (i, i)) | beam.GroupByKey()
-    start = time.monotonic()
     runner = MiniRunner(pipeline).run()
+    return runner, [residual for _, result in runner.results for residual in result.residuals]
+
+
+def test_what_is_deferred_is_resumed_where_it_stopped() -> None:
+    start = time.monotonic()
+    runner, residuals = run(Deferring(Duration.of(0.01)))
     assert calls == [0, 1, 2, 3, 4]
     assert time.monotonic() - start >= 0.04
-    (chunk,) = next(chunks for name, chunks in runner.buffers.items() if name.startswith(b"group:"))
-    assert chunk.count == 5
+    assert len(residuals) == 4
+    assert all(0 < residual.delay_ms <= 10 for residual in residuals)
+    assert all(residual.watermark is None for residual in residuals)
+    chunks = next(chunks for name, chunks in runner.buffers.items() if name.startswith(b"group:"))
+    assert sum(chunk.count for chunk in chunks) == 5
+
+
+@pytest.mark.parametrize("delay", [None, Duration.of(0), Timestamp(1)])
+def test_no_delay(delay: Duration | Timestamp | None) -> None:
+    _, residuals = run(Deferring(delay))
+    assert calls == [0, 1, 2, 3, 4]
+    assert [residual.delay_ms for residual in residuals] == [0] * 4
+
+
+class WithWatermark(beam.DoFn):
+    """Sets its watermark to so many microseconds and defers the rest."""
+
+    def __init__(self, watermark: int) -> None:
+        self._watermark = watermark
+
+    def process(
+        self, element: Any, tracker: Any = TRACKER, watermark: Any = WATERMARK
+    ) -> Iterator[Any]:
+        position = tracker.current_restriction().start
+        if tracker.try_claim(position):
+            watermark.set_watermark(Timestamp(micros=self._watermark))
+            yield window.TimestampedValue(position, Timestamp(micros=self._watermark))
+            tracker.defer_remainder()
+
+
+@pytest.mark.parametrize(
+    ("micros", "millis"),
+    [
+        (0, 0),
+        (1_999, 1),
+        (-1, -1),
+        (-1_001, -2),
+        (MIN_TIMESTAMP.micros, MIN_TIMESTAMP.micros // 1000),
+    ],
+)
+def test_the_watermark_is_rounded_down(micros: int, millis: int) -> None:
+    _, residuals = run(WithWatermark(micros))
+    assert [residual.watermark for residual in residuals] == [millis] * 4

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import chain, groupby
 from typing import Any
 
-import apache_beam as beam
 import pytest
 from apache_beam.coders import coder_impl, coders
 from apache_beam.runners.common import NameContext
@@ -14,69 +14,30 @@ from apache_beam.runners.worker import statesampler
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 from apache_beam.utils.counters import CounterFactory
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
-from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, WindowedValue
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
 from chunks import decode_elements, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mini_runner import Port
+from random_elements import (
+    ANY,
+    GLOBAL,
+    INTERVAL,
+    KV,
+    elements,
+    global_windows,
+    interval_windows,
+    values,
+)
 
 from beam_runner_worker.embedded import sinks
+from beam_runner_worker.embedded.claims import Claims
+from beam_runner_worker.embedded.edges import create_sink
 from beam_runner_worker.embedded.elements import ElementDecoder
-from beam_runner_worker.embedded.groups import GroupDecoder
-from beam_runner_worker.embedded.lazy import LazyValues
-from beam_runner_worker.embedded.sinks import create_sink, to_millis
+from beam_runner_worker.embedded.keyed_sink import to_millis
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import ElementChunk, GroupChunk, OutputEdge, OutputKind
-
-ANY = coders.FastPrimitivesCoder()
-KV = coders.TupleCoder((ANY, ANY))
-GLOBAL = coders.GlobalWindowCoder()
-INTERVAL = coders.IntervalWindowCoder()
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.text()
-    | st.binary()
-    | st.floats(allow_nan=False),
-    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner),
-    max_leaves=5,
-)
-micros = st.one_of(
-    st.integers(MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros),
-    st.integers(-5000, 5000),
-    st.sampled_from([MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, 0, -1, -999, -1000, -1001]),
-)
-intervals = st.builds(
-    lambda start, size: window.IntervalWindow(start, start + size),
-    st.integers(-100, 100),
-    st.integers(1, 50),
-)
-panes = st.sampled_from(
-    [
-        PANE_INFO_UNKNOWN,
-        PaneInfo(True, False, 0, 0, -1),
-        PaneInfo(False, False, 0, 3, -1),
-        PaneInfo(False, True, 2, 300, 200),
-    ]
-)
-
-
-def elements(windows: st.SearchStrategy[tuple[Any, ...]], value: Any = values) -> Any:
-    """Lists of windowed values which often have the same header as the one before."""
-    header = st.tuples(micros, windows, panes)
-    run = st.tuples(header, st.lists(value, min_size=1, max_size=4))
-    return st.lists(run, max_size=12).map(
-        lambda runs: [
-            windowed_value.create(v, at, w, pane) for (at, w, pane), vs in runs for v in vs
-        ]
-    )
-
-
-global_windows = st.just((window.GlobalWindow(),))
-interval_windows = st.lists(intervals, min_size=1, max_size=3, unique=True).map(tuple)
+from beam_runner_worker.records import ElementChunk, OutputEdge, OutputKind
 
 
 def make_sink(coder: coders.WindowedValueCoder, edge: OutputEdge) -> Any:
@@ -97,16 +58,30 @@ def write(
     return port.chunks
 
 
+def write_runs(
+    coder: coders.WindowedValueCoder, kind: OutputKind, given_: Iterable[WindowedValue], **edge: Any
+) -> list[Any]:
+    """The same, but for neighbours that are alike together."""
+    sink = make_sink(coder, OutputEdge("sink", kind, **edge))
+    port = Port()
+    sink.connect(port)
+    for like, run in groupby(given_, lambda e: e.with_value(None)):
+        sink.take(like, [element.value for element in run])
+    sink.finish()
+    return port.chunks
+
+
 def stock_blob(coder: coders.Coder, given_: Iterable[WindowedValue]) -> bytes:
     return b"".join(coder.get_impl().encode_nested(element) for element in given_)
 
 
 def read(coder: coders.WindowedValueCoder, chunks: Iterable[ElementChunk]) -> list[WindowedValue]:
-    decoder = ElementDecoder(coder)
+    claims = Claims()
+    decoder = ElementDecoder(coder, claims)
     seen: list[WindowedValue] = []
     for chunk in chunks:
         decoder.feed(chunk, seen.append)
-    assert decoder.count == len(seen)
+    assert claims.claimed == len(seen)
     return seen
 
 
@@ -187,15 +162,62 @@ def test_a_count_that_is_wrong(count: int) -> None:
 
 def test_the_count_is_right_while_an_element_is_processed() -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
-    decoder = ElementDecoder(coder)
+    claims = Claims()
+    decoder = ElementDecoder(coder, claims)
     given_ = [window.GlobalWindows.windowed_value(i) for i in range(5)]
     counts: list[int] = []
     chunk = ElementChunk(5, stock_blob(coder, given_))
     for _ in range(2):
-        decoder.feed(chunk, lambda _: counts.append(decoder.count))
+        decoder.feed(chunk, lambda _: counts.append(claims.claimed))
     assert counts == list(range(1, 11))
-    decoder.restart()
-    assert decoder.count == 0
+    claims.restart()
+    assert claims.claimed == 0
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, None), (2, None), (0, 3), (1, 4), (3, 3), (5, 5)])
+@pytest.mark.parametrize("run_length", [1, 3, 10])
+def test_a_part_of_a_chunk(first: int, last: int | None, run_length: int) -> None:
+    coder = coders.WindowedValueCoder(ANY, GLOBAL)
+    given_ = [
+        windowed_value.create(i, i // run_length * 1000, (window.GlobalWindow(),)) for i in range(5)
+    ]
+    chunk = ElementChunk(5, stock_blob(coder, given_), first=first, last=last)
+    seen = read(coder, [chunk, chunk])
+    assert seen == given_[first:last] * 2
+    assert chunk.meant == len(given_[first:last])
+
+
+@pytest.mark.parametrize(("first", "last"), [(6, None), (-1, None), (0, 6), (3, 2)])
+def test_a_part_that_a_chunk_does_not_have(first: int, last: int | None) -> None:
+    coder = coders.WindowedValueCoder(ANY, GLOBAL)
+    blob = stock_blob(coder, [window.GlobalWindows.windowed_value(i) for i in range(5)])
+    with pytest.raises(HarnessError, match=r"chunk of 5 elements cannot be read from"):
+        read(coder, [ElementChunk(5, blob, first=first, last=last)])
+
+
+@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_the_earliest_event_time_of_each_chunk(kind: OutputKind, data: Any) -> None:
+    coder = coders.WindowedValueCoder(ANY, GLOBAL)
+    given_ = data.draw(elements(global_windows))
+    for chunk in write(coder, kind, given_, min_timestamp=True):
+        exact = min(element.timestamp_micros for element in given_) // 1000
+        assert chunk.min_timestamp == exact
+        earliest = min(e.timestamp_micros for e in decode_elements(coder.get_impl(), chunk))
+        assert chunk.min_timestamp * 1000 <= earliest
+    assert all(chunk.min_timestamp is None for chunk in write(coder, kind, given_))
+
+
+@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
+def test_each_chunk_has_its_own_earliest_event_time(kind: OutputKind) -> None:
+    coder = coders.WindowedValueCoder(ANY, GLOBAL)
+    given_ = [
+        windowed_value.create(None, 1000 * (i // sinks.MAX_ROWS), (window.GlobalWindow(),))
+        for i in range(sinks.MAX_ROWS + 1)
+    ]
+    chunks = write(coder, kind, given_, min_timestamp=True)
+    assert [chunk.min_timestamp for chunk in chunks] == [0, 1]
 
 
 @windowings
@@ -218,6 +240,25 @@ def test_keyed_rows(window_coder: Any, windows: Any, timestamps: bool, data: Any
         for w in element.windows
     ]
     assert [row for chunk in chunks for row in rows(chunk)] == expected
+
+
+@windowings
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_keyed_rows_of_whole_elements(window_coder: Any, windows: Any, data: Any) -> None:
+    coder = coders.WindowedValueCoder(KV, window_coder)
+    given_ = data.draw(elements(windows, st.tuples(values, values)))
+    chunks = write(coder, OutputKind.KEYED, given_, whole_elements=True)
+    in_one_window = [
+        windowed_value.create(element.value, element.timestamp_micros, (w,), element.pane_info)
+        for element in given_
+        for w in element.windows
+    ]
+    found = [row for chunk in chunks for row in rows(chunk)]
+    assert [row[1] for row in found] == [coder.get_impl().encode_nested(e) for e in in_one_window]
+    assert [row[0] for row in found] == [
+        ANY.get_impl().encode_nested(element.value[0]) for element in in_one_window
+    ]
 
 
 def _stock_millis(element: WindowedValue) -> int:
@@ -295,76 +336,42 @@ def test_to_millis(given_: int, expected: int | None) -> None:
     assert to_millis(given_) == (lowest if expected is None else expected)
 
 
-def group_chunk(
-    groups: list[tuple[Any, list[Any]]], windows: Any, timestamps: list[int], pane: bytes = b"\x0f"
-) -> GroupChunk:
-    nested = ANY.get_impl().encode_nested
-    return GroupChunk(
-        keys=[nested(key) for key, _ in groups],
-        windows=windows,
-        timestamps=timestamps,
-        counts=[len(of_key) for _, of_key in groups],
-        values=[memoryview(b"".join(map(nested, of_key))) for _, of_key in groups],
-        pane=pane,
-    )
+@windowings
+@pytest.mark.parametrize("kind", list(OutputKind))
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_runs_are_written_like_their_elements(
+    window_coder: Any, windows: Any, kind: OutputKind, data: Any
+) -> None:
+    keyed = kind is OutputKind.KEYED
+    coder = coders.WindowedValueCoder(KV if keyed else ANY, window_coder)
+    given_ = data.draw(elements(windows, st.tuples(values, values) if keyed else values))
+    edges: list[dict[str, Any]] = [{}, {"min_timestamp": True}]
+    if keyed:
+        edges = [{}, {"timestamps": True}, {"timestamps": True, "whole_elements": True}]
+    for edge in edges:
+        ran, one_by_one = (how(coder, kind, given_, **edge) for how in (write_runs, write))
+        if keyed:
+            # A run goes window by window; within each window elements keep their order.
+            ran, one_by_one = (
+                sorted(chain(*map(rows, chunks)), key=lambda row: row[2])
+                for chunks in (ran, one_by_one)
+            )
+        assert ran == one_by_one
 
 
-def read_groups(chunk: GroupChunk, window_coder: Any) -> list[WindowedValue]:
-    coder = coders.TupleCoder((ANY, coders.IterableCoder(ANY)))
-    decoder = GroupDecoder(coders.WindowedValueCoder(coder, window_coder))
-    seen: list[WindowedValue] = []
-    decoder.feed(chunk, seen.append)
-    assert decoder.count == len(seen)
-    return seen
-
-
-@given(
-    groups=st.lists(st.tuples(values, st.lists(values, max_size=4)), max_size=10),
-    at=st.integers(MIN_TIMESTAMP.micros // 1000, MAX_TIMESTAMP.micros // 1000),
-    pane=panes,
-)
-@settings(max_examples=30, deadline=None)
-def test_groups(groups: list[tuple[Any, list[Any]]], at: int, pane: PaneInfo) -> None:
-    encoded_pane = coder_impl.PaneInfoCoderImpl().encode_nested(pane)
-    windows = [window.IntervalWindow(i // 2, 100) for i in range(len(groups))]
-    encoded = [INTERVAL.get_impl().encode_nested(w) for w in windows]
-    times = [max(at - i, MIN_TIMESTAMP.micros // 1000) for i in range(len(groups))]
-    seen = read_groups(group_chunk(groups, encoded, times, encoded_pane), INTERVAL)
-    assert seen == [
-        windowed_value.create(group, time * 1000, (w,), pane)
-        for group, w, time in zip(groups, windows, times, strict=True)
-    ]
-    seen = read_groups(group_chunk(groups, b"", times), GLOBAL)
-    assert [element.value for element in seen] == groups
-
-
-def test_large_groups_between_small_ones() -> None:
-    large = ["v" * 100] * 1000
-    groups = [("a", [1]), ("b", large), ("c", []), ("d", large), ("e", [2, 3])]
-    seen = [element.value for element in read_groups(group_chunk(groups, b"", [0] * 5), GLOBAL)]
-    assert [type(of_key) for _, of_key in seen] == [list, LazyValues, list, LazyValues, list]
-    assert [(key, list(of_key)) for key, of_key in seen] == groups
-    assert [(key, list(of_key)) for key, of_key in seen] == groups
-
-
-def test_group_columns_of_different_length() -> None:
-    with pytest.raises(HarnessError, match="differ in length"):
-        read_groups(group_chunk([("a", [1]), ("b", [2])], b"", [0]), GLOBAL)
-
-
-def test_a_source_of_groups_needs_their_coder() -> None:
-    with pytest.raises(HarnessError, match="KV<key, Iterable<value>>"):
-        GroupDecoder(coders.WindowedValueCoder(KV, GLOBAL))
-
-
-@pytest.mark.parametrize(
-    "again",
-    [
-        lambda v: ANY.decode(ANY.encode(v)),
-        lambda v: beam.internal.pickler.loads(beam.internal.pickler.dumps(v)),
-    ],
-)
-def test_lazy_values_are_written_as_iterables(again: Callable[[Any], Any]) -> None:
-    lazy = LazyValues(ANY.get_impl(), ANY.get_impl().encode_nested(1) * 3)
-    assert list(again(lazy)) == [1, 1, 1]
-    assert list(again((lazy, 2))[0]) == [1, 1, 1]
+@pytest.mark.parametrize("kind", list(OutputKind))
+@pytest.mark.parametrize(("count", "size"), [(sinks.MAX_ROWS * 2 + 5, 1), (50, 100_000)])
+@pytest.mark.parametrize("spans", [1, 2])
+def test_a_run_longer_than_a_chunk(kind: OutputKind, count: int, size: int, spans: int) -> None:
+    keyed = kind is OutputKind.KEYED
+    coder = coders.WindowedValueCoder(KV if keyed else ANY, INTERVAL)
+    value = (b"k", b"v" * size) if keyed else b"v" * size
+    spans_ = tuple(window.IntervalWindow(start, 20) for start in range(spans))
+    given_ = [windowed_value.create(value, 0, spans_)] * count
+    chunks = write_runs(coder, kind, given_)
+    assert sum(chunk.count for chunk in chunks) == count * (spans if keyed else 1)
+    if spans == 1 or not keyed:
+        assert chunks == write(coder, kind, given_)
+    else:
+        assert {chunk.count for chunk in chunks[:-1]} == {chunks[0].count}

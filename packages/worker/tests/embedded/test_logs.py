@@ -12,7 +12,7 @@ import pytest
 from mini_runner import Logs, MiniRunner
 
 from beam_runner_worker.embedded.logs import LogSinkHandler
-from beam_runner_worker.records import LogRecord, Severity
+from beam_runner_worker.log_records import LogRecord, Severity
 
 USER = logging.getLogger("user.code")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +15,10 @@ from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, View
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.records import ElementChunk, MonitoringInfo
+from beam_runner_worker.samples import SAMPLED_ELEMENTS, elements_of
 
 ELEMENT_COUNT = "beam:metric:element_count:v1"
+SAMPLED_BYTE_SIZE = "beam:metric:sampled_byte_size:v1"
 
 
 def value_of(info: MonitoringInfo) -> Any:
@@ -71,7 +74,6 @@ def test_user_metrics_are_of_one_bundle_alone() -> None:
     result = stage.process_bundle("b", [], {})
     distributions = [i for i in result.metrics if dict(i.labels).get("NAME") == "sizes"]
     assert distributions == []
-    assert not any("msecs" in info.urn for info in result.metrics)
     harness.close()
 
 
@@ -96,6 +98,18 @@ def test_element_counts_of_every_pcollection() -> None:
             for pcollection_id in transform.outputs.values()
         }
         assert set(reported) == expected
+        sized = {
+            dict(info.labels)["PCOLLECTION"]: value_of(info)
+            for info in result.metrics
+            if info.urn == SAMPLED_BYTE_SIZE
+        }
+        # What a stage reads was sized where it was written; groups are not written by anybody.
+        for transform_id, transform in descriptor.transforms.items():
+            for pcollection_id in transform.outputs.values():
+                if "read/" not in transform_id or "GroupByKey" in transform_id:
+                    count, total, low, high = sized[pcollection_id]
+                    assert count > 0
+                    assert 0 < low <= total / count <= high
         for transform_id, transform in descriptor.transforms.items():
             for tag, pcollection_id in transform.outputs.items():
                 counts[f"{transform_id}.{tag}"] = reported[pcollection_id]
@@ -108,6 +122,79 @@ def test_element_counts_of_every_pcollection() -> None:
     assert count("Sum") == {2}
     assert count("Keep") == {6}
     assert sorted(count("Sides")) == [6, 14]
+
+
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def test_execution_times_of_a_bundle() -> None:
+    """Each transform is named by the first bundle, and later when it took time."""
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Impulse() | "Times" >> beam.FlatMap(lambda _: [0.2, 0.2])
+    _ = numbers | "Sleep" >> beam.Map(sleep) | "Quick" >> beam.Map(lambda seconds: seconds)
+    (planned,) = Plan(pipeline).stages
+    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    stage = harness.stage(planned.spec, Views(None, planned))
+    for number in range(3):
+        result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
+        times = {
+            (dict(info.labels)["PTRANSFORM"], info.urn.split(":")[-2]): value_of(info)
+            for info in result.metrics
+            if "msecs" in info.urn
+        }
+        (slept,) = (
+            value
+            for (name, kind), value in times.items()
+            if (name, kind) == ("Sleep", "total_msecs")
+        )
+        assert 300 <= slept <= 600, times
+        assert times["Sleep", "process_bundle_msecs"] <= slept
+        assert not any(name.startswith(("read/", "write/")) for name, _ in times)
+        if number == 0:
+            assert {kind for name, kind in times if name == "Quick"} == {
+                "start_bundle_msecs",
+                "process_bundle_msecs",
+                "finish_bundle_msecs",
+                "total_msecs",
+            }
+    assert stage.process_bundle("b", [], {}).metrics
+    harness.close()
+
+
+def test_elements_are_sampled_if_somebody_wants_them() -> None:
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(5)).with_output_types(int)
+    _ = numbers | "Square" >> beam.Map(lambda i: i * i).with_output_types(int)
+    (planned,) = Plan(pipeline).stages
+
+    def sampled(**options: Any) -> list[Any]:
+        harness = EmbeddedHarness(job(**options), NoArtifacts(), Logs())
+        stage = harness.stage(planned.spec, Views(None, planned))
+        found: list[MonitoringInfo] = []
+        for _ in range(2):
+            result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
+            found += [info for info in result.metrics if info.urn == SAMPLED_ELEMENTS]
+        harness.close()
+        decode = beam.coders.VarIntCoder().decode
+        return [(dict(i.labels)["PCOLLECTION"], *map(decode, elements_of(i))) for i in found]
+
+    assert sampled() == []
+    experiment = {"beam:option:experiments:v1": ["enable_data_sampling"]}
+    first = sampled(**experiment)
+    assert len({pcollection for pcollection, *_ in first}) == 2
+    assert all(0 <= element <= 16 for _, *elements in first for element in elements)
+    # Each bundle gives a sample of each PCollection, and tells it once.
+    assert len(first) == 4
+
+
+def test_stages_share_one_sampling_thread() -> None:
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create(range(3)) | "Key" >> beam.Map(lambda i: (i, i))
+    _ = numbers | beam.GroupByKey() | "Ungroup" >> beam.FlatMapTuple(lambda k, vs: vs)
+    MiniRunner(pipeline).run()
+    assert sum(thread.name == "times" for thread in threading.enumerate()) == 1
 
 
 class Sides(beam.DoFn):
@@ -137,17 +224,19 @@ def test_progress_while_a_bundle_runs() -> None:
     planned = plan.stages[0]
     harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
     stage = harness.stage(planned.spec, Views(None, planned))
-    assert stage.progress() == ()
+    assert stage.progress() is None
     ports = {name: Port() for name in planned.output_buffers}
     chunks = [ElementChunk(1, IMPULSE)]
     worker = threading.Thread(target=stage.process_bundle, args=("b", chunks, ports))
     worker.start()
     assert ENTERED.wait(30)
-    done = [value_of(i) for i in stage.progress() if dict(i.labels).get("NAME") == "done"]
+    progress = stage.progress()
+    done = [value_of(i) for i in progress.metrics if dict(i.labels).get("NAME") == "done"]
     assert done == [3]
+    assert progress.processed == 0.0
     GO_ON.set()
     worker.join(30)
-    assert stage.progress() == ()
+    assert stage.progress() is None
     harness.close()
 
 

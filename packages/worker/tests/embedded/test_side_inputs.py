@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -12,10 +11,12 @@ from apache_beam.coders import coders
 from apache_beam.internal import pickler
 from apache_beam.transforms import window
 from mini_runner import IMPULSE, Logs, NoArtifacts, Plan, Port, job
+from pieces import Pieces
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded import EmbeddedHarness, side_inputs
-from beam_runner_worker.embedded.side_inputs import IterableView, MultimapView, SideInputs
+from beam_runner_worker.embedded.side_inputs import IterableView, MultimapView
+from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import ElementChunk
 
@@ -34,6 +35,10 @@ class Reader:
             for key, of_key in (by_key or {}).items()
         }
         self.calls: collections.Counter[Any] = collections.Counter()
+        self.now = 1
+
+    def version(self, transform_id: str, tag: str) -> int:
+        return self.now
 
     def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.calls["iterable"] += 1
@@ -46,13 +51,13 @@ class Reader:
     def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
         raise AssertionError("not used")
 
-    def groups(self, *_: Any) -> Iterator[tuple[bytes, int, bytes]]:
+    def groups(self, *_: Any) -> bytes:
         raise AssertionError("not used")
 
 
 def test_an_iterable_is_read_once_when_it_is_used() -> None:
     reader = Reader([1, "a", None])
-    view = IterableView(SideInputs(reader, "stage"), PLACE, ANY)
+    view = IterableView(StateHandler(reader, "stage"), PLACE, ANY)
     assert reader.calls["iterable"] == 0
     assert list(view) == list(view) == [1, "a", None]
     assert reader.calls["iterable"] == 1
@@ -63,17 +68,57 @@ def test_an_iterable_is_read_once_when_it_is_used() -> None:
 def test_a_large_iterable_is_decoded_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_inputs, "KEPT_BYTES", 10)
     reader = Reader(list(range(100)))
-    view = IterableView(SideInputs(reader, "stage"), PLACE, ANY)
+    view = IterableView(StateHandler(reader, "stage"), PLACE, ANY)
     assert list(view) == list(view) == list(range(100))
     assert isinstance(view._values, side_inputs.LazyValues)
     assert reader.calls["iterable"] == 1
+
+
+def pieces_of(*pieces: list[Any]) -> Pieces:
+    return Pieces(*(b"".join(map(ANY.encode_nested, piece)) for piece in pieces))
+
+
+def test_pieces_are_kept_decoded_if_they_are_small() -> None:
+    reader = Reader([])
+    pieces = pieces_of([1, "a"], [None])
+    reader.data = pieces  # type: ignore[assignment]
+    view = IterableView(StateHandler(reader, "stage"), PLACE, ANY)
+    assert list(view) == list(view) == [1, "a", None]
+    assert len(pieces.read) == 2
+    assert view.kept_bytes == len(pieces)
+
+
+def test_large_pieces_are_read_whenever_they_are_iterated_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(side_inputs, "KEPT_BYTES", 10)
+    reader = Reader([])
+    pieces = pieces_of(list(range(50)), list(range(50, 100)))
+    reader.data = pieces  # type: ignore[assignment]
+    view = IterableView(StateHandler(reader, "stage"), PLACE, ANY)
+    assert next(iter(view)) == 0
+    assert len(pieces.read) == 1
+    assert list(view) == list(view) == list(range(100))
+    assert len(pieces.read) == 5
+    assert view.kept_bytes == 0
+
+
+def test_what_goes_wrong_late_is_the_hosts_error() -> None:
+    reader = Reader([])
+    pieces = pieces_of([1])
+    pieces.piece = lambda number: 1 / 0  # type: ignore[assignment, method-assign, return-value]
+    reader.data = pieces  # type: ignore[assignment]
+    handler = StateHandler(reader, "stage")
+    with pytest.raises(ZeroDivisionError):
+        list(IterableView(handler, PLACE, ANY))
+    assert isinstance(handler.reader_error, ZeroDivisionError)
 
 
 def test_a_multimap_goes_by_encoded_keys() -> None:
     reader = Reader([], {1: ["int"], "a": [1, 2]})
     reader.by_key[ANY.encode_nested(True)] = ANY.encode_nested("bool")
     reader.by_key[ANY.encode_nested([1])] = ANY.encode_nested("list")
-    view = MultimapView(SideInputs(reader, "stage"), PLACE, ANY, ANY)
+    view = MultimapView(StateHandler(reader, "stage"), PLACE, ANY, ANY)
     for _ in range(2):
         assert view[1] == ["int"]
         assert view[True] == ["bool"]
@@ -88,7 +133,7 @@ def test_a_multimap_goes_by_encoded_keys() -> None:
 def test_a_multimap_keeps_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_inputs, "KEPT_BYTES", 1000)
     reader = Reader([], {key: ["v" * 100] for key in range(100)})
-    view = MultimapView(SideInputs(reader, "stage"), PLACE, ANY, ANY)
+    view = MultimapView(StateHandler(reader, "stage"), PLACE, ANY, ANY)
     for _ in range(2):
         assert all(view[key] == ["v" * 100] for key in range(100))
     assert len(view._known) < 15
@@ -136,12 +181,28 @@ def test_views_are_built_once_for_many_bundles(function: Any) -> None:
     assert reader.calls["iterable"] == 1
 
 
+def test_what_has_changed_is_read_anew_by_the_next_bundle() -> None:
+    SEEN.clear()
+    reader = BytesReader()
+    harness, stage, ports = one_stage(lambda side: beam.Map(look, beam.pvalue.AsDict(side)), reader)
+    for version in (1, 1, 2, 2, 3):
+        reader.now = version
+        stage.process_bundle("b", [ElementChunk(2, IMPULSE * 2)], ports)
+    harness.close()
+    assert reader.calls["iterable"] == 3
+    assert [id(a) == id(b) for a, b in zip(SEEN[1:], SEEN, strict=False)] == [
+        *(True, True, True),
+        *(False, True, True, True),
+        *(False, True),
+    ]
+
+
 def test_many_views_are_forgotten_between_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_inputs, "KEPT_VIEWS", 3)
     reader = BytesReader()
     data = beam.pvalue.SideInputData("beam:side_input:iterable:v1", lambda w: w, list)
     coder = coders.WindowedValueCoder(coders.BytesCoder(), coders.IntervalWindowCoder())
-    views = side_inputs.SideInputMap(SideInputs(reader, "stage"), "t", "tag", data, coder)
+    views = side_inputs.SideInputMap(StateHandler(reader, "stage"), "t", "tag", data, coder)
     windows = [window.IntervalWindow(i, i + 1) for i in range(4)]
     for asked, expected in ((windows[:3], 3), (windows[:3], 3), (windows, 4), (windows, 8)):
         for w in asked:
@@ -154,7 +215,7 @@ def test_state_is_refused_by_name() -> None:
     key = beam_fn_api_pb2.StateKey(
         bag_user_state=beam_fn_api_pb2.StateKey.BagUserState(transform_id="Stateful")
     )
-    handler = SideInputs(Reader([]), "stage")
+    handler = StateHandler(Reader([]), "stage")
     for ask in (
         lambda: handler.blocking_get(key, ANY),
         lambda: handler.extend(key, ANY, []),

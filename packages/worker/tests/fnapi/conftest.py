@@ -12,7 +12,9 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.records import Environment
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[4] / "tests" / "support"))
 
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with
 

@@ -14,7 +14,8 @@ from apache_beam.transforms import window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
-from beam_runner_worker.fnapi.cutting import Cutter, compile_edge, cutter_for
+from beam_runner_worker.fnapi.cutting import Cutter, compile_edge
+from beam_runner_worker.fnapi.keyed_cutting import cutter_for
 from beam_runner_worker.fnapi.skipping import UnknownCoder
 from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputEdge, OutputKind
 
@@ -130,8 +131,19 @@ def test_pairs_are_cut_into_keys_and_values(kind: str, windows: coders.Coder, se
     values = [windowed(rng, make(rng), windows) for _ in range(rng.choice([1, 30, 300]))]
     data = b"".join(encode(values, coder, windows))
     keyed = cutter(coder, windows, OutputKind.KEYED)
-    chunks = [chunk for part in in_messages(rng, data) for chunk in keyed.feed(part)]
+    whole = cutter(coder, windows, OutputKind.KEYED, whole_elements=True)
+    parts = in_messages(rng, data)
+    chunks = [chunk for part in parts for chunk in keyed.feed(part)]
     assert keyed.rest == 0
+    in_one_window = [
+        WindowedValue(value.value, value.timestamp, (place,), value.pane_info)
+        for value in values
+        for place in value.windows
+    ]
+    keys, _, places, times = zip(*rows(chunks), strict=True)
+    assert rows([chunk for part in parts for chunk in whole.feed(part)]) == list(
+        zip(keys, encode(in_one_window, coder, windows), places, times, strict=True)
+    )
     assert rows(chunks) == [
         (
             nested(key_coder, value.value[0]),
@@ -177,6 +189,51 @@ def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
         for value in values
         for place in value.windows
     ]
+
+
+@pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
+@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
+def test_chunks_tell_their_earliest_event_time_if_asked(kind: OutputKind, windows: coders.Coder):
+    rng = random.Random(3)
+    values = [windowed(rng, "x" * rng.choice([10, 50_000]), windows) for _ in range(300)]
+    cut = cutter(TEXT, windows, kind, min_timestamp=True)
+    data = b"".join(encode(values, TEXT, windows))
+    chunks = [chunk for part in in_messages(rng, data) for chunk in cut.feed(part)]
+    assert len(chunks) > 3
+    begin = 0
+    for chunk in chunks:
+        own = values[begin : begin + chunk.count]
+        assert chunk.min_timestamp == min(map(millis, own))
+        begin += chunk.count
+    assert begin == len(values)
+    assert next(cutter(TEXT, windows, kind).feed(data)).min_timestamp is None
+
+
+@pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
+@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
+@pytest.mark.parametrize("seed", range(4))
+def test_chunks_are_of_one_window_if_asked(kind: OutputKind, windows: coders.Coder, seed: int):
+    rng = random.Random(seed)
+    values = [windowed(rng, "x" * rng.choice([0, 10, 50_000]), windows) for _ in range(100)]
+    coder_id, protos = edge_of(TEXT, windows)
+    edge = OutputEdge("sink", kind, min_timestamp=True, windows=True)
+    cut = cutter_for(edge, compile_edge(coder_id, protos, "sink"))
+    data = b"".join(encode(values, TEXT, windows))
+    chunks = [chunk for part in in_messages(rng, data) for chunk in cut.feed(part)]
+    assert cut.rest == 0
+    expected: dict[bytes, list[WindowedValue]] = {}
+    for value in values:
+        for place in value.windows:
+            one = WindowedValue(value.value, value.timestamp, (place,), value.pane_info)
+            expected.setdefault(nested(windows, place), []).append(one)
+    for place, own in expected.items():
+        mine = [chunk for chunk in chunks if chunk.window == place]
+        assert b"".join(chunk.data for chunk in mine) == b"".join(encode(own, TEXT, windows))
+        assert sum(chunk.count for chunk in mine) == len(own)
+        assert min(chunk.min_timestamp for chunk in mine) == min(map(millis, own))
+        for chunk in mine:
+            assert chunk.ends is None or chunk.ends[-1] == len(chunk.data)
+    assert {chunk.window for chunk in chunks} == expected.keys()
 
 
 @pytest.mark.parametrize("value_coder", [PREFIXED, VARINT], ids=["delimited", "other"])

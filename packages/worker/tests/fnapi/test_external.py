@@ -211,7 +211,7 @@ def test_a_pool_that_is_not_there_is_named():
     host = one_stage(beam.Map(print))
     server = server_for(host, external(endpoint))
     try:
-        with pytest.raises(HarnessError, match=f"{endpoint}.*UNAVAILABLE"):
+        with pytest.raises(HarnessError, match=f"{endpoint}.*LOOPBACK.*UNAVAILABLE"):
             host.run(server.harness)
     finally:
         server.close()

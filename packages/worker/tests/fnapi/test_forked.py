@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(120)
 
 PROGRAM = """
     import os, sys
-    sys.path.insert(0, {tests!r})
+    sys.path[:0] = {tests!r}
     import apache_beam as beam
     from apache_beam.portability.api import beam_runner_api_pb2
     from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline
@@ -48,7 +48,7 @@ PROGRAM = """
 
 def test_two_forked_processes_run_pipelines(boot: Path, tmp_path: Path):
     program = tmp_path / "program.py"
-    tests = str(Path(__file__).parent)
+    tests = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
     program.write_text(textwrap.dedent(PROGRAM.format(tests=tests, boot=str(boot))))
     done = subprocess.run(
         [sys.executable, str(program)], capture_output=True, text=True, timeout=100, check=False

@@ -1,8 +1,7 @@
-"""Groups become what Beam's own coders read as elements, in messages of useful size."""
+"""Groups become what Beam's own coders read as elements, in pieces of useful size."""
 
 from __future__ import annotations
 
-import pytest
 from apache_beam import coders
 from apache_beam.coders import coder_impl
 from apache_beam.coders import coders as beam_coders
@@ -10,8 +9,8 @@ from apache_beam.transforms import window
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
-from beam_runner_worker.fnapi.groups import MESSAGE_BYTES, data_messages
-from beam_runner_worker.records import ElementChunk, GroupChunk
+from beam_runner_worker.fnapi.groups import encode_groups
+from beam_runner_worker.records import GroupChunk
 
 PANE = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
 
@@ -22,16 +21,17 @@ def nested(coder: coders.Coder, value: object) -> bytes:
     return stream.get()
 
 
-def decode(messages: list[bytes], windows: coders.Coder) -> list[tuple]:
-    """What an SDK reads: no element may go over the end of a message."""
+def decode(pieces: list[tuple[bytes, int]], windows: coders.Coder) -> list[tuple]:
+    """What an SDK reads: no element may go over the end of a piece."""
     element = coders.TupleCoder([coders.StrUtf8Coder(), coders.IterableCoder(coders.VarIntCoder())])
     impl = beam_coders.WindowedValueCoder(element, windows).get_impl()
     found = []
-    for message in messages:
-        stream = coder_impl.create_InputStream(message)
-        while stream.size():
+    for piece, count in pieces:
+        stream = coder_impl.create_InputStream(piece)
+        for _ in range(count):
             value = impl.decode_from_stream(stream, True)
             found.append((*value.value, value.timestamp, *value.windows, value.pane_info))
+        assert stream.size() == 0
     return found
 
 
@@ -50,7 +50,7 @@ def test_groups_in_windows_of_their_own():
         values=[values([1, -1]), b""],
         pane=nested(_Pane(), PANE),
     )
-    assert decode(list(data_messages([chunk])), windows) == [
+    assert decode(list(encode_groups(chunk, 1 << 20)), windows) == [
         ("a", [1, -1], Timestamp(micros=4_999_000), places[0], PANE),
         ("", [], Timestamp(micros=-1000), places[1], PANE),
     ]
@@ -61,7 +61,7 @@ class _Pane(coders.Coder):
         return coder_impl.PaneInfoCoderImpl()
 
 
-def test_many_groups_in_one_window_make_several_messages():
+def test_many_groups_in_one_window_make_several_pieces():
     count = 5000
     numbers = list(range(200))
     chunk = GroupChunk(
@@ -72,27 +72,9 @@ def test_many_groups_in_one_window_make_several_messages():
         values=[memoryview(values(numbers))] * count,
         pane=b"\x0f",
     )
-    messages = list(data_messages([chunk, chunk]))
-    assert len(messages) == sum(map(len, messages)) // MESSAGE_BYTES + 1
-    assert all(len(message) >= MESSAGE_BYTES for message in messages[:-1])
-    found = decode(messages, beam_coders.GlobalWindowCoder())
-    assert [each[0] for each in found] == [f"key {i}" for i in range(count)] * 2
+    pieces = list(encode_groups(chunk, 100_000))
+    assert len(pieces) > 10
+    assert all(100_000 <= len(piece) < 101_000 for piece, _ in pieces[:-1])
+    found = decode(pieces, beam_coders.GlobalWindowCoder())
+    assert [each[0] for each in found] == [f"key {i}" for i in range(count)]
     assert all(each[1] == numbers and each[2] == MIN_TIMESTAMP for each in found)
-
-
-def test_small_chunks_are_joined():
-    assert list(data_messages([ElementChunk(1, b"ab"), ElementChunk(1, memoryview(b"c"))])) == [
-        b"abc"
-    ]
-    assert list(data_messages([])) == []
-
-
-@pytest.mark.parametrize("size", [1, 1000, MESSAGE_BYTES, 3 * MESSAGE_BYTES])
-def test_a_large_chunk_is_split_between_elements(size: int):
-    count = 5 * MESSAGE_BYTES // size + 3
-    data = b"".join(bytes([i % 251]) * size for i in range(count))
-    chunk = ElementChunk(count, data, range(size, size * count + 1, size))
-    messages = list(data_messages([chunk]))
-    assert b"".join(messages) == data
-    assert all(len(message) % size == 0 for message in messages)
-    assert max(map(len, messages)) <= max(size, 2 * MESSAGE_BYTES)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, metrics_pb2
+from beam_runner_urns import metrics as urns
 
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.metrics import ShortIds
+from beam_runner_worker.fnapi.metrics import LastingMetrics, ShortIds
 from beam_runner_worker.records import MonitoringInfo
 
 INFO = metrics_pb2.MonitoringInfo(urn="u", type="t", labels={"B": "2", "A": "1"}, payload=b"x")
@@ -48,3 +49,29 @@ def test_full_infos_count_if_there_are_no_short_ids():
 def test_an_unknown_short_id_is_an_error():
     with pytest.raises(HarnessError, match="'lost'"):
         ShortIds(Sdk().ask).resolve({"lost": b""}, [])
+
+
+def info(urn: str, metric_type: str, payload: bytes) -> MonitoringInfo:
+    return MonitoringInfo(urn, metric_type, (), payload)
+
+
+def test_what_means_nothing_after_a_bundle_is_left_out_and_what_is_unknown_is_named():
+    warned: list[str] = []
+    lasting = LastingMetrics(warned.append)
+    count = info(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, b"\x05")
+    strange = info("beam:metric:strange", "beam:metrics:strange", b"?")
+    for _ in range(2):
+        kept = lasting.of(
+            [
+                count,
+                info(urns.WORK_COMPLETED, urns.PROGRESS_TYPE, b""),
+                info("beam:metric:other_progress", urns.PROGRESS_TYPE, b""),
+                info(urns.DATA_CHANNEL_READ_INDEX, urns.SUM_INT64_TYPE, b"\x05"),
+                info(urns.SAMPLED_BYTE_SIZE, urns.DISTRIBUTION_INT64_TYPE, b"\x00"),
+                strange,
+            ]
+        )
+        assert list(kept) == [count]
+    (text,) = warned
+    assert "beam:metric:strange" in text
+    assert "'beam:metrics:strange'" in text

@@ -207,14 +207,9 @@ def test_a_harness_dies_with_its_runner(tmp_path: Path):
             textwrap.dedent(f"""
                 import os, time
                 from beam_runner_worker.fnapi.process import ProcessWorker
-                from apache_beam.portability.api import beam_runner_api_pb2
-                payload = beam_runner_api_pb2.ProcessPayload(command={str(command)!r})
-                class Logs:
-                    def log(self, records):
-                        pass
                 # As in a Spark worker: the next descriptors have two digits, which some shells can't name.
                 held = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
-                worker = ProcessWorker("env", payload.SerializeToString(), "w", Logs(), print)
+                worker = ProcessWorker("env", [{str(command)!r}], {{}}, "w", print)
                 worker.start("127.0.0.1:1")
                 time.sleep(600)
             """),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from pieces import Pieces
 
+from beam_runner_worker.fnapi.paging import PAGE_BYTES
 from beam_runner_worker.fnapi.side_inputs import (
-    PAGE_BYTES,
     SideInputCoders,
     SideInputPages,
     UnsupportedState,
@@ -25,6 +24,9 @@ class Reader:
     def __init__(self) -> None:
         self.reads = 0
 
+    def version(self, transform_id: str, tag: str) -> int:
+        return 0
+
     def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.reads += 1
         return ELEMENT * COUNT
@@ -36,12 +38,9 @@ class Reader:
     def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
         return b"\x01a\x01b"
 
-    def groups(
-        self, transform_id: str, tag: str, window: bytes
-    ) -> Iterator[tuple[bytes, int, bytes]]:
-        yield b"\x01a", COUNT, ELEMENT * COUNT
-        yield b"\x01b", COUNT, ELEMENT * COUNT
-        yield b"\x01c", 0, b""
+    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
+        group = COUNT.to_bytes(4) + ELEMENT * COUNT
+        return b"\x01a" + group + b"\x01b" + group + b"\x01c" + bytes(4)
 
 
 def pages_of(coder_urn: str = PREFIX) -> tuple[Reader, SideInputPages]:
@@ -59,6 +58,12 @@ def pages_of(coder_urn: str = PREFIX) -> tuple[Reader, SideInputPages]:
     )
     reader = Reader()
     return reader, SideInputPages(reader, SideInputCoders(descriptor))
+
+
+def pieces_of(values: Pieces, coder_urn: str = PREFIX) -> SideInputPages:
+    reader, pages = pages_of(coder_urn)
+    reader.iterable = lambda *_: values  # type: ignore[assignment, method-assign]
+    return pages
 
 
 def key(kind: str, **fields: str | bytes) -> beam_fn_api_pb2.StateKey:
@@ -104,6 +109,41 @@ def test_a_page_can_be_read_again_after_others():
     first = [pages.page(state_key, b"") for state_key in state_keys]
     second = [pages.page(k, token) for k, (_, token) in zip(state_keys, first, strict=True)]
     assert {data for data, _ in second} == {first[0][0]}
+
+
+def test_what_is_in_pieces_is_read_piece_by_piece():
+    values = Pieces(ELEMENT * 3, ELEMENT * COUNT, ELEMENT)
+    pages = pieces_of(values)
+    state_key = key("iterable_side_input", side_input_id="side")
+    first, token = pages.page(state_key, b"")
+    assert (first, values.read) == (ELEMENT * 3, [0])
+    found = read_all(pages, state_key)
+    assert b"".join(found) == ELEMENT * (3 + COUNT + 1)
+    assert all(len(page) < 2 * PAGE_BYTES + len(ELEMENT) for page in found)
+    assert values.read == [0, 0, 1, 2], "a large piece is cut, and read once"
+    again, _ = pages.page(state_key, token)
+    assert again == found[1]
+
+
+def test_pieces_without_ends_are_pages():
+    values = Pieces(ELEMENT * COUNT, ELEMENT)
+    found = read_all(pieces_of(values, OPAQUE), key("iterable_side_input", side_input_id="side"))
+    assert found == [ELEMENT * COUNT, ELEMENT]
+
+
+def test_many_values_in_pieces_can_be_read_at_once():
+    pages = pieces_of(Pieces(ELEMENT, ELEMENT))
+    state_keys = [
+        key("iterable_side_input", side_input_id="side", window=bytes([i])) for i in range(40)
+    ]
+    tokens = [pages.page(state_key, b"")[1] for state_key in state_keys]
+    for state_key, token in zip(state_keys, tokens, strict=True):
+        assert pages.page(state_key, token) == (ELEMENT, b"")
+
+
+def test_no_pieces_are_an_empty_page():
+    pages = pieces_of(Pieces())
+    assert read_all(pages, key("iterable_side_input", side_input_id="side")) == [b""]
 
 
 def test_elements_without_ends_come_in_one_page():

@@ -20,7 +20,9 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, en
 from apache_beam.runners.portability.fn_api_runner import translations
 from beam_runner_urns import side_inputs as access_patterns
 from beam_runner_urns import transforms as urns
+from phases import FUSING
 
+from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
 from beam_runner_worker.records import (
     BundleResult,
@@ -32,7 +34,6 @@ from beam_runner_worker.records import (
     InputKind,
     JobContext,
     KeyedChunk,
-    LogRecord,
     OutputChunk,
     OutputEdge,
     OutputKind,
@@ -43,22 +44,18 @@ GLOBAL_MAX_MS = 9_223_371_950_454_775
 MIN_MS = -9_223_372_036_854_775
 SHIFT = 1 << 63
 LAST_ON_TIME_PANE = b"\x0f"
-_PHASES = [
-    translations.annotate_downstream_side_inputs,
-    translations.fix_side_input_pcoll_coders,
-    translations.pack_combiners,
-    translations.lift_combiners,
-    translations.expand_sdf,
-    translations.expand_gbk,
-    translations.sink_flattens,
-    translations.greedily_fuse,
-    translations.read_to_impulse,
-    translations.impulse_to_input,
-    translations.sort_stages,
-    translations.add_impulse_to_dangling_transforms,
-    translations.setup_timer_mapping,
-    translations.populate_data_channel_coders,
-]
+IMPULSE_HEADER = (MIN_MS + SHIFT).to_bytes(8, "big") + b"\x00\x00\x00\x01" + LAST_ON_TIME_PANE
+
+
+def elements(*values: bytes) -> ElementChunk:
+    """Impulses with other content than usual."""
+    data = b"".join(IMPULSE_HEADER + _varint(len(value)) + value for value in values)
+    return ElementChunk(len(values), data)
+
+
+def _varint(number: int) -> bytes:
+    low = number & 0x7F
+    return bytes([low]) if number < 0x80 else bytes([low | 0x80]) + _varint(number >> 7)
 
 
 class Logs:
@@ -169,6 +166,9 @@ class SideInputs:
     def __init__(self, rows: Mapping[tuple[str, str], Rows]) -> None:
         self._rows = rows
 
+    def version(self, transform_id: str, tag: str) -> int:
+        return 0
+
     def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
         rows = self._rows[transform_id, tag].rows
         return b"".join(value for _, value, where, _ in rows if where == window)
@@ -181,15 +181,14 @@ class SideInputs:
         rows = self._rows[transform_id, tag].rows
         return b"".join(dict.fromkeys(key for key, _, where, _ in rows if where == window))
 
-    def groups(
-        self, transform_id: str, tag: str, window: bytes
-    ) -> Iterator[tuple[bytes, int, bytes]]:
+    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
         groups: dict[bytes, list[bytes]] = defaultdict(list)
         for key, value, where, _ in self._rows[transform_id, tag].rows:
             if where == window:
                 groups[key].append(value)
-        for key, values in groups.items():
-            yield key, len(values), b"".join(values)
+        return b"".join(
+            b"".join((key, len(values).to_bytes(4), *values)) for key, values in groups.items()
+        )
 
 
 class TinyHost:
@@ -197,14 +196,18 @@ class TinyHost:
 
     Attributes:
         specs: of all stages in order, once planned.
-        results: of all bundles, by stage name.
+        results: of the first bundle of every stage, by its name.
     """
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         proto = copy.deepcopy(pipeline.to_runner_api())
         self._context, self._stages = translations.create_and_optimize_stages(
             proto,
-            phases=_PHASES,
+            phases=[
+                translations.annotate_stateful_dofns_as_roots,
+                *FUSING,
+                translations.populate_data_channel_coders,
+            ],
             known_runner_urns=frozenset({urns.FLATTEN, urns.GROUP_BY_KEY}),
         )
         self._components = self._context.components
@@ -290,8 +293,7 @@ class TinyHost:
         """The main input of a stage."""
         buffer = self._reads[spec.input.transform_id]
         if buffer == translations.IMPULSE_BUFFER:
-            header = (MIN_MS + SHIFT).to_bytes(8, "big") + b"\x00\x00\x00\x01" + LAST_ON_TIME_PANE
-            return [ElementChunk(1, header + b"\x00")]
+            return [elements(b"")]
         held = self.buffers.get(buffer)
         if held is None:
             return []
@@ -310,14 +312,18 @@ class TinyHost:
             for edge in spec.outputs
         }
 
-    def run_stage(self, spec: StageSpec, harness: Harness) -> BundleResult:
-        """Runs one bundle with all the input of a stage."""
+    def run_stage(self, spec: StageSpec, harness: Harness) -> None:
+        """Runs one bundle with all the input of a stage, and others while elements are deferred."""
         stage = harness.stage(spec, self.side_inputs(spec))
-        result = stage.process_bundle(
-            f"bundle-{spec.stage_id}", self.inputs(spec), self.outputs(spec)
-        )
-        self.results[spec.name] = result
-        return result
+        inputs = self.inputs(spec)
+        for number in itertools.count():
+            result = stage.process_bundle(
+                f"bundle-{spec.stage_id}-{number}", inputs, self.outputs(spec)
+            )
+            self.results.setdefault(spec.name, result)
+            if not result.residuals:
+                break
+            inputs = [ElementChunk(1, each.element) for each in result.residuals]
 
     def run(self, harness_of: Callable[[str], Harness]) -> None:
         """Runs all stages; ``harness_of`` gives the harness of an environment."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import time
 from collections.abc import Iterable, Mapping
 
-from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.bundle_processor import ExecutionContext
-from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_worker.embedded.failures import bundle_failed, original
 from beam_runner_worker.embedded.processor import Processor
-from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.embedded.splits import residual_element
+from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.ports import OutputPort
-from beam_runner_worker.records import InputChunk
+from beam_runner_worker.records import InputChunk, ResidualElement, Settle, TimerChunk
 
 
 class _HostError(Exception):
@@ -32,8 +28,13 @@ def run_bundle(
     inputs: Iterable[InputChunk],
     outputs: Mapping[str, OutputPort],
     stage_name: str,
-) -> None:
+) -> tuple[ResidualElement, ...]:
     """Starts all operations, feeds them the inputs, and finishes them.
+
+    Of the inputs no more is pulled than a split leaves to this bundle.
+
+    Returns:
+        what splittable DoFns deferred.
 
     Raises:
         BundleFailed: an operation raised.
@@ -43,23 +44,31 @@ def run_bundle(
     chunks = iter(inputs)
     try:
         _start(processor, context, outputs)
-        while True:
+        while not processor.source.claims.stopped:
             try:
                 chunk = next(chunks)
             except StopIteration:
                 break
             except BaseException as error:
                 raise _HostError(error) from error
-            processor.source.feed(chunk)
-            if context.delayed_applications:
-                _resume(context)
+            _process(processor, chunk)
+        processor.source.end_input()
         _finish(processor)
-        if context.delayed_applications:
-            _resume(context)
+        return _residuals(processor, context)
     except _HostError as error:
         raise error.error from None
     except BaseException as error:
         raise error_for_host(error, processor, stage_name) from None
+
+
+def _process(processor: Processor, chunk: InputChunk) -> None:
+    match chunk:
+        case TimerChunk(timers):
+            processor.fire(timers)
+        case Settle():
+            processor.settle()
+        case _:
+            processor.source.feed(chunk)
 
 
 def error_for_host(error: BaseException, processor: Processor, stage_name: str) -> BaseException:
@@ -69,13 +78,15 @@ def error_for_host(error: BaseException, processor: Processor, stage_name: str) 
     but meant for the process (a keyboard interrupt, a cancellation), stay what they are.
     """
     for host in (
-        processor.side_inputs.reader_error,
+        processor.host.reader_error,
         *(s.port_error for s in processor.sinks.values()),
     ):
         if host is not None:
             return host
     cause = original(error)
-    if isinstance(cause, HarnessError) or not isinstance(cause, (Exception, SystemExit)):
+    if isinstance(cause, (BundleFailed, HarnessError)) or not isinstance(
+        cause, (Exception, SystemExit)
+    ):
         return cause
     return bundle_failed(error, processor.ops.values(), processor.running, stage_name)
 
@@ -99,18 +110,10 @@ def _finish(processor: Processor) -> None:
     processor.running = None
 
 
-def _resume(context: ExecutionContext) -> None:
-    """Processes what splittable DoFns deferred, in this same bundle, when it is due.
-
-    A bounded splittable DoFn may stop early and ask to be resumed. Its input is all here, so it is.
-    """
-    order = itertools.count()
-    waiting: list[tuple[float, int, operations.DoOperation, WindowedValue]] = []
-    while context.delayed_applications or waiting:
-        for op, (element, _, delay) in context.delayed_applications:
-            due = time.monotonic() + (delay.micros / 1e6 if delay else 0)
-            heapq.heappush(waiting, (due, next(order), op, element))
-        context.delayed_applications.clear()
-        due, _, op, element = heapq.heappop(waiting)
-        time.sleep(max(0.0, due - time.monotonic()))
-        op.process(element)
+def _residuals(processor: Processor, context: ExecutionContext) -> tuple[ResidualElement, ...]:
+    residuals = []
+    for op, deferred in context.delayed_applications:
+        processor.running = op
+        residuals.append(residual_element(processor.source, op, deferred))
+    processor.running = None
+    return tuple(residuals)

@@ -15,12 +15,17 @@ from apache_beam.coders import coders
 from apache_beam.runners import common
 from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.bundle_processor import BeamTransformFactory
+from apache_beam.runners.worker.statesampler import StateSampler
+from apache_beam.utils.counters import CounterFactory
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.embedded.sinks import Sink, create_sink
+from beam_runner_worker.embedded.keyed_sink import KeyedSink
+from beam_runner_worker.embedded.sinks import CutElementSink, ElementSink, Sink
 from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.embedded.window_sink import WindowSink
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import InputEdge, OutputEdge, StageSpec
+from beam_runner_worker.records import InputEdge, OutputEdge, OutputKind, StageSpec
+from beam_runner_worker.writers import writer_of
 
 _RUNNER_SOURCE = "beam:runner:source:v1"
 _RUNNER_SINK = "beam:runner:sink:v1"
@@ -100,10 +105,31 @@ def _create_sink(
     consumers: dict[str, list[operations.Operation]],
 ) -> Sink:
     edges: Any = factory.data_channel_factory
-    return create_sink(
+    sink = create_sink(
         common.NameContext(transform.unique_name, transform_id),
         factory.counter_factory,
         factory.state_sampler,
         _windowed_coder(factory, port.coder_id),
         edges.outputs[transform_id],
     )
+    sink.writer = writer_of(factory.descriptor, transform_id)
+    return sink
+
+
+def create_sink(
+    name_context: common.NameContext,
+    counter_factory: CounterFactory,
+    state_sampler: StateSampler,
+    windowed_coder: coders.WindowedValueCoder,
+    edge: OutputEdge,
+) -> Sink:
+    """The sink which writes the kind of chunks that the edge asks for."""
+    arguments = (name_context, counter_factory, state_sampler, windowed_coder)
+    if edge.kind is OutputKind.KEYED:
+        return KeyedSink(*arguments, edge=edge)
+    if edge.windows:
+        ends = edge.kind is OutputKind.CUT_ELEMENTS
+        return WindowSink(*arguments, ends=ends, min_timestamp=edge.min_timestamp)
+    if edge.kind is OutputKind.CUT_ELEMENTS:
+        return CutElementSink(*arguments, min_timestamp=edge.min_timestamp)
+    return ElementSink(*arguments, min_timestamp=edge.min_timestamp)

@@ -7,12 +7,16 @@ than decoding it, and gives all of the run the same tuple of windows, which sink
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from operator import length_hint
+from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_runner_worker.embedded.claims import Claims
+from beam_runner_worker.embedded.runs import RUN_BYTES, Pace, TakesRuns
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import ElementChunk
 
@@ -25,13 +29,15 @@ _ELEMENTS_PER_CHANGE = 4096
 
 
 class ElementDecoder:
-    """Feeds the elements of chunks to a function, and knows at any time how many were given.
+    """Feeds the elements of chunks to a function as long as it can claim them.
 
     Args:
         windowed_coder: what the elements are encoded with.
+        claims: gives the elements to whoever processes them.
     """
 
-    def __init__(self, windowed_coder: coders.WindowedValueCoder) -> None:
+    def __init__(self, windowed_coder: coders.WindowedValueCoder, claims: Claims) -> None:
+        self._claims = claims
         self._coder = windowed_coder
         self._decode = windowed_coder.get_impl().decode_from_stream
         self._encode_header = (
@@ -40,37 +46,48 @@ class ElementDecoder:
             .encode_nested
         )
         self._header: bytes | None = None
-        self._decode_value = self._decode
-        self._announced = 0
-        self._left: Iterator[int] = iter(())
+        self._like: WindowedValue | None = None
+        self._decode_like = self._decode
+        self._decode_value = windowed_coder.wrapped_value_coder.get_impl().decode_from_stream
 
-    @property
-    def count(self) -> int:
-        """How many elements were given since :meth:`restart`; right from any thread."""
-        return self._announced - length_hint(self._left)
+    def feed(
+        self,
+        chunk: ElementChunk,
+        emit: Callable[[WindowedValue], None],
+        target: TakesRuns | None = None,
+    ) -> None:
+        """Decodes the elements that are meant and emits them in order, up to where a split stops.
 
-    def restart(self) -> None:
-        """Counts from zero again."""
-        self._announced = 0
-        self._left = iter(())
+        Elements before the first meant are decoded, too: their ends are not known otherwise.
 
-    def feed(self, chunk: ElementChunk, emit: Callable[[WindowedValue], None]) -> None:
-        """Decodes all elements and emits them in order.
+        Args:
+            chunk: the elements.
+            emit: takes one.
+            target: takes runs of them, if they can be given in runs.
 
         Raises:
-            HarnessError: the elements do not take as many bytes as the chunk has.
+            HarnessError: the elements do not take as many bytes as the chunk has, or those that
+                are meant are not in it.
         """
+        if not 0 <= chunk.first <= chunk.first + chunk.meant <= chunk.count:
+            raise HarnessError(
+                f"A chunk of {chunk.count} elements cannot be read from number {chunk.first} to "
+                f"{chunk.last}"
+            )
         data = b"".join((chunk.data, _PADDING))
         stream = coder_impl.create_InputStream(data)
-        # Whoever wants the count asks how far this iterator is, so counting costs nothing.
-        left = self._left = iter(range(chunk.count))
-        self._announced += chunk.count
-        if type(self._coder) is coders.WindowedValueCoder:
-            stream = self._feed_runs(data, stream, left, emit)
         decode = self._decode
-        for _ in left:
-            emit(decode(stream, True))
-        if stream.size() != _MAX_HEADER:
+        for _ in range(chunk.first):
+            decode(stream, True)
+        left: Iterator[int] | None = self._claims.announce(chunk.meant)
+        while left is not None:
+            if type(self._coder) is coders.WindowedValueCoder:
+                stream = self._feed_runs(data, stream, left, emit, target)
+            for _ in left:
+                emit(decode(stream, True))
+            left = self._claims.more()
+        whole = chunk.first + chunk.meant == chunk.count and not self._claims.stopped
+        if whole and stream.size() != _MAX_HEADER:
             raise HarnessError(
                 f"A chunk of {chunk.count} elements has {len(chunk.data)} bytes, but with the coder "
                 f"{self._coder} the elements take {len(data) - stream.size()}"
@@ -82,6 +99,7 @@ class ElementDecoder:
         stream: coder_impl.create_InputStream,
         left: Iterator[int],
         emit: Callable[[WindowedValue], None],
+        target: TakesRuns | None,
     ) -> coder_impl.create_InputStream:
         """Emits elements as long as their headers do not change too often.
 
@@ -89,16 +107,16 @@ class ElementDecoder:
             the stream of the elements that are left.
         """
         changes_allowed = _FREE_CHANGES + length_hint(left) // _ELEMENTS_PER_CHANGE
+        fits = max(1, RUN_BYTES * length_hint(left) // len(data))
         for _ in range(changes_allowed):
-            header, decode_value, read = self._header, self._decode_value, stream.read
-            length = len(header) if header is not None else 0
-            for _ in left:
-                if read(length) != header:
-                    break
-                emit(decode_value(stream, True))
+            if target is None:
+                changed = self._emit_run(stream, left, emit)
             else:
+                changed = self._hand_run(stream, left, target, fits)
+            if not changed:
                 return stream
             # What was read does not go back into the stream.
+            length = len(self._header) if self._header is not None else 0
             data = data[len(data) - stream.size() - length :]
             stream = coder_impl.create_InputStream(data)
             element = self._decode(stream, True)
@@ -106,13 +124,58 @@ class ElementDecoder:
             emit(element)
         return stream
 
+    def _emit_run(
+        self,
+        stream: coder_impl.create_InputStream,
+        left: Iterator[int],
+        emit: Callable[[WindowedValue], None],
+    ) -> bool:
+        """Emits elements up to one with another header; whether there is one, its header read."""
+        header, decode, read = self._header, self._decode_like, stream.read
+        length = len(header) if header is not None else 0
+        for _ in left:
+            if read(length) != header:
+                return True
+            emit(decode(stream, True))
+        return False
+
+    def _hand_run(
+        self,
+        stream: coder_impl.create_InputStream,
+        left: Iterator[int],
+        target: TakesRuns,
+        most: int,
+    ) -> bool:
+        """Does so in runs of ``most`` values at most."""
+        header, decode, read = self._header, self._decode_value, stream.read
+        length = len(header) if header is not None else 0
+        pace = Pace()
+        values: list[Any] = []
+        begin, enough = time.perf_counter(), 1
+        for _ in left:
+            if read(length) != header:
+                if values:
+                    target.take(self._like, values)
+                return True
+            values.append(decode(stream, True))
+            if len(values) >= enough:
+                target.take(self._like, values)
+                now = time.perf_counter()
+                pace.took(now - begin, len(values))
+                begin, enough = now, min(pace.values, most)
+                values = []
+        if values:
+            target.take(self._like, values)
+        return False
+
     def _learn_header(self, element: WindowedValue) -> None:
-        header = self._encode_header(element.with_value(None))
+        self._like = element.with_value(None)
+        header = self._encode_header(self._like)
         if len(header) > _MAX_HEADER:
             self._header = None
             return
         self._header = header
-        self._decode_value = (
+        self._decode_like = (
             coders.ParamWindowedValueCoder(
                 header, (self._coder.wrapped_value_coder, self._coder.window_coder)
             )

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import length_hint
-from typing import Any
+from typing import Any, TypeGuard
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import GroupChunk
+from beam_runner_worker.values import GroupValues
 
 _EAGER_BYTES = 64 * 1024
 """Values of a group that are decoded at once; above that they stay encoded (see ``lazy``)."""
+_COUNT_BYTES = 4
 _PANES = coder_impl.PaneInfoCoderImpl()
 
 
 class GroupDecoder:
-    """Feeds groups to a function as ``KV<key, Iterable<value>>``; knows how many were given.
+    """Feeds groups to a function as ``KV<key, Iterable<value>>`` as long as it can claim them.
 
     Args:
         windowed_coder: a windowed coder of ``KV<key, Iterable<value>>``.
+        claims: gives the groups to whoever processes them.
+
+    Attributes:
+        sampled: how many bytes the first group of each chunk takes, since the last reset.
 
     Raises:
         HarnessError: it is another coder.
     """
 
-    def __init__(self, windowed_coder: coders.WindowedValueCoder) -> None:
+    def __init__(self, windowed_coder: coders.WindowedValueCoder, claims: Claims) -> None:
+        self._claims = claims
+        self.sampled: list[int] = []
         element_coder = windowed_coder.wrapped_value_coder
         values_coder = element_coder.value_coder() if element_coder.is_kv_coder() else None
         if not isinstance(values_coder, coders.ListLikeCoder):
@@ -41,21 +49,9 @@ class GroupDecoder:
         self._decode_key = element_coder.key_coder().get_impl().decode_nested
         self._value_impl = values_coder.value_coder().get_impl()
         self._decode_window = windowed_coder.window_coder.get_impl().decode_nested
-        self._announced = 0
-        self._left: Iterator[int] = iter(())
-
-    @property
-    def count(self) -> int:
-        """How many groups were given since :meth:`restart`; right from any thread."""
-        return self._announced - length_hint(self._left)
-
-    def restart(self) -> None:
-        """Counts from zero again."""
-        self._announced = 0
-        self._left = iter(())
 
     def feed(self, chunk: GroupChunk, emit: Callable[[WindowedValue], None]) -> None:
-        """Decodes all groups and emits them in order.
+        """Decodes the groups and emits them in order, up to where a split stops.
 
         Raises:
             HarnessError: the chunk's columns differ in length.
@@ -65,22 +61,24 @@ class GroupDecoder:
             columns.append(chunk.windows)
         if any(len(column) != len(chunk.keys) for column in columns):
             raise HarnessError("The columns of a chunk of groups differ in length")
+        if chunk.keys:
+            self.sampled.append(len(chunk.keys[0]) + _COUNT_BYTES + len(chunk.values[0]))
         create = windowed_value.create
         pane = _PANES.decode_nested(chunk.pane)
         stream = coder_impl.create_InputStream(_small_groups(chunk))
         decode = self._decode_element
-        windows = self._windows(chunk)
-        left = self._left = iter(range(len(chunk.keys)))
-        self._announced += len(chunk.keys)
-        for index, window, timestamp, values in zip(
-            left, windows, chunk.timestamps, chunk.values, strict=False
-        ):
-            if len(values) <= _EAGER_BYTES:
-                element = decode(stream, True)
-            else:
-                key = self._decode_key(chunk.keys[index])
-                element = (key, LazyValues(self._value_impl, bytes(values)))
-            emit(create(element, timestamp * 1000, window, pane))
+        groups = zip(chunk.keys, self._windows(chunk), chunk.timestamps, chunk.values, strict=False)
+        left: Iterator[int] | None = self._claims.announce(len(chunk.keys))
+        while left is not None:
+            # No group is taken when there is no number left.
+            for _, (key, window, timestamp, values) in zip(left, groups, strict=False):
+                if _is_small(values):
+                    element = decode(stream, True)
+                else:
+                    kept = bytes(values) if isinstance(values, memoryview) else values
+                    element = (self._decode_key(key), LazyValues(self._value_impl, kept))
+                emit(create(element, timestamp * 1000, window, pane))
+            left = self._claims.more()
 
     def _windows(self, chunk: GroupChunk) -> Iterator[tuple[Any]]:
         """The windows of each group; neighbours in the same window get the same tuple."""
@@ -99,6 +97,10 @@ def _small_groups(chunk: GroupChunk) -> bytes:
     """The small groups as an SDK would have encoded them, to be decoded at native speed."""
     pieces: list[bytes | memoryview] = []
     for key, count, values in zip(chunk.keys, chunk.counts, chunk.values, strict=True):
-        if len(values) <= _EAGER_BYTES:
-            pieces += (key, count.to_bytes(4), values)
+        if _is_small(values):
+            pieces += (key, count.to_bytes(_COUNT_BYTES), values)
     return b"".join(pieces)
+
+
+def _is_small(values: GroupValues) -> TypeGuard[bytes | memoryview]:
+    return len(values) <= _EAGER_BYTES and isinstance(values, (bytes, memoryview))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from apache_beam.runners.worker.data_sampler import DataSampler
+
+from beam_runner_worker import samples
 from beam_runner_worker.embedded.setup import ProcessSetup
 from beam_runner_worker.embedded.stage import EmbeddedStage
 from beam_runner_worker.ports import ArtifactReader, LogSink, SideInputReader
@@ -32,6 +35,9 @@ class EmbeddedHarness:
         self._setup = ProcessSetup(job, artifacts, logs)
         self._stages: dict[str, EmbeddedStage] = {}
         self._closed = False
+        wanted = samples.is_wanted(job.options_json)
+        # Without a period it starts no timers: samples are taken when bundles tell how far they are.
+        self._sampler = DataSampler(samples.MOST_SAMPLES, 0) if wanted else None
 
     def stage(self, spec: StageSpec, side_inputs: SideInputReader) -> EmbeddedStage:
         """The stage's harness, made on first use and kept; ``side_inputs`` is fixed by then.
@@ -40,7 +46,7 @@ class EmbeddedHarness:
         """
         stage = self._stages.get(spec.stage_id)
         if stage is None:
-            stage = EmbeddedStage(spec, side_inputs, self._setup.log_handler.flush)
+            stage = EmbeddedStage(spec, side_inputs, self._setup.log_handler.flush, self._sampler)
             self._stages[spec.stage_id] = stage
         return stage
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from apache_beam.coders import coder_impl
 
+from beam_runner_worker.values import ValuePieces
+
 
 def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:
     """Decodes every nested value in ``data``, in order; cost is linear in the bytes."""
@@ -23,21 +25,31 @@ def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:
 class LazyValues:
     """A re-iterable over the nested encodings of values, which keeps only the bytes in memory.
 
+    Where they are in pieces it keeps none but the piece that is being decoded.
     Each iteration decodes anew. It pickles as a list and Beam's coders write it as an iterable,
     just as they do with Beam's own state-backed iterables.
     """
 
     __slots__ = ("_data", "_impl")
 
-    def __init__(self, impl: coder_impl.CoderImpl, data: bytes) -> None:
+    def __init__(self, impl: coder_impl.CoderImpl, data: bytes | ValuePieces) -> None:
         self._impl = impl
         self._data = data
 
     def __iter__(self) -> Iterator[Any]:
-        stream = coder_impl.create_InputStream(self._data)
         decode = self._impl.decode_from_stream
-        while stream.size() > 0:
-            yield decode(stream, True)
+        for piece in self._pieces():
+            stream = coder_impl.create_InputStream(piece)
+            while stream.size() > 0:
+                yield decode(stream, True)
+
+    def _pieces(self) -> Iterator[bytes]:
+        data = self._data
+        if isinstance(data, bytes):
+            yield data
+            return
+        for number in range(data.pieces):
+            yield data.piece(number)
 
     def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
         return (list, (list(self),))

@@ -9,8 +9,8 @@ import traceback
 
 from apache_beam.runners.worker import statesampler
 
+from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
-from beam_runner_worker.records import LogRecord, Severity
 
 _FLUSH_SECONDS = 0.05
 _MAX_PENDING = 10_000

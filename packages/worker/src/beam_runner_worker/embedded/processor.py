@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import collections
 import logging
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.bundle_processor import BundleProcessor
+from apache_beam.runners.worker.data_sampler import DataSampler
 
 from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.embedded.counts import Counts
 from beam_runner_worker.embedded.edges import Edges
-from beam_runner_worker.embedded.side_inputs import SideInputs, our_side_inputs
+from beam_runner_worker.embedded.finalizers import Callback, take_callbacks
+from beam_runner_worker.embedded.par_do import our_operations
+from beam_runner_worker.embedded.side_inputs import our_side_inputs
 from beam_runner_worker.embedded.sinks import Sink
 from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.embedded.state_handler import StateHandler
+from beam_runner_worker.embedded.times import ExecutionTimes
+from beam_runner_worker.embedded.user_state import our_user_state
+from beam_runner_worker.ports import UserState
+from beam_runner_worker.records import MonitoringInfo, Timer
+from beam_runner_worker.totals import is_empty
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -26,24 +37,28 @@ class Processor(BundleProcessor):
 
     Attributes:
         running: the operation whose set-up, start or finish is being called, else None.
-        side_inputs: what was given.
+        host: leads to the host's side inputs and state.
         source: the operation that takes the input.
         sinks: the operations that write the outputs, by transform id.
+        times: the execution times of the operations.
     """
 
     def __init__(
         self,
         descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
-        side_inputs: SideInputs,
+        host: StateHandler,
         edges: Edges,
+        sampler: DataSampler | None = None,
     ) -> None:
         self.running: operations.Operation | None = None
-        self.side_inputs = side_inputs
+        self.host = host
         self._tree: collections.OrderedDict[str, operations.Operation]
         self._tree = collections.OrderedDict()
         self._are_set_up: list[operations.Operation] = []
-        with our_side_inputs():
-            super().__init__(frozenset(), descriptor, side_inputs, edges)
+        self._counts: Counts | None = None
+        self.times = ExecutionTimes({edges.input.transform_id, *edges.outputs})
+        with our_side_inputs(), our_user_state(), our_operations():
+            super().__init__(frozenset(), descriptor, host, edges, sampler)
         self.ops = self._tree
         (self.source,) = (op for op in self.ops.values() if isinstance(op, Source))
         self.sinks = {name: op for name, op in self.ops.items() if isinstance(op, Sink)}
@@ -52,6 +67,7 @@ class Processor(BundleProcessor):
         self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor
     ) -> collections.OrderedDict[str, Any]:
         """Builds the operations, but shows Beam's constructor none, which it would set up."""
+        self.state_sampler = self.times
         self._tree = super().create_execution_tree(descriptor)
         return collections.OrderedDict()
 
@@ -59,9 +75,49 @@ class Processor(BundleProcessor):
         """Sets up every operation, consumers first; raises what user code raises."""
         for op in reversed(self.ops.values()):
             self.running = op
-            op.setup(None)
+            op.setup(self.data_sampler)
             self._are_set_up.append(op)
         self.running = None
+
+    def show(self, user_state: UserState | None) -> None:
+        """Stateful DoFns read and write this state from now on."""
+        self.host.show(user_state)
+
+    def fire(self, timers: Iterable[Timer]) -> None:
+        """Has user code process timers, in order."""
+        for timer in timers:
+            due = self.host.cells[timer.transform_id].to_user_timer(timer)
+            self.ops[timer.transform_id].process_timer(timer.family, due)
+
+    def settle(self) -> None:
+        """Writes to the host what user code has changed so far."""
+        for cells in self.host.cells.values():
+            cells.flush()
+
+    def is_current(self) -> bool:
+        """Whether what was read of side inputs is still what there is to read."""
+        return all(views.is_current() for views in self.host.views)
+
+    def metrics(self) -> Iterator[MonitoringInfo]:
+        """All metrics since the last reset, without distributions to which nothing was added.
+
+        Not those of Beam's class, which would ask restriction trackers for the work that is done and
+        left, and fail where one cannot tell; how far a bundle is, the source says.
+        """
+        if self._counts is None:
+            self._counts = Counts(self.process_bundle_descriptor, self.ops)
+        yield from self._counts.infos()
+        yield from self.times.infos()
+        for transform_id, op in self.ops.items():
+            for info in op.user_monitoring_infos(transform_id).values():
+                labels = tuple(sorted(info.labels.items()))
+                record = MonitoringInfo(info.urn, info.type, labels, info.payload)
+                if not is_empty(record):
+                    yield record
+
+    def take_callbacks(self) -> list[Callback]:
+        """The finalization callbacks that the bundle just run has registered."""
+        return take_callbacks(self.ops.values()) if self.requires_finalization() else []
 
     def tear_down(self) -> None:
         """Tears down what was set up, once; an error in one does not keep others from theirs."""

@@ -1,4 +1,4 @@
-"""Serves side inputs to DoFns from the host's reader: decoded once, kept as long as the stage lives.
+"""Serves side inputs to DoFns from the host's reader: decoded once, kept until they change.
 
 Beam's own map of side inputs forgets its views after every bundle, and its multimap mixes keys which
 are equal in Python but not in their encoding (1, 1.0 and True). So the whole map is ours.
@@ -14,82 +14,17 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.portability import common_urns
 from apache_beam.pvalue import SideInputData
 from apache_beam.runners.worker import bundle_processor
-from apache_beam.runners.worker.sdk_worker import CachingStateHandler
 from apache_beam.transforms import sideinputs, window
 
 from beam_runner_worker.embedded.lazy import LazyValues, decode_all
+from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.ports import SideInputReader
+from beam_runner_worker.values import ValuePieces
 
 KEPT_BYTES = 64 * 1024 * 1024
 """Encoded bytes whose decoded values one side input keeps; what is larger is decoded each time."""
 KEPT_VIEWS = 1024
 """Windows whose views one side input keeps from one bundle to the next."""
-
-
-class SideInputs(CachingStateHandler):
-    """Stands where Beam expects its state handler: carries the reader, and refuses user state.
-
-    A stage with state never comes to this harness, so nothing but an error can ask for it.
-
-    Attributes:
-        reader_error: what the reader raised, if it did: the host's error, not user code's.
-    """
-
-    def __init__(self, reader: SideInputReader, stage_name: str) -> None:
-        self.reader_error: BaseException | None = None
-        self._reader = reader
-        self._stage_name = stage_name
-
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
-        """As :meth:`SideInputReader.iterable`."""
-        with self._remembered_errors():
-            return self._reader.iterable(transform_id, tag, window)
-
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
-        """As :meth:`SideInputReader.values`."""
-        with self._remembered_errors():
-            return self._reader.values(transform_id, tag, window, key)
-
-    @contextlib.contextmanager
-    def _remembered_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            self.reader_error = error
-            raise
-
-    def blocking_get(self, state_key: Any, coder: coder_impl.CoderImpl) -> NoReturn:
-        """Refuses.
-
-        Raises:
-            HarnessError: always; it names the kind of state.
-        """
-        self._refuse(state_key)
-
-    def extend(self, state_key: Any, coder: Any, elements: Iterable[Any]) -> NoReturn:
-        """Refuses, as :meth:`blocking_get`."""
-        self._refuse(state_key)
-
-    def clear(self, state_key: Any) -> NoReturn:
-        """Refuses, as :meth:`blocking_get`."""
-        self._refuse(state_key)
-
-    def _refuse(self, state_key: Any) -> NoReturn:
-        kind = state_key.WhichOneof("type")
-        asked = getattr(state_key, kind) if kind else state_key
-        raise HarnessError(
-            f"{getattr(asked, 'transform_id', '') or self._stage_name} asked for state of the kind "
-            f"{kind}, which the embedded harness does not serve"
-        )
-
-    @contextlib.contextmanager
-    def process_instruction_id(self, bundle_id: str, cache_tokens: Iterable[Any]) -> Iterator[None]:
-        """Nothing depends on the bundle."""
-        yield
-
-    def done(self) -> None:
-        """Nothing is open."""
 
 
 class IterableView:
@@ -99,7 +34,7 @@ class IterableView:
     """
 
     def __init__(
-        self, reader: SideInputs, place: tuple[str, str, bytes], impl: coder_impl.CoderImpl
+        self, reader: StateHandler, place: tuple[str, str, bytes], impl: coder_impl.CoderImpl
     ) -> None:
         self._reader = reader
         self._place = place
@@ -124,7 +59,7 @@ class MultimapView:
 
     def __init__(
         self,
-        reader: SideInputs,
+        reader: StateHandler,
         place: tuple[str, str, bytes],
         key_impl: coder_impl.CoderImpl,
         value_impl: coder_impl.CoderImpl,
@@ -154,11 +89,17 @@ class MultimapView:
         raise TypeError("A multimap side input cannot be pickled; copy what you need out of it")
 
 
-def _decode(impl: coder_impl.CoderImpl, data: bytes) -> tuple[Iterable[Any], int]:
+def _decode(impl: coder_impl.CoderImpl, data: bytes | ValuePieces) -> tuple[Iterable[Any], int]:
     """The values, lazy if there are too many bytes of them, and how many bytes are kept."""
-    if len(data) > KEPT_BYTES:
-        return LazyValues(impl, data), len(data)
-    return decode_all(impl, data), len(data)
+    size = len(data)
+    if size > KEPT_BYTES:
+        return LazyValues(impl, data), size if isinstance(data, bytes) else 0
+    if isinstance(data, bytes):
+        return decode_all(impl, data), size
+    values: list[Any] = []
+    for number in range(data.pieces):
+        values += decode_all(impl, data.piece(number))
+    return values, size
 
 
 class SideInputMap:
@@ -169,7 +110,7 @@ class SideInputMap:
 
     def __init__(
         self,
-        state_handler: SideInputs,
+        state_handler: StateHandler,
         transform_id: str,
         tag: str,
         side_input_data: SideInputData,
@@ -184,6 +125,8 @@ class SideInputMap:
         self._window_impl = coder.window_coder.get_impl()
         self._views: dict[window.BoundedWindow, tuple[Any, IterableView | MultimapView]] = {}
         self._last: tuple[window.BoundedWindow | None, Any] = (None, None)
+        self._version = state_handler.version(transform_id, tag)
+        state_handler.views.append(self)
 
     def __getitem__(self, main_window: window.BoundedWindow) -> Any:
         """What user code sees: a value, list, dict, iterable or multimap."""
@@ -199,15 +142,24 @@ class SideInputMap:
         return kept[0]
 
     def is_globally_windowed(self) -> bool:
-        """Whether every window of the main input sees the same view."""
-        return self._data.window_mapping_fn is sideinputs._global_window_mapping_fn
+        """Whether every window of the main input, in every bundle, sees the same view.
+
+        Beam then asks for it once and never again.
+        """
+        global_mapping = self._data.window_mapping_fn is sideinputs._global_window_mapping_fn
+        return global_mapping and not self._reader.changing
+
+    def is_current(self) -> bool:
+        """Whether what was read is still what there is to read."""
+        return self._reader.version(self._transform_id, self._tag) == self._version
 
     def reset(self) -> None:
-        """Called between bundles: forgets nothing unless too much is kept."""
+        """Called between bundles: forgets what has changed, and everything if it is too much."""
         kept_bytes = sum(raw.kept_bytes for _, raw in self._views.values())
-        if len(self._views) > KEPT_VIEWS or kept_bytes > KEPT_BYTES:
+        if len(self._views) > KEPT_VIEWS or kept_bytes > KEPT_BYTES or not self.is_current():
             self._views.clear()
             self._last = (None, None)
+            self._version = self._reader.version(self._transform_id, self._tag)
 
     def _raw_view(self, target: window.BoundedWindow) -> IterableView | MultimapView:
         place = (self._transform_id, self._tag, self._window_impl.encode_nested(target))

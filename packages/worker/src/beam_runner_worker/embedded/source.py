@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from apache_beam.coders import coders
-from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
 from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker._protos import metrics_pb2
+from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.groups import GroupDecoder
-from beam_runner_worker.records import InputChunk, InputEdge, InputKind
+from beam_runner_worker.embedded.runs import Collector, TakesRuns, runs_of
+from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.records import ElementChunk, GroupChunk, InputEdge, InputKind
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class Source(operations.Operation):
     """Feeds elements chunk by chunk, in the caller's thread.
 
-    Elements are counted by the decoder and handed to a single consumer without Beam's consumer set
-    between, which would sample every element's size: the host knows the bytes that it gave.
+    Elements are counted by their claims and handed to a single consumer without Beam's consumer set
+    between, which would sample elements' sizes once more: whoever wrote them has done so.
+
+    Attributes:
+        claims: which elements are given to the consumers.
+        targets: the consumers.
+        encode: encodes a windowed value as the input's elements are.
+        feeding: whether the element that was claimed last may still be processed.
+        failed_split: why a split failed that may have lost data, or None.
     """
 
     def __init__(
@@ -37,11 +48,16 @@ class Source(operations.Operation):
     ) -> None:
         super().__init__(name_context, None, counter_factory, state_sampler)
         self._windowed_coder = windowed_coder
-        self._targets = list(consumers)
+        self.targets = list(consumers)
+        self.encode: Callable[[WindowedValue], bytes] = windowed_coder.get_impl().encode_nested
+        self.claims = Claims()
+        self.feeding = False
+        self.failed_split: BundleFailed | None = None
+        self._runs: TakesRuns | None = None
         self._decoder: ElementDecoder | GroupDecoder = (
-            GroupDecoder(windowed_coder)
+            GroupDecoder(windowed_coder, self.claims)
             if edge.kind is InputKind.GROUPS
-            else ElementDecoder(windowed_coder)
+            else ElementDecoder(windowed_coder, self.claims)
         )
 
     def setup(self, data_sampler: Any = None) -> None:
@@ -51,37 +67,75 @@ class Source(operations.Operation):
             counter_factory=self.counter_factory,
             step_name=self.name_context.step_name,
             output_index=0,
-            consumers=self._targets,
+            consumers=self.targets,
             coder=self._windowed_coder,
             producer_type_hints=None,
             producer_batch_converter=None,
         )
         self.receivers = [receiver]
         self._direct = isinstance(receiver, operations.SingletonElementConsumerSet)
+        self._runs = runs_of(receiver, self.targets)
 
-    def feed(self, chunk: InputChunk) -> None:
-        """Decodes a chunk of the edge's kind and processes its elements, in order."""
+    def feed(self, chunk: ElementChunk | GroupChunk) -> None:
+        """Decodes a chunk of the edge's kind and processes its elements, in order.
+
+        Elements which a split has given away are left out.
+        """
         # Looked up for each chunk: a sink right behind gets another process for each bundle.
         emit: Callable[[WindowedValue], None] = (
-            self._targets[0].process if self._direct else self.receivers[0].receive
+            self.targets[0].process if self._direct else self.receivers[0].receive
         )
-        self._decoder.feed(chunk, emit)  # type: ignore[arg-type]
+        self.feeding = True
+        if isinstance(self._decoder, ElementDecoder):
+            self._decoder.feed(chunk, emit, self._runs)  # type: ignore[arg-type]
+        elif self._runs is None:
+            self._decoder.feed(chunk, emit)  # type: ignore[arg-type]
+        else:
+            collector = Collector(self._runs, emit)
+            self._decoder.feed(chunk, collector.add)  # type: ignore[arg-type]
+            collector.hand_over()
+        self.feeding = False
 
-    def pcollection_count_monitoring_infos(
-        self, tag_to_pcollection_id: dict[str, str]
-    ) -> dict[frozenset[Any], metrics_pb2.MonitoringInfo]:
-        """The number of elements given so far, as the count of the PCollection read."""
-        infos = {}
-        for pcollection_id in tag_to_pcollection_id.values():
-            info = monitoring_infos.int64_counter(
-                monitoring_infos.ELEMENT_COUNT_URN,
-                self._decoder.count,
-                pcollection=pcollection_id,
-            )
-            infos[monitoring_infos.to_key(info)] = info
-        return infos
+    def end_input(self) -> None:
+        """Says that all is fed; from now on nothing can be split.
+
+        Raises:
+            BundleFailed: a split has failed.
+        """
+        self.claims.finish()
+        if self.failed_split is not None:
+            raise self.failed_split
+
+    def current_progress(self) -> float | None:
+        """Which fraction of the current element is done, if its restriction tracker can tell."""
+        try:
+            progress = self.receivers[0].current_element_progress()
+            return None if progress is None else min(1.0, max(0.0, progress.fraction_completed))
+        except NotImplementedError:
+            return None
+        except Exception:
+            step = self.targets[0].name_context.step_name
+            _LOGGER.warning("The restriction tracker of %s gave no progress", step, exc_info=True)
+            return None
+
+    @property
+    def processed(self) -> float:
+        """How many elements are done, the current one counted in part; right from any thread."""
+        claimed = self.claims.claimed
+        if claimed == 0 or not self.feeding:
+            return claimed
+        return claimed - 1 + (self.current_progress() or 0.0)
+
+    @property
+    def sampled_sizes(self) -> Sequence[int]:
+        """How many bytes some elements take: groups, which come out of no operation."""
+        return self._decoder.sampled if isinstance(self._decoder, GroupDecoder) else ()
 
     def reset(self) -> None:
         """Starts counting anew; called between bundles."""
         super().reset()
-        self._decoder.restart()
+        self.claims.restart()
+        if isinstance(self._decoder, GroupDecoder):
+            self._decoder.sampled.clear()
+        self.feeding = False
+        self.failed_split = None

@@ -6,76 +6,121 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from apache_beam.runners.worker import statesampler
+from apache_beam.runners.worker.data_sampler import DataSampler
 
 from beam_runner_worker.embedded.bundle import error_for_host, run_bundle
 from beam_runner_worker.embedded.edges import Edges, parse_descriptor
 from beam_runner_worker.embedded.failures import describe_failed_build
-from beam_runner_worker.embedded.metrics import to_records
+from beam_runner_worker.embedded.finalizers import Finalizers
 from beam_runner_worker.embedded.processor import Processor
-from beam_runner_worker.embedded.side_inputs import SideInputs
-from beam_runner_worker.ports import OutputPort, SideInputReader
-from beam_runner_worker.records import BundleResult, InputChunk, MonitoringInfo, StageSpec
+from beam_runner_worker.embedded.sampling import samples_of, take_samples
+from beam_runner_worker.embedded.splits import split_bundle
+from beam_runner_worker.embedded.state_handler import StateHandler
+from beam_runner_worker.ports import OutputPort, SideInputReader, UserState
+from beam_runner_worker.records import (
+    BundleProgress,
+    BundleResult,
+    BundleSplit,
+    InputChunk,
+    StageSpec,
+)
 
 
 class EmbeddedStage:
     """A :class:`~beam_runner_worker.ports.StageHarness` on Beam's operations.
 
-    Beam's own bundle loop is not used: it wants data channels, and it starts a sampling thread
-    which takes 50 to 170 ms to join at the end of each bundle. Hence no execution times among the
-    metrics. After a failure the operations are torn down, and built anew for the next bundle.
+    Beam's own bundle loop is not used: it wants data channels, and a sampling thread for each bundle
+    (see ``times``). After a failure the operations are torn down, and built anew for the next bundle.
 
     Args:
         spec: the stage.
-        side_inputs: gives its side inputs, which do not change.
+        side_inputs: gives its side inputs.
         flush_logs: called at the end of each bundle.
+        sampler: keeps samples of elements; None if nobody wants them.
     """
 
     def __init__(
-        self, spec: StageSpec, side_inputs: SideInputReader, flush_logs: Callable[[], None]
+        self,
+        spec: StageSpec,
+        side_inputs: SideInputReader,
+        flush_logs: Callable[[], None],
+        sampler: DataSampler | None = None,
     ) -> None:
         self._spec = spec
         self._descriptor = parse_descriptor(spec)
         self._reader = side_inputs
         self._flush_logs = flush_logs
+        self._sampler = sampler
         self._processor: Processor | None = None
+        self._changing = False
+        self._finalizers = Finalizers()
         self._lock = threading.Lock()
         self._running: Processor | None = None
 
     def process_bundle(
-        self, bundle_id: str, inputs: Iterable[InputChunk], outputs: Mapping[str, OutputPort]
+        self,
+        bundle_id: str,
+        inputs: Iterable[InputChunk],
+        outputs: Mapping[str, OutputPort],
+        state: UserState | None = None,
     ) -> BundleResult:
         """Processes one bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
 
-        What ``inputs``, the ports and the side input reader raise comes out as it is.
+        What ``inputs``, the ports and the side input reader raise comes out as it is. ``inputs``
+        may run a bundle of another stage.
         """
+        outer = statesampler.get_current_tracker()
         try:
             processor = self._build()
-            statesampler.set_current_tracker(processor.state_sampler)
+            processor.show(state)
+            statesampler.set_current_tracker(processor.times.sampler)
             self._show(processor)
-            run_bundle(processor, bundle_id, inputs, outputs, self._spec.name)
+            residuals = run_bundle(processor, bundle_id, inputs, outputs, self._spec.name)
             self._show(None)
+            callbacks = processor.take_callbacks()
+            if callbacks:
+                self._finalizers.keep(bundle_id, callbacks)
             return BundleResult(
-                metrics=to_records(processor.monitoring_infos()),
-                requires_finalization=processor.requires_finalization(),
+                metrics=(*processor.metrics(), *samples_of(self._sampler)),
+                requires_finalization=bool(callbacks),
+                residuals=residuals,
             )
         except BaseException:
             self._show(None)
             self.tear_down()
             raise
         finally:
-            statesampler.set_current_tracker(None)
+            statesampler.set_current_tracker(outer)
             self._flush_logs()
 
-    def progress(self) -> tuple[MonitoringInfo, ...]:
-        """Metrics of the running bundle so far; takes about a millisecond, from any thread."""
+    def progress(self) -> BundleProgress | None:
+        """How far the running bundle is; takes about a millisecond, from any thread."""
         with self._lock:
-            return to_records(self._running.monitoring_infos()) if self._running else ()
+            running = self._running
+            if running is None:
+                return None
+            take_samples(self._sampler)
+            return BundleProgress(tuple(running.metrics()), running.source.processed)
+
+    def split(self, keep: float, elements: int) -> BundleSplit | None:
+        """Splits the running bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
+
+        An element is split only while its splittable DoFn is at work on it: one that has just begun
+        or ended is kept whole.
+        """
+        with self._lock:
+            running = self._running
+            return None if running is None else split_bundle(running.source, keep, elements)
+
+    def finalize(self, bundle_id: str) -> None:
+        """Runs the callbacks of a committed bundle, in this thread; errors go to the log."""
+        self._finalizers.run(bundle_id)
 
     def tear_down(self) -> None:
         """Tears down every DoFn instance that was set up, once; errors go to the log."""
         processor, self._processor = self._processor, None
         if processor is not None:
-            statesampler.set_current_tracker(processor.state_sampler)
+            statesampler.set_current_tracker(processor.times.sampler)
             try:
                 processor.tear_down()
             finally:
@@ -86,18 +131,26 @@ class EmbeddedStage:
             self._running = running
 
     def _build(self) -> Processor:
-        """The processor with clean counters: the kept one, or a new one with its DoFns set up."""
+        """The processor with clean counters: the kept one, or a new one with its DoFns set up.
+
+        Beam's operations keep what they have seen of global side inputs. The first time that one
+        changes they are built anew, not to keep anything.
+        """
+        if self._processor is not None and not self._changing and not self._processor.is_current():
+            self._changing = True
+            self.tear_down()
         if self._processor is None:
             try:
                 processor = Processor(
                     self._descriptor,
-                    SideInputs(self._reader, self._spec.name),
+                    StateHandler(self._reader, self._spec.name, changing=self._changing),
                     Edges.of(self._spec),
+                    self._sampler,
                 )
             except Exception as error:
                 raise describe_failed_build(error, self._spec.name) from None
             self._processor = processor
-            statesampler.set_current_tracker(processor.state_sampler)
+            statesampler.set_current_tracker(processor.times.sampler)
             try:
                 processor.set_up()
             except BaseException as error:

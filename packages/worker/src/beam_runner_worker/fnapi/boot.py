@@ -1,10 +1,9 @@
 """Boots a Python SDK harness without a container: ``python -m beam_runner_worker.fnapi.boot``.
 
 It is a command for PROCESS environments, and follows the contract that Beam's boot programs follow:
-it is given an id and endpoints, asks the provision service for the rest, fetches the artifacts and
-becomes the SDK harness. It installs no packages: everything that the pipeline imports has to be
-installed in the environment of the interpreter that runs it. Packages among the artifacts are named
-in a warning.
+it is given an id and endpoints, asks the provision service for the rest, fetches the artifacts,
+installs those that are packages in a virtual environment of this interpreter (see
+:mod:`~beam_runner_worker.fnapi.virtual_environments`), and becomes the SDK harness.
 
     python -m my_pipeline --environment_type=PROCESS \\
         --environment_config='{"command": "/path/to/beam-sdk-boot"}'
@@ -17,11 +16,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import grpc
 from apache_beam.runners.worker import sdk_worker_main
@@ -37,19 +38,41 @@ from beam_runner_worker._protos import (
     json_format,
     text_format,
 )
+from beam_runner_worker.fnapi.process import CANNOT_PREPARE
+from beam_runner_worker.fnapi.virtual_environments import (
+    CannotInstall,
+    cache_folder,
+    python_with,
+)
+from beam_runner_worker.packages import OTHER_REQUIREMENTS, StagedPackages
 
+_MODULE = "beam_runner_worker.fnapi.boot"
 _STAGED = "staged"
-_PACKAGE_SUFFIXES = (".whl", ".tar.gz", ".tar", ".zip")
-_REQUIREMENTS = "requirements.txt"
 _CONNECT_SECONDS = 60.0
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Boots a harness and runs it to its end."""
+    """Boots a harness and runs it to its end; exits with 78 if packages can't be installed."""
     flags = _parse(arguments)
     if os.environ.get("WORKER_ID") != flags.id:
         _restart_as(flags.id)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    with contextlib.ExitStack() as cleanup:
+        temporary = flags.temporary or not flags.semi_persist_dir
+        directory = Path(flags.semi_persist_dir or tempfile.mkdtemp(prefix="beam-sdk-"))
+        if temporary:
+            cleanup.callback(shutil.rmtree, directory, ignore_errors=True)
+        if not flags.prepared:
+            _prepare(flags, directory)
+            python = _with_packages(directory / _STAGED)
+            if python is not None:
+                _continue_as(python, flags, directory, temporary)
+        sdk_worker_main.main([])
+
+
+def _prepare(flags: argparse.Namespace, directory: Path) -> None:
+    """Asks what there is to do, fetches the artifacts, and sets what the SDK harness looks for."""
     metadata = (("worker_id", flags.id),)
     with grpc.insecure_channel(flags.provision_endpoint, options=_UNLIMITED) as channel:
         provision = beam_provision_api_pb2_grpc.ProvisionServiceStub(channel)
@@ -59,22 +82,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
             metadata=metadata,
             wait_for_ready=True,
         ).info
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    with contextlib.ExitStack() as cleanup:
-        directory = Path(
-            flags.semi_persist_dir
-            or cleanup.enter_context(tempfile.TemporaryDirectory(prefix="beam-sdk-"))
-        )
-        artifacts = info.artifact_endpoint.url or flags.artifact_endpoint
-        if info.dependencies:
-            _fetch(artifacts, info.dependencies, directory / _STAGED, metadata)
-        os.environ.update(_environment(flags, info, directory))
-        sdk_worker_main.main([])
+    artifacts = info.artifact_endpoint.url or flags.artifact_endpoint
+    if info.dependencies:
+        _fetch(artifacts, info.dependencies, directory / _STAGED, metadata)
+    os.environ.update(_environment(flags, info, directory))
+
+
+def _with_packages(staged: Path) -> Path | None:
+    """The interpreter of an environment with the staged packages, which may take minutes to make.
+
+    None if no packages are staged.
+    """
+    try:
+        packages = StagedPackages.of(staged)
+        if not packages:
+            return None
+        return python_with(packages, cache_folder(), lambda line: print(line, flush=True))
+    except (CannotInstall, FileNotFoundError) as error:
+        print(f"The packages of the job can't be installed: {error}", file=sys.stderr, flush=True)
+        sys.exit(CANNOT_PREPARE)
+
+
+def _continue_as(
+    python: Path, flags: argparse.Namespace, directory: Path, temporary: bool
+) -> NoReturn:
+    command = [str(python), "-m", _MODULE, "--prepared", f"--id={flags.id}"]
+    command += [f"--provision_endpoint={flags.provision_endpoint}"]
+    command += [f"--semi_persist_dir={directory}"]
+    if temporary:
+        command.append("--temporary")
+    os.execv(python, command)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m beam_runner_worker.fnapi.boot",
+        prog=f"python -m {_MODULE}",
         description="Boots a Python SDK harness for a PROCESS environment.",
         allow_abbrev=False,
     )
@@ -89,6 +131,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=os.environ.get("SEMI_PERSISTENT_DIRECTORY", ""),
         help="where artifacts are put; if not given, a temporary directory, removed at the end",
     )
+    # What it tells itself when it goes on in a virtual environment.
+    for flag in ("prepared", "temporary"):
+        parser.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
@@ -106,26 +151,22 @@ def _fetch(
             beam_artifact_api_pb2.ResolveArtifactsRequest(artifacts=dependencies),
             metadata=metadata,
         ).replacements
-        for artifact in resolved:
-            name = _staged_name(artifact)
+        for number, artifact in enumerate(resolved):
+            name = _staged_name(artifact, number)
             request = beam_artifact_api_pb2.GetArtifactRequest(artifact=artifact)
             with open(directory / name, "wb") as file:
                 for piece in service.GetArtifact(request, metadata=metadata):
                     file.write(piece.data)
-            if name == _REQUIREMENTS or name.endswith(_PACKAGE_SUFFIXES):
-                print(
-                    f"the staged package {name} is not installed by this boot program; "
-                    "install it in the environment that the command runs in",
-                    file=sys.stderr,
-                )
 
 
-def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation) -> str:
-    """The file name an artifact was staged with.
+def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int) -> str:
+    """The file name an artifact was staged with; a numbered one for requirements, which have none.
 
     Raises:
         ValueError: it has none, or one that leads out of its directory.
     """
+    if artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE:
+        return f"{OTHER_REQUIREMENTS}{number}.txt"
     if artifact.role_urn != urns.ROLE_STAGING_TO:
         raise ValueError(f"an artifact has the role {artifact.role_urn!r}, which is unknown here")
     role = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(artifact.role_payload)

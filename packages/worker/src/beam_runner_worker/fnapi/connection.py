@@ -19,8 +19,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.bundle import RunningBundle
-from beam_runner_worker.fnapi.side_inputs import SideInputPages
+from beam_runner_worker.fnapi.bundle import Received, RunningBundle
+from beam_runner_worker.fnapi.bundle_state import BundleState
 
 _LAST_LINES = 20
 
@@ -101,10 +101,15 @@ class SdkConnection:
 
     def received(self, elements: beam_fn_api_pb2.Elements) -> None:
         """Gives data to the bundles it belongs to; data of bundles that are over is dropped."""
-        for data in elements.data:
-            bundle = self._bundles.get(data.instruction_id)
+        for each in elements.data:
+            bundle = self._bundles.get(each.instruction_id)
             if bundle is not None:
-                bundle.receive(data)
+                bundle.receive(Received(each.transform_id, None, each.data, each.is_last))
+        for each in elements.timers:
+            bundle = self._bundles.get(each.instruction_id)
+            if bundle is not None:
+                family = each.timer_family_id
+                bundle.receive(Received(each.transform_id, family, each.timers, each.is_last))
 
     def lose(self, reason: str) -> None:
         """The SDK is gone: everything that waits for it fails."""
@@ -168,15 +173,13 @@ class SdkConnection:
                     f"the SDK did not connect within {limit:g} seconds; {self.describe()}"
                 )
 
-    def open_bundle(
-        self, bundle_id: str, descriptor_id: str, side_inputs: SideInputPages
-    ) -> RunningBundle:
+    def open_bundle(self, bundle_id: str, descriptor_id: str, state: BundleState) -> RunningBundle:
         """Asks the SDK to process a bundle; its data may follow.
 
         Raises:
             HarnessError: the SDK is lost.
         """
-        bundle = RunningBundle(f"{bundle_id}#{next(_instruction_numbers)}", side_inputs)
+        bundle = RunningBundle(f"{bundle_id}#{next(_instruction_numbers)}", state)
         with self._changed:
             if self._lost is not None or self._closing:
                 raise HarnessError(self._lost or "the harness is closed")
@@ -191,10 +194,10 @@ class SdkConnection:
         )
         return bundle
 
-    def send(self, bundle: RunningBundle, elements: beam_fn_api_pb2.Elements) -> None:
-        """Puts data for a bundle on its way; see :meth:`RunningBundle.has_room`."""
-        bundle.sending()
-        self.outgoing.put((elements, bundle))
+    def send(self, bundle: RunningBundle, data: beam_fn_api_pb2.Elements, count: int) -> None:
+        """Puts ``count`` elements for a bundle on their way; see :meth:`RunningBundle.has_room`."""
+        bundle.sending(count)
+        self.outgoing.put((data, bundle))
 
     def close_bundle(self, bundle: RunningBundle) -> None:
         """Forgets a bundle; one without a response is kept until that comes, its data dropped."""
@@ -208,6 +211,29 @@ class SdkConnection:
         """The running bundle of that instruction."""
         return self._bundles.get(instruction_id)
 
+    def request(
+        self, request: beam_fn_api_pb2.InstructionRequest
+    ) -> Future[beam_fn_api_pb2.InstructionResponse]:
+        """Sends an instruction other than a bundle.
+
+        Args:
+            request: without an instruction id; is given one.
+
+        Returns:
+            The answer, which may be an error of the SDK's; HarnessError if the SDK is lost.
+
+        Raises:
+            HarnessError: the SDK is lost already.
+        """
+        answer: Future[beam_fn_api_pb2.InstructionResponse] = Future()
+        request.instruction_id = f"ask#{next(_instruction_numbers)}"
+        with self._changed:
+            if self._lost is not None or self._closing:
+                raise HarnessError(self._lost or "the harness is closed")
+            self._answers[request.instruction_id] = answer
+        self.instructions.put(request)
+        return answer
+
     def ask(
         self, request: beam_fn_api_pb2.InstructionRequest, limit: float
     ) -> beam_fn_api_pb2.InstructionResponse:
@@ -220,13 +246,7 @@ class SdkConnection:
         Raises:
             HarnessError: no answer in time, or the SDK is lost, or it answers with an error.
         """
-        answer: Future[beam_fn_api_pb2.InstructionResponse] = Future()
-        request.instruction_id = f"ask#{next(_instruction_numbers)}"
-        with self._changed:
-            if self._lost is not None or self._closing:
-                raise HarnessError(self._lost or "the harness is closed")
-            self._answers[request.instruction_id] = answer
-        self.instructions.put(request)
+        answer = self.request(request)
         kind = request.WhichOneof("request")
         try:
             response = answer.result(limit)

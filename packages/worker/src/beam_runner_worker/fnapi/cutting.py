@@ -1,4 +1,4 @@
-"""Cuts a stream of encoded windowed values into elements, or into keys, values and windows.
+"""Cuts a stream of encoded windowed values into elements.
 
 A windowed value is encoded as its event time (8 bytes, big endian, milliseconds shifted so that
 the order of bytes is the order of times), the number of its windows (4 bytes) and the windows, the
@@ -12,9 +12,8 @@ The loops are written out for speed: this is the hot path of a harness over the 
 from __future__ import annotations
 
 import abc
-import struct
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from itertools import chain
 
 import attrs
 from beam_runner_urns import coders as urns
@@ -26,17 +25,16 @@ from beam_runner_worker.fnapi.skipping import (
     compile_skip,
     is_delimited,
     read_count,
-    skip_delimited,
     skip_pane,
 )
-from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk, OutputEdge, OutputKind
+from beam_runner_worker.records import ElementChunk, OutputChunk
 
 TIME_SHIFT = 1 << 63
 """Added to event times in milliseconds to make their encoding unsigned."""
 
-_TIME_BYTES = 8
-_COUNT_BYTES = 4
-_CHUNK_BYTES = 2 << 20
+TIME_BYTES = 8
+COUNT_BYTES = 4
+CHUNK_BYTES = 2 << 20
 _MAX_KNOWN_HEADERS = 10_000
 
 
@@ -92,21 +90,33 @@ def compile_edge(
         raise UnknownCoder(f"the elements of the edge {where!r} can't be cut: {error}") from None
 
 
-def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:
-    """The cutter that makes of an edge's data the chunks that the host asked for.
+def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> int:
+    """The position after ``count`` elements that begin at ``position``; reads every one of them.
 
     Raises:
-        UnknownCoder: the edge shall be cut into keys and values and has elements of another kind.
+        ValueError: there are fewer.
     """
-    if edge.kind is OutputKind.ELEMENTS:
-        return ElementCutter(coder, ends=False)
-    if edge.kind is OutputKind.CUT_ELEMENTS:
-        return ElementCutter(coder, ends=True)
-    if edge.keyed_by_element:
-        return KeyedCutter(coder, whole=True, timestamps=edge.timestamps)
-    if coder.key is None:
-        raise UnknownCoder(f"the elements of the edge {edge.transform_id!r} have no keys")
-    return KeyedCutter(coder, whole=False, timestamps=edge.timestamps)
+    header = b""
+    try:
+        for _ in range(count):
+            begin = position + TIME_BYTES
+            if not header or not data.startswith(header, begin):
+                header = data[begin : _skip_header(coder, data, begin)]
+            position = coder.element(data, begin + len(header))
+    except IndexError:
+        position = len(data) + 1
+    if position > len(data):
+        raise ValueError(f"a chunk of {len(data)} bytes has fewer elements than it says")
+    return position
+
+
+def _skip_header(coder: EdgeCoder, data: bytes, position: int) -> int:
+    """The position after the windows and the pane, given that of the window count."""
+    count = read_count(data, position)
+    position += COUNT_BYTES
+    for _ in range(count):
+        position = coder.window(data, position)
+    return skip_pane(data, position)
 
 
 class Cutter(abc.ABC):
@@ -132,7 +142,7 @@ class Cutter(abc.ABC):
             data = self._rest + data
         position, size = 0, len(data)
         while position < size:
-            end, chunk = self._cut(data, position, min(size, position + _CHUNK_BYTES))
+            end, chunk = self._cut(data, position, min(size, position + CHUNK_BYTES))
             if chunk is None:
                 break
             position = end
@@ -150,7 +160,7 @@ class Cutter(abc.ABC):
             IndexError: the header is cut off.
         """
         count = read_count(data, position)
-        end = position + _COUNT_BYTES
+        end = position + COUNT_BYTES
         windows = []
         for _ in range(count):
             begin, end = end, self._coder.window(data, end)
@@ -165,11 +175,12 @@ class Cutter(abc.ABC):
 
 
 class ElementCutter(Cutter):
-    """Cuts into chunks of whole elements, with or without the place where each ends."""
+    """Cuts into chunks of whole elements, if wanted with their ends or their earliest time."""
 
-    def __init__(self, coder: EdgeCoder, *, ends: bool) -> None:
+    def __init__(self, coder: EdgeCoder, *, ends: bool, min_timestamp: bool) -> None:
         super().__init__(coder)
         self._wants_ends = ends
+        self._wants_time = min_timestamp
 
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         ends: list[int] = []
@@ -179,7 +190,7 @@ class ElementCutter(Cutter):
         position = start
         try:
             while position < stop:
-                header = position + _TIME_BYTES
+                header = position + TIME_BYTES
                 if data[header : header + header_size] not in known:
                     self._header(data, header)
                     header_size = self._header_size
@@ -194,149 +205,15 @@ class ElementCutter(Cutter):
             return start, None
         relative = ends if start == 0 else [end - start for end in ends]
         return position, ElementChunk(
-            len(ends), data[start:position], relative if self._wants_ends else None
+            len(ends),
+            data[start:position],
+            relative if self._wants_ends else None,
+            _min_timestamp(data, start, ends) if self._wants_time else None,
         )
 
 
-class KeyedCutter(Cutter):
-    """Cuts into columns of keys, values, windows and event times; a row for every window."""
-
-    def __init__(self, coder: EdgeCoder, *, whole: bool, timestamps: bool) -> None:
-        super().__init__(coder)
-        self._whole = whole
-        self._timestamps = timestamps
-
-    def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
-        rows = _Rows()
-        if self._whole:
-            position = self._cut_whole(data, start, stop, rows)
-        elif self._coder.delimited:
-            position = self._cut_delimited(data, start, stop, rows)
-        else:
-            position = self._cut_pairs(data, start, stop, rows)
-        return position, rows.chunk(self._timestamps) if rows.values else None
-
-    def _cut_delimited(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
-        key, value, time, window = (
-            rows.keys.append,
-            rows.values.append,
-            rows.times.append,
-            rows.windows.append,
-        )
-        known, header_size, size = self._known, self._header_size, len(data)
-        try:
-            while position < stop:
-                header = position + 8
-                begin = header + header_size
-                windows = known.get(data[header:begin])
-                if windows is None:
-                    windows = self._header(data, header)
-                    header_size = self._header_size
-                    begin = header + header_size
-                length = data[begin]
-                middle = begin + 1 + length if length < 0x80 else skip_delimited(data, begin)
-                length = data[middle]
-                end = middle + 1 + length if length < 0x80 else skip_delimited(data, middle)
-                if end > size:
-                    break
-                key(data[begin:middle])
-                value(data[middle:end])
-                time(data[position:header])
-                window(windows)
-                position = end
-        except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
-        return position
-
-    def _cut_pairs(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
-        skip_key, skip_value = self._coder.key, self._coder.value
-        assert skip_key is not None
-        assert skip_value is not None
-        size = len(data)
-        try:
-            while position < stop:
-                header = position + _TIME_BYTES
-                windows = self._windows(data, header)
-                begin = header + self._header_size
-                middle = skip_key(data, begin)
-                end = skip_value(data, middle)
-                if end > size:
-                    break
-                rows.keys.append(data[begin:middle])
-                rows.values.append(data[middle:end])
-                rows.times.append(data[position:header])
-                rows.windows.append(windows)
-                position = end
-        except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
-        return position
-
-    def _cut_whole(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
-        skip = self._coder.element
-        size = len(data)
-        try:
-            while position < stop:
-                header = position + _TIME_BYTES
-                windows = self._windows(data, header)
-                begin = header + self._header_size
-                end = skip(data, begin)
-                if end > size:
-                    break
-                rows.values.append(data[begin:end])
-                rows.times.append(data[position:header])
-                rows.windows.append(windows)
-                position = end
-        except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
-        rows.keys.extend([b""] * len(rows.values))
-        return position
-
-    def _windows(self, data: bytes, header: int) -> tuple[bytes, ...]:
-        windows = self._known.get(data[header : header + self._header_size])
-        return self._header(data, header) if windows is None else windows
-
-
-class _Rows:
-    """Columns while they grow: one entry for every element, however many windows it is in."""
-
-    __slots__ = ("keys", "times", "values", "windows")
-
-    def __init__(self) -> None:
-        self.keys: list[bytes] = []
-        self.values: list[bytes] = []
-        self.times: list[bytes] = []
-        self.windows: list[tuple[bytes, ...]] = []
-
-    def chunk(self, timestamps: bool) -> KeyedChunk:
-        """The rows so far, an element in several windows repeated for each."""
-        first = self.windows[0]
-        windows: bytes | list[bytes]
-        if len(first) == 1 and self.windows.count(first) == len(self.windows):
-            windows = first[0]
-        elif max(map(len, self.windows)) == 1:
-            windows = [only for (only,) in self.windows]
-        else:
-            self._repeat_for_windows()
-            windows = [only for (only,) in self.windows]
-        return KeyedChunk(
-            key_data=b"".join(self.keys),
-            key_ends=list(accumulate(map(len, self.keys))),
-            value_data=b"".join(self.values),
-            value_ends=list(accumulate(map(len, self.values))),
-            windows=windows,
-            timestamps=_decode_times(self.times) if timestamps else None,
-        )
-
-    def _repeat_for_windows(self) -> None:
-        counts = list(map(len, self.windows))
-        for name in ("keys", "values", "times"):
-            column = getattr(self, name)
-            setattr(self, name, [x for x, n in zip(column, counts, strict=True) for _ in range(n)])
-        self.windows = [(window,) for windows in self.windows for window in windows]
-
-
-def _decode_times(encoded: list[bytes]) -> list[int]:
-    if encoded.count(encoded[0]) == len(encoded):
-        return [int.from_bytes(encoded[0], "big") - TIME_SHIFT] * len(encoded)
-    times = struct.unpack(f">{len(encoded)}Q", b"".join(encoded))
-    return [time - TIME_SHIFT for time in times]
+def _min_timestamp(data: bytes, start: int, ends: list[int]) -> int:
+    """The earliest event time (ms) of the elements that begin at ``start`` and at all but the last
+    of ``ends``; encoded times are in the order of their bytes."""
+    earliest = min(data[begin : begin + TIME_BYTES] for begin in chain((start,), ends[:-1]))
+    return int.from_bytes(earliest, "big") - TIME_SHIFT

@@ -1,4 +1,10 @@
-"""Prepares a stage's descriptor for an SDK harness: endpoints in, the layout of its edges out."""
+"""Prepares a stage's descriptor for an SDK harness: endpoints in, the layout of its edges out.
+
+What an SDK defers of its input, it encodes by the coders of the PCollection, and so it does with
+the keys of user state. They need not be those of the edge: for the runner's sake an edge has
+lengths put in front of what the runner can't read. So a PCollection of elements with restrictions,
+or one that a stateful transform reads, gets the coders of the edge that it comes by.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,17 @@ import attrs
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, endpoints_pb2
-from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge, cutter_for
+from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge
+from beam_runner_worker.fnapi.keyed_cutting import cutter_for
+from beam_runner_worker.fnapi.large_groups import read_as_state
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders
-from beam_runner_worker.records import StageSpec
+from beam_runner_worker.fnapi.stateful import StatefulPlan, prepare_stateful
+from beam_runner_worker.records import InputKind, StageSpec
+from beam_runner_worker.writers import writer_of
+
+_WITH_RESTRICTIONS = frozenset(
+    {urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS, urns.TRUNCATE_SIZED_RESTRICTION}
+)
 
 
 @attrs.frozen
@@ -20,37 +34,92 @@ class StagePlan:
     Attributes:
         spec: the stage.
         descriptor: complete, for the SDK.
+        input: how the elements of the input are laid out; None if groups come.
+        large_groups: whether the SDK reads the values of large groups as state.
+        heads: the transforms that read the input.
         edges: how the elements of each output are laid out, by transform id.
         side_inputs: how those of side inputs are.
+        stateful: what is to be known of state and timers.
     """
 
     spec: StageSpec
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor
+    input: EdgeCoder | None
+    large_groups: bool
+    heads: frozenset[str]
     edges: Mapping[str, EdgeCoder]
     side_inputs: SideInputCoders
+    stateful: StatefulPlan
+
+    def writer_of(self, sink: str) -> str:
+        """The full name of the transform that puts out what goes to a data sink."""
+        return writer_of(self.descriptor, sink)
 
 
 def plan_stage(spec: StageSpec, endpoint: str) -> StagePlan:
-    """Completes the descriptor and looks through the coders of its outputs.
+    """Completes the descriptor and looks through the coders of its edges.
 
     Args:
         spec: the stage.
-        endpoint: where data and state are served.
+        endpoint: where data, state and timers are served.
 
     Raises:
-        ValueError: the descriptor lacks a source or sink that the stage names.
-        UnknownCoder: an output's elements can't be told apart; names transform and coder.
+        ValueError: the descriptor lacks a source or sink that the stage names, or a stateful
+            transform is not at its head.
+        UnknownCoder: an edge's elements can't be told apart; names transform and coder.
     """
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     descriptor.id = spec.stage_id
     descriptor.state_api_service_descriptor.url = endpoint
-    _open_port(descriptor, spec.input.transform_id, urns.DATA_SOURCE, endpoint)
+    source = spec.input.transform_id
+    port = _open_port(descriptor, source, urns.DATA_SOURCE, endpoint)
+    inputs = frozenset(descriptor.transforms[source].outputs.values())
+    heads = {
+        transform_id: transform
+        for transform_id, transform in descriptor.transforms.items()
+        if not inputs.isdisjoint(transform.inputs.values())
+    }
+    layout = None
+    if spec.input.kind is InputKind.ELEMENTS:
+        layout = compile_edge(port.coder_id, descriptor.coders, source)
+    large_groups = layout is None and read_as_state(descriptor, source, spec.environment_id)
+    stateful = prepare_stateful(descriptor, heads, port.coder_id)
+    if stateful.timers:
+        descriptor.timer_api_service_descriptor.url = endpoint
+    with_restrictions = any(head.spec.urn in _WITH_RESTRICTIONS for head in heads.values())
+    if stateful.present or (with_restrictions and layout is not None):
+        for pcollection_id in inputs:
+            _encode_as_edge(descriptor, pcollection_id, port.coder_id)
     edges = {}
     for edge in spec.outputs:
         port = _open_port(descriptor, edge.transform_id, urns.DATA_SINK, endpoint)
         edges[edge.transform_id] = compile_edge(port.coder_id, descriptor.coders, edge.transform_id)
         cutter_for(edge, edges[edge.transform_id])
-    return StagePlan(spec, descriptor, edges, SideInputCoders(descriptor))
+    return StagePlan(
+        spec=spec,
+        descriptor=descriptor,
+        input=layout,
+        large_groups=large_groups,
+        heads=frozenset(heads),
+        edges=edges,
+        side_inputs=SideInputCoders(descriptor),
+        stateful=stateful,
+    )
+
+
+def _encode_as_edge(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, pcollection_id: str, coder_id: str
+) -> None:
+    """Gives a PCollection the element and window coders of the edge's windowed coder."""
+    pcollection = descriptor.pcollections[pcollection_id]
+    element_id, window_id = descriptor.coders[coder_id].component_coder_ids
+    pcollection.coder_id = element_id
+    strategy = descriptor.windowing_strategies[pcollection.windowing_strategy_id]
+    if strategy.window_coder_id != window_id:
+        name = f"{pcollection.windowing_strategy_id}/{coder_id}"
+        descriptor.windowing_strategies[name].CopyFrom(strategy)
+        descriptor.windowing_strategies[name].window_coder_id = window_id
+        pcollection.windowing_strategy_id = name
 
 
 def _open_port(

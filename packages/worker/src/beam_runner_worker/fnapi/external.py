@@ -20,6 +20,10 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.peers import same_process
 
 _CALL_SECONDS = 30.0
+_GONE = (
+    "it is not to be reached; with LOOPBACK the pool is the process that submitted the job, "
+    "and has ended with it"
+)
 _THREAD_TEARDOWN_SECONDS = 0.2
 
 
@@ -33,6 +37,9 @@ class ExternalWorker:
         on_external_worker: told endpoint and worker id before the worker is asked for, so that
             somebody else can stop it if this process is killed.
     """
+
+    prepares = False
+    hopeless = False
 
     def __init__(
         self,
@@ -72,6 +79,8 @@ class ExternalWorker:
                 error = pool.StartWorker(request, timeout=_CALL_SECONDS).error
         except grpc.RpcError as failure:
             error = _text(failure)
+            if failure.code() is grpc.StatusCode.UNAVAILABLE:
+                error = f"{_GONE}: {error}"
         if error:
             raise HarnessError(
                 f"the worker pool at {self._pool} of the environment {self._environment_id!r} "

@@ -1,63 +1,47 @@
-"""Makes of input chunks the data messages for an SDK, about 1 MiB each.
+"""Encodes groups as the windowed values of ``KV<K, Iterable<V>>`` that an SDK reads.
 
-A group becomes one windowed value of ``KV<K, Iterable<V>>``: its event time, its window, its pane,
-the key, the number of values and the values, all of which are encoded already and only joined here.
+A group's event time, window, pane, key, number of values and values are encoded already and only
+joined here. In place of very many values an SDK gets what it reads them by.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from beam_runner_worker.fnapi.cutting import TIME_SHIFT
-from beam_runner_worker.records import GroupChunk, InputChunk
-
-MESSAGE_BYTES = 1 << 20
-"""A message is closed when it holds at least as much; elements are never split over messages."""
+from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups, joined
+from beam_runner_worker.records import GroupChunk
+from beam_runner_worker.values import GroupValues
 
 _TIME = struct.Struct(">Q")
 _COUNT = struct.Struct(">i")
 _ONE_WINDOW = _COUNT.pack(1)
+_MOST_BYTES = 1 << 30
+"""Protocol buffers end at twice that."""
 
 
-def data_messages(chunks: Iterable[InputChunk]) -> Iterator[bytes]:
-    """The chunks' elements in order, joined or taken apart into messages of useful size."""
+def encode_groups(
+    chunk: GroupChunk, size_wanted: int, large: LargeGroups | None = None
+) -> Iterator[tuple[bytes, int]]:
+    """The groups in order, in pieces of at least ``size_wanted`` bytes (the last may be smaller).
+
+    Values that the SDK is to read as state count as if they were sent, so that it is not given more
+    than it has use for soon.
+
+    Args:
+        chunk: the groups.
+        size_wanted: of a piece.
+        large: takes the values of large groups; None if the SDK can't read them as state.
+
+    Raises:
+        ValueError: there are more values than an SDK can be sent at once.
+
+    Yields:
+        the bytes of a piece and the number of groups in it.
+    """
     parts: list[bytes | memoryview] = []
-    size = 0
-    for chunk in chunks:
-        for piece in _pieces(chunk):
-            parts.append(piece)
-            size += len(piece)
-            if size >= MESSAGE_BYTES:
-                yield b"".join(parts)
-                parts, size = [], 0
-    if parts:
-        yield b"".join(parts)
-
-
-def _pieces(chunk: InputChunk) -> Iterator[bytes | memoryview]:
-    if isinstance(chunk, GroupChunk):
-        yield from encode_groups(chunk)
-    elif chunk.ends is None or len(chunk.data) <= 2 * MESSAGE_BYTES:
-        yield chunk.data
-    else:
-        yield from _split_elements(chunk.data, chunk.ends)
-
-
-def _split_elements(data: bytes | memoryview, ends: Iterable[int]) -> Iterator[bytes | memoryview]:
-    begin = last = 0
-    for end in ends:
-        if end - begin > MESSAGE_BYTES and last > begin:
-            yield data[begin:last]
-            begin = last
-        last = end
-    yield data[begin:last]
-
-
-def encode_groups(chunk: GroupChunk) -> Iterator[bytes]:
-    """The groups as windowed values of ``KV<K, Iterable<V>>``, in pieces of about 1 MiB."""
-    parts: list[bytes | memoryview] = []
-    size = 0
+    size = begin = 0
     same_window = isinstance(chunk.windows, bytes)
     header = _ONE_WINDOW + chunk.windows + chunk.pane if isinstance(chunk.windows, bytes) else b""
     for row, (key, time, count, values) in enumerate(
@@ -65,10 +49,23 @@ def encode_groups(chunk: GroupChunk) -> Iterator[bytes]:
     ):
         if not same_window:
             header = b"".join((_ONE_WINDOW, chunk.windows[row], chunk.pane))  # type: ignore[arg-type]
-        parts += (_TIME.pack(time + TIME_SHIFT), header, key, _COUNT.pack(count), values)
+        parts += (_TIME.pack(time + TIME_SHIFT), header, key)
+        if large is not None and len(values) > LARGE_BYTES:
+            parts.append(large.add(values))
+        else:
+            parts += (_COUNT.pack(count), _sendable(values))
         size += len(header) + len(key) + len(values) + 12
-        if size >= MESSAGE_BYTES:
-            yield b"".join(parts)
-            parts, size = [], 0
+        if size >= size_wanted:
+            yield b"".join(parts), row + 1 - begin
+            parts, size, begin = [], 0, row + 1
     if parts:
-        yield b"".join(parts)
+        yield b"".join(parts), len(chunk.keys) - begin
+
+
+def _sendable(values: GroupValues) -> bytes | memoryview:
+    if len(values) > _MOST_BYTES:
+        raise ValueError(
+            f"the values of a key take {len(values)} bytes, and this SDK can only be sent "
+            f"{_MOST_BYTES} at once: it does not declare state-backed iterables as a capability"
+        )
+    return joined(values)

@@ -8,17 +8,19 @@ from collections.abc import Callable
 
 import attrs
 
-from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import plan_stage
 from beam_runner_worker.fnapi.launchers import Launcher, launcher_for
 from beam_runner_worker.fnapi.metrics import ShortIds
+from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.services import Workers
 from beam_runner_worker.fnapi.stage import FnApiStage
 from beam_runner_worker.ports import LogSink, SideInputReader
 from beam_runner_worker.records import Environment, StageSpec
 
 _METADATA_SECONDS = 30.0
+_SAMPLES_SECONDS = 5.0
 _GOING_SECONDS = 1.0
 
 
@@ -28,22 +30,27 @@ class Limits:
 
     Attributes:
         connect: from the start of a harness until it has connected.
+        prepare: on top of that, where packages are to be installed or an image fetched.
         teardown: from the end of its work until it has called every teardown and gone.
         interrupted: the same if a bundle was still running, whose user code may never return.
     """
 
     connect: float = 60.0
+    prepare: float = 900.0
     teardown: float = 5.0
     interrupted: float = 2.0
 
 
 class _RunningSdk:
-    """An SDK harness with its launcher and what is known of its metrics."""
+    """An SDK harness with its launcher and what is known of its metrics and samples."""
 
-    def __init__(self, connection: SdkConnection, launcher: Launcher) -> None:
+    def __init__(self, connection: SdkConnection, launcher: Launcher, *, sampling: bool) -> None:
         self.connection = connection
         self.launcher = launcher
         self.short_ids = ShortIds(lambda request: connection.ask(request, _METADATA_SECONDS))
+        self.samples = SdkSamples(
+            lambda request: connection.ask(request, _SAMPLES_SECONDS), wanted=sampling
+        )
 
 
 class FnApiHarness:
@@ -62,7 +69,10 @@ class FnApiHarness:
         logs: LogSink,
         limits: Limits,
         on_external_worker: Callable[[str, str], None],
+        *,
+        sampling: bool = False,
     ) -> None:
+        self._sampling = sampling
         self._environment_id = environment_id
         self._environment = environment
         self._workers = workers
@@ -88,7 +98,9 @@ class FnApiHarness:
             if stage is None:
                 plan = plan_stage(spec, self._endpoint)
                 self._workers.add_descriptor(plan.descriptor)
-                stage = self._stages[spec.stage_id] = FnApiStage(plan, side_inputs, self)
+                stage = self._stages[spec.stage_id] = FnApiStage(
+                    plan, side_inputs, self, self._logs
+                )
             self._started()
             return stage
 
@@ -97,16 +109,30 @@ class FnApiHarness:
 
         Raises:
             HarnessError: it did not come within the limit, or this harness is closed.
+            BundleFailed: what the environment needs can't be installed.
         """
         with self._lock:
             running = self._started()
+        launcher = running.launcher
+        limit = self._limits.connect + (self._limits.prepare if launcher.prepares else 0.0)
         try:
-            running.connection.wait_connected(self._limits.connect, running.launcher.failure)
-        except HarnessError:
+            running.connection.wait_connected(limit, launcher.failure)
+        except HarnessError as error:
+            hopeless = launcher.hopeless
             with self._lock:
                 self._let_go(running)
+            if hopeless:
+                raise self._not_prepared(running.connection, str(error)) from error
             raise
         return running
+
+    def _not_prepared(self, connection: SdkConnection, trace: str) -> BundleFailed:
+        last = [line for line in connection.last_lines if line.strip()]
+        errors = [line for line in last if line.startswith("ERROR")]
+        why = (errors or last or ["it says nothing more"])[-1]
+        return BundleFailed(
+            f"the environment {self._environment_id}", f"it can't be prepared: {why}", trace
+        )
 
     def _started(self) -> _RunningSdk:
         if self._closed:
@@ -125,7 +151,7 @@ class FnApiHarness:
             self._on_external_worker,
         )
         connection.explain = lambda: launcher.failure(_GOING_SECONDS)
-        self._running = _RunningSdk(connection, launcher)
+        self._running = _RunningSdk(connection, launcher, sampling=self._sampling)
         self._workers.add(connection)
         try:
             launcher.start(self._endpoint)

@@ -1,7 +1,17 @@
-"""Starts and stops SDK harnesses, one way for every kind of environment."""
+"""Starts and stops SDK harnesses, one way for every kind of environment.
+
+| environment | harness |
+|---|---|
+| EXTERNAL | a worker of a pool, also the LOOPBACK of the program that submitted the job |
+| PROCESS | a command |
+| DOCKER | a container of an image |
+| embedded Python | a process of this interpreter, with the packages that were staged |
+"""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -9,14 +19,27 @@ from beam_runner_urns import environments as urns
 
 from beam_runner_worker.errors import UnsupportedEnvironment
 from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.docker import DockerWorker
 from beam_runner_worker.fnapi.external import ExternalWorker
-from beam_runner_worker.fnapi.process import ProcessWorker
+from beam_runner_worker.fnapi.process import ProcessWorker, command_of
+from beam_runner_worker.log_records import LogRecord, Severity
+from beam_runner_worker.packages import need_installing
 from beam_runner_worker.ports import LogSink
 from beam_runner_worker.records import Environment
+
+_BOOT = (sys.executable, "-m", "beam_runner_worker.fnapi.boot")
 
 
 class Launcher(Protocol):
     """One SDK harness from its start to its end; :meth:`start` is called once."""
+
+    @property
+    def prepares(self) -> bool:
+        """Whether it may have to fetch or install something that takes minutes, before it connects."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether a harness that did not come failed at what would fail anywhere, and again."""
 
     def start(self, endpoint: str) -> None:
         """Asks for the harness to come to the services at ``endpoint``; does not wait for it.
@@ -65,16 +88,35 @@ def launcher_for(
     Raises:
         UnsupportedEnvironment: harnesses of that kind can't be started here.
     """
-    if environment.urn == urns.EXTERNAL:
-        return ExternalWorker(environment_id, environment.payload, worker_id, on_external_worker)
-    if environment.urn == urns.PROCESS:
-        return ProcessWorker(environment_id, environment.payload, worker_id, logs, on_output)
-    if environment.urn == urns.DOCKER:
-        raise UnsupportedEnvironment(
-            f"the environment {environment_id!r} asks for a docker container, which this runner "
-            "does not start; name an environment_type of LOOPBACK, EXTERNAL or PROCESS"
-        )
-    raise UnsupportedEnvironment(
-        f"the environment {environment_id!r} is of the kind {environment.urn!r}, which this "
-        "runner does not know; name an environment_type of LOOPBACK, EXTERNAL or PROCESS"
-    )
+    prints = _printing(environment_id, logs, on_output)
+    prepares = need_installing(environment.artifacts)
+    match environment.urn:
+        case urns.EXTERNAL:
+            payload = environment.payload
+            return ExternalWorker(environment_id, payload, worker_id, on_external_worker)
+        case urns.PROCESS:
+            command, env = command_of(environment_id, environment.payload)
+            return ProcessWorker(environment_id, command, env, worker_id, prints, prepares=prepares)
+        case urns.EMBEDDED_PYTHON:
+            return ProcessWorker(environment_id, _BOOT, {}, worker_id, prints, prepares=prepares)
+        case urns.DOCKER:
+            return DockerWorker(environment_id, environment.payload, worker_id, prints)
+        case urn:
+            raise UnsupportedEnvironment(
+                f"the environment {environment_id!r} is of the kind {urn!r}, which this runner does "
+                "not know; name an environment_type of LOOPBACK, EXTERNAL, PROCESS or DOCKER"
+            )
+
+
+def _printing(
+    environment_id: str, logs: LogSink, on_output: Callable[[str], None]
+) -> Callable[[str], None]:
+    """Takes the lines that a harness prints, for the log and for messages about its failure."""
+
+    def take(line: str) -> None:
+        on_output(line)
+        where = f"output of the process of environment {environment_id}"
+        now = time.time_ns() // 1_000_000
+        logs.log([LogRecord(Severity.INFO, now, line, location=where)])
+
+    return take

@@ -7,12 +7,18 @@ are never used anew by the same SDK harness.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from beam_runner_urns import metrics as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.totals import is_empty, is_known
 
+_OF_A_MOMENT = frozenset(
+    [urns.WORK_COMPLETED, urns.WORK_REMAINING, urns.DATA_CHANNEL_READ_INDEX, urns.PROGRESS_TYPE]
+)
 Ask = Callable[[beam_fn_api_pb2.InstructionRequest], beam_fn_api_pb2.InstructionResponse]
 
 
@@ -69,3 +75,32 @@ class ShortIds:
 
 def _full(info: metrics_pb2.MonitoringInfo) -> MonitoringInfo:
     return MonitoringInfo(info.urn, info.type, tuple(sorted(info.labels.items())), info.payload)
+
+
+class LastingMetrics:
+    """Picks what goes into a job's totals: what means something once the bundle has ended.
+
+    Left out are how far a bundle is, distributions to which nothing was added, and metrics of types
+    that nobody here can add up: those are named, once for each type.
+
+    Args:
+        warn: takes what people should know.
+    """
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._named: set[str] = set()
+
+    def of(self, infos: Iterable[MonitoringInfo]) -> Iterator[MonitoringInfo]:
+        """Those of some metrics."""
+        for info in infos:
+            if info.urn in _OF_A_MOMENT or info.type in _OF_A_MOMENT or is_empty(info):
+                continue
+            if is_known(info.type):
+                yield info
+            elif info.type not in self._named:
+                self._named.add(info.type)
+                self._warn(
+                    f"the metric {info.urn} {dict(info.labels)} is left out, and all others of its "
+                    f"type: values of the type {info.type!r} cannot be added up here"
+                )

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
+from beam_runner_worker import samples
 from beam_runner_worker._protos import (
     beam_artifact_api_pb2_grpc,
     beam_fn_api_pb2_grpc,
@@ -102,6 +103,7 @@ class FnApiServer:
                     self._logs,
                     self._limits,
                     self._on_external_worker,
+                    sampling=samples.is_wanted(self._job.options_json),
                 )
             return self._harnesses[environment_id]
 

@@ -14,9 +14,8 @@ import grpc
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.side_inputs import UnsupportedState
+from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
-from beam_runner_worker.records import LogRecord, Severity
 
 
 class Workers:
@@ -151,7 +150,7 @@ class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
 
 
 class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
-    """Side inputs, read by running bundles."""
+    """Side inputs and user state of running bundles."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -172,22 +171,7 @@ def _answer(
     if bundle is None:
         reason = f"no bundle {request.instruction_id!r} is running"
         return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
-    kind = request.WhichOneof("request")
-    if kind != "get":
-        written = request.state_key.WhichOneof("type")
-        reason = f"state requests to {kind} {written} are not supported by this runner"
-        return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
-    try:
-        data, token = bundle.side_inputs.page(request.state_key, request.get.continuation_token)
-    except UnsupportedState as error:
-        return beam_fn_api_pb2.StateResponse(id=request.id, error=str(error))
-    except Exception as error:  # The host's reader may raise anything; the SDK must not wait.
-        reason = f"reading a side input failed: {type(error).__name__}: {error}"
-        return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
-    return beam_fn_api_pb2.StateResponse(
-        id=request.id,
-        get=beam_fn_api_pb2.StateGetResponse(data=data, continuation_token=token),
-    )
+    return bundle.state.answer(request, bundle.fail)
 
 
 class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):

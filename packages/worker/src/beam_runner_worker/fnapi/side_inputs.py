@@ -1,9 +1,4 @@
-"""Answers a bundle's reads of side inputs, a page of about 1 MiB at a time.
-
-Pages end between elements, for SDKs decode every page by itself. Where the coder does not show
-the ends of elements, all is one page. A continuation token is the place where the next page
-begins, so a page can be read again; what is being paged is kept, the last few only.
-"""
+"""Answers a bundle's reads of side inputs, page by page."""
 
 from __future__ import annotations
 
@@ -14,12 +9,15 @@ from collections.abc import Callable, Mapping
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_worker.fnapi.paging import PAGE_BYTES, Pages, page_end
 from beam_runner_worker.fnapi.skipping import Skip, UnknownCoder, compile_skip
 from beam_runner_worker.ports import SideInputReader
+from beam_runner_worker.values import ValuePieces
 
-PAGE_BYTES = 1 << 20
-_PAGED_AT_ONCE = 4
 _COUNT = struct.Struct(">i")
+_PIECED_AT_ONCE = 16
+_PIECE, _OFFSET = b"p", b"+"
+_NO_PIECE = (b"", -1, b"")
 
 
 class UnsupportedState(Exception):
@@ -72,7 +70,9 @@ class SideInputPages:
     def __init__(self, reader: SideInputReader, coders: SideInputCoders) -> None:
         self._reader = reader
         self._coders = coders
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._pages = Pages()
+        self._pieced: OrderedDict[bytes, ValuePieces] = OrderedDict()
+        self._last: tuple[bytes, int, bytes] = _NO_PIECE
 
     def page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
         """A page of what ``key`` names, and the token of the next one (empty after the last).
@@ -86,22 +86,56 @@ class SideInputPages:
                 f"state requests of the kind {kind!r} are not supported by this runner"
             )
         read, part = _READERS[kind]
-        begin = int(token) if token else 0
-        name = key.SerializeToString()
-        data = self._kept.pop(name, None)
-        if data is None:
-            data = bytes(read(self._reader, key))
-        if len(data) - begin <= PAGE_BYTES:
-            return data[begin:], b""
         place = getattr(key, kind)
-        skip = self._skip(place.transform_id, place.side_input_id, part)
-        end = len(data) if skip is None else _page_end(data, begin, skip)
-        if end >= len(data):
-            return data[begin:], b""
-        self._kept[name] = data
-        if len(self._kept) > _PAGED_AT_ONCE:
-            self._kept.popitem(last=False)
-        return data[begin:end], b"%d" % end
+        name = key.SerializeToString()
+
+        def skip() -> Skip | None:
+            return self._skip(place.transform_id, place.side_input_id, part)
+
+        def whole() -> bytes:
+            values = read(self._reader, key)
+            assert isinstance(values, bytes), "what is read stays the same within a bundle"
+            return values
+
+        if token.startswith(_PIECE):
+            values = self._pieced.get(name) or read(self._reader, key)
+            assert not isinstance(values, bytes), "what is read stays the same within a bundle"
+            number, _, begin = token[len(_PIECE) :].partition(_OFFSET)
+            return self._piece(name, values, int(number), int(begin), skip)
+        if token:
+            return self._pages.page(name, token, whole, skip)
+        first = read(self._reader, key)
+        if isinstance(first, bytes):
+            return self._pages.page(name, token, lambda: first, skip)
+        return self._piece(name, first, 0, 0, skip)
+
+    def _piece(
+        self,
+        name: bytes,
+        values: ValuePieces,
+        number: int,
+        begin: int,
+        skip: Callable[[], Skip | None],
+    ) -> tuple[bytes, bytes]:
+        """What comes next of a piece, which is cut once more if it is large."""
+        if number >= values.pieces:
+            return b"", b""
+        self._pieced[name] = values
+        if len(self._pieced) > _PIECED_AT_ONCE:
+            self._pieced.popitem(last=False)
+        if self._last[:2] != (name, number):
+            self._last = (name, number, values.piece(number))
+        data = self._last[2]
+        end = len(data)
+        if end - begin > 2 * PAGE_BYTES and (skip_element := skip()) is not None:
+            end = page_end(data, begin, skip_element)
+        if end < len(data):
+            return data[begin:end], b"%s%d%s%d" % (_PIECE, number, _OFFSET, end)
+        self._last = _NO_PIECE
+        following = number + 1
+        if following < values.pieces:
+            return data[begin:], b"%s%d%s0" % (_PIECE, following, _OFFSET)
+        return data[begin:], b""
 
     def _skip(self, transform_id: str, tag: str, part: str) -> Skip | None:
         if part != "group":
@@ -109,13 +143,6 @@ class SideInputPages:
         key = self._coders.skip(transform_id, tag, "key")
         value = self._coders.skip(transform_id, tag, "value")
         return None if key is None or value is None else _group_skip(key, value)
-
-
-def _page_end(data: bytes, begin: int, skip: Skip) -> int:
-    end, wanted, size = begin, begin + PAGE_BYTES, len(data)
-    while end < wanted and end < size:
-        end = skip(data, end)
-    return end
 
 
 def _group_skip(key: Skip, value: Skip) -> Skip:
@@ -130,31 +157,28 @@ def _group_skip(key: Skip, value: Skip) -> Skip:
     return skip
 
 
-def _iterable(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes:
+def _iterable(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
     place = key.iterable_side_input
     return reader.iterable(place.transform_id, place.side_input_id, place.window)
 
 
-def _multimap(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes:
+def _multimap(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
     place = key.multimap_side_input
     return reader.values(place.transform_id, place.side_input_id, place.window, place.key)
 
 
-def _multimap_keys(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes:
+def _multimap_keys(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
     place = key.multimap_keys_side_input
     return reader.keys(place.transform_id, place.side_input_id, place.window)
 
 
-def _multimap_groups(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes:
-    """Every key with an iterable of its values, as ``KV<K, Iterable<V>>``."""
+def _multimap_groups(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
     place = key.multimap_keys_values_side_input
-    parts: list[bytes] = []
-    for each, count, values in reader.groups(place.transform_id, place.side_input_id, place.window):
-        parts += (each, _COUNT.pack(count), values)
-    return b"".join(parts)
+    return reader.groups(place.transform_id, place.side_input_id, place.window)
 
 
-_READERS: dict[str, tuple[Callable[[SideInputReader, beam_fn_api_pb2.StateKey], bytes], str]] = {
+_Read = Callable[[SideInputReader, beam_fn_api_pb2.StateKey], bytes | ValuePieces]
+_READERS: dict[str, tuple[_Read, str]] = {
     "iterable_side_input": (_iterable, "element"),
     "multimap_side_input": (_multimap, "value"),
     "multimap_keys_side_input": (_multimap_keys, "key"),

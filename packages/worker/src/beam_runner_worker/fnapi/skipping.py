@@ -94,6 +94,17 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
+def write_varint(value: int) -> bytes:
+    """A variable-length integer of 64 bits, the encoding of negative ones as in two's complement."""
+    value &= (1 << 64) - 1
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
 def read_count(data: bytes, position: int) -> int:
     """A signed 32-bit big-endian integer.
 

@@ -1,32 +1,38 @@
-"""Runs the bundles of one stage on an SDK harness: inputs out, outputs in, response at the end.
-
-A bundle is run by the thread that asks for it, which takes turns: it sends while the SDK takes,
-and writes to the host what the SDK has given, so that neither waits for the other for ever.
-
-Splits and finalization belong here too, as further instructions about the running bundle
-(:meth:`SdkConnection.ask`); they come with a coordinator that wants them.
-"""
+"""Runs the bundles of one stage on an SDK harness, and tells, splits and finalizes them there."""
 
 from __future__ import annotations
 
-import itertools
-import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from beam_runner_worker._protos import beam_fn_api_pb2
+import attrs
+
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.bundle import RunningBundle
+from beam_runner_worker.fnapi.bundle_state import BundleState
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.cutting import Cutter, cutter_for
 from beam_runner_worker.fnapi.descriptors import StagePlan
 from beam_runner_worker.fnapi.failures import bundle_failed
-from beam_runner_worker.fnapi.groups import data_messages
-from beam_runner_worker.fnapi.metrics import ShortIds
-from beam_runner_worker.fnapi.residuals import resumed
+from beam_runner_worker.fnapi.finalization import Finalizations
+from beam_runner_worker.fnapi.messages import DataChunk, segments
+from beam_runner_worker.fnapi.metrics import LastingMetrics, ShortIds
+from beam_runner_worker.fnapi.progress import processed_elements, progress_request
+from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
-from beam_runner_worker.ports import OutputPort, SideInputReader
-from beam_runner_worker.records import BundleResult, InputChunk, MonitoringInfo
+from beam_runner_worker.fnapi.splits import Splitter, residual
+from beam_runner_worker.fnapi.transfer import Transfer
+from beam_runner_worker.log_records import LogRecord, Severity
+from beam_runner_worker.ports import LogSink, OutputPort, SideInputReader, UserState
+from beam_runner_worker.records import (
+    BundleProgress,
+    BundleResult,
+    BundleSplit,
+    InputChunk,
+    MonitoringInfo,
+    ResidualElement,
+)
+from beam_runner_worker.totals import Totals
 
 _PROGRESS_SECONDS = 5.0
 
@@ -36,6 +42,7 @@ class Sdk(Protocol):
 
     connection: SdkConnection
     short_ids: ShortIds
+    samples: SdkSamples
 
 
 class SdkSource(Protocol):
@@ -49,168 +56,170 @@ class SdkSource(Protocol):
         """
 
 
+class _Done:
+    """What the SDK bundles of a bundle have said so far.
+
+    Attributes:
+        elements: how many elements of the input they were given.
+        metrics: of all of them together.
+        residuals: in their order.
+        to_finalize: the instructions of those that asked for finalization.
+    """
+
+    def __init__(self) -> None:
+        self.elements = 0
+        self.metrics = Totals()
+        self.residuals: list[ResidualElement] = []
+        self.to_finalize: list[str] = []
+
+    def result(self) -> BundleResult:
+        return BundleResult(self.metrics.infos(), bool(self.to_finalize), tuple(self.residuals))
+
+
+@attrs.frozen
+class _Running:
+    """The SDK bundle that runs, with what those before it in the same bundle have said."""
+
+    sdk: Sdk
+    bundle: RunningBundle
+    splitter: Splitter
+    earlier_elements: int
+    earlier_metrics: tuple[MonitoringInfo, ...]
+
+
 class FnApiStage:
     """One stage on the SDK harnesses of one environment.
 
-    Bundles may run at the same time, each in a thread of its own.
+    An SDK tells the timers that user code sets when its bundle ends, if not before. So where a
+    bundle has to settle, the SDK is given a bundle of its own for what comes before, and another
+    one for what comes after. Large groups are kept for it no longer than that.
 
     Args:
         plan: the stage.
         side_inputs: where its side inputs are.
         source: where SDK harnesses come from.
+        logs: takes what people should know.
     """
 
-    def __init__(self, plan: StagePlan, side_inputs: SideInputReader, source: SdkSource) -> None:
+    def __init__(
+        self, plan: StagePlan, side_inputs: SideInputReader, source: SdkSource, logs: LogSink
+    ) -> None:
         self._plan = plan
         self._side_inputs = side_inputs
         self._source = source
-        self._lock = threading.Lock()
-        self._running: dict[str, tuple[Sdk, RunningBundle]] = {}
+        self._logs = logs
+        self._finalizations = Finalizations(self._warn)
+        self._lasting = LastingMetrics(self._warn)
+        self._running: _Running | None = None
 
     def process_bundle(
-        self, bundle_id: str, inputs: Iterable[InputChunk], outputs: Mapping[str, OutputPort]
+        self,
+        bundle_id: str,
+        inputs: Iterable[InputChunk],
+        outputs: Mapping[str, OutputPort],
+        state: UserState | None = None,
     ) -> BundleResult:
         """Processes one bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
-        What a bounded splittable DoFn leaves for later is processed in further bundles of the SDK,
-        when it is due: the input is all here, so for the host it is one bundle.
+        A split that is under way has its answer when this returns. A bundle with state is never
+        split. What ``inputs``, ``outputs`` or ``state`` raise comes out as it is.
 
         Raises:
             BundleFailed: user code or the SDK raised.
             HarnessError: the SDK was lost, or broke the protocol.
         """
-        metrics: list[MonitoringInfo] = []
-        requires_finalization = False
-        for number in itertools.count():
-            sdk, done = self._run(f"{bundle_id}/{number}" if number else bundle_id, inputs, outputs)
-            metrics += sdk.short_ids.resolve(done.monitoring_data, done.monitoring_infos)
-            requires_finalization |= done.requires_finalization
-            if not done.residual_roots:
-                return BundleResult(tuple(metrics), requires_finalization)
-            inputs = resumed(done.residual_roots)
-        raise AssertionError("counting does not end")
-
-    def _run(
-        self, bundle_id: str, inputs: Iterable[InputChunk], outputs: Mapping[str, OutputPort]
-    ) -> tuple[Sdk, beam_fn_api_pb2.ProcessBundleResponse]:
-        """Runs one bundle of the SDK's."""
         sdk = self._source.sdk()
-        bundle = sdk.connection.open_bundle(
-            bundle_id,
-            self._plan.spec.stage_id,
-            SideInputPages(self._side_inputs, self._plan.side_inputs),
-        )
-        with self._lock:
-            self._running[bundle.instruction_id] = (sdk, bundle)
-        try:
-            transfer = _Transfer(self._plan, sdk.connection, bundle, outputs)
-            try:
-                transfer.send_all(inputs)
-            finally:
-                transfer.end_input()
-            return sdk, self._done(transfer.finish())
-        finally:
-            with self._lock:
-                del self._running[bundle.instruction_id]
-            sdk.connection.close_bundle(bundle)
+        pages = SideInputPages(self._side_inputs, self._plan.side_inputs)
+        bundle_state = BundleState(pages, state, self._plan.stateful.state)
+        done = _Done()
+        for segment in segments(bundle_state.in_turn(inputs)):
+            if not self._process(sdk, bundle_id, bundle_state, segment, outputs, done):
+                break
+        if done.to_finalize:
+            self._finalizations.remember(bundle_id, sdk.connection, done.to_finalize)
+        return done.result()
 
-    def _done(
-        self, response: beam_fn_api_pb2.InstructionResponse
-    ) -> beam_fn_api_pb2.ProcessBundleResponse:
-        if response.error:
-            names = {
-                transform_id: transform.unique_name
-                for transform_id, transform in self._plan.descriptor.transforms.items()
-            }
-            raise bundle_failed(response.error, self._plan.spec.name, names)
-        return response.process_bundle
-
-    def progress(self) -> tuple[MonitoringInfo, ...]:
-        """Metrics of the running bundles so far; empty if there is none or it has just ended."""
-        with self._lock:
-            running = list(self._running.values())
-        return tuple(info for sdk, bundle in running for info in self._progress_of(sdk, bundle))
-
-    def _progress_of(self, sdk: Sdk, bundle: RunningBundle) -> tuple[MonitoringInfo, ...]:
-        request = beam_fn_api_pb2.InstructionRequest(
-            process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(
-                instruction_id=bundle.instruction_id
-            )
-        )
-        try:
-            answer = sdk.connection.ask(request, _PROGRESS_SECONDS).process_bundle_progress
-            return sdk.short_ids.resolve(answer.monitoring_data, answer.monitoring_infos)
-        except HarnessError:
-            return ()  # The bundle's own thread tells what is wrong with the SDK.
-
-
-class _Transfer:
-    """The data of one bundle, in both directions."""
-
-    def __init__(
+    def _process(
         self,
-        plan: StagePlan,
-        connection: SdkConnection,
-        bundle: RunningBundle,
+        sdk: Sdk,
+        bundle_id: str,
+        state: BundleState,
+        inputs: Iterator[DataChunk],
         outputs: Mapping[str, OutputPort],
-    ) -> None:
-        self._spec = plan.spec
-        self._connection = connection
-        self._bundle = bundle
-        self._outputs = outputs
-        self._cutters: dict[str, Cutter] = {
-            edge.transform_id: cutter_for(edge, plan.edges[edge.transform_id])
-            for edge in plan.spec.outputs
+        done: _Done,
+    ) -> bool:
+        """Processes some input in a bundle of the SDK, and adds what comes of it.
+
+        Returns:
+            Whether more input may follow: not if the SDK has given the rest away.
+        """
+        bundle = sdk.connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
+        splitter = Splitter(self._plan, sdk.connection, bundle, self._warn)
+        self._running = _Running(sdk, bundle, splitter, done.elements, done.metrics.infos())
+        try:
+            transfer = Transfer(self._plan, sdk.connection, bundle, outputs)
+            response = transfer.run(inputs)
+            if response.error:
+                raise self._failed(response.error)
+            splitter.close()
+            more = transfer.wants_more()
+        finally:
+            self._running = None
+            sdk.connection.close_bundle(bundle)
+            state.groups.clear()
+        said = response.process_bundle
+        done.elements += bundle.elements
+        infos = sdk.short_ids.resolve(said.monitoring_data, said.monitoring_infos)
+        done.metrics.add(self._lasting.of(infos))
+        done.metrics.add(sdk.samples.take())
+        done.residuals += (residual(root, self._plan.heads) for root in said.residual_roots)
+        if said.requires_finalization:
+            done.to_finalize.append(bundle.instruction_id)
+        return more
+
+    def _failed(self, error: str) -> Exception:
+        names = {
+            transform_id: transform.unique_name
+            for transform_id, transform in self._plan.descriptor.transforms.items()
         }
-        self._open = set(self._cutters)
+        return bundle_failed(error, self._plan.spec.name, names)
 
-    def send_all(self, inputs: Iterable[InputChunk]) -> None:
-        """Sends the inputs, and writes outputs meanwhile; stops early when the bundle failed."""
-        for message in data_messages(inputs):
-            self._write(self._bundle.poll())
-            while not self._bundle.has_room() and not self._failed():
-                self._write(self._bundle.wait(self._bundle.response, for_room=True))
-            if self._failed():
-                return
-            self._send(beam_fn_api_pb2.Elements.Data(data=message))
+    def progress(self) -> BundleProgress | None:
+        """How far the running bundle is; see :class:`beam_runner_worker.ports.StageHarness`.
 
-    def end_input(self) -> None:
-        """Tells the SDK that no more input comes, so that it never waits for any."""
-        if not self._failed():
-            self._send(beam_fn_api_pb2.Elements.Data(is_last=True))
+        None, too, if the SDK does not answer within 5 seconds or is lost: what is wrong with it is
+        told by the thread that runs the bundle.
+        """
+        running = self._running
+        if running is None:
+            return None
+        request = progress_request(running.bundle.instruction_id)
+        try:
+            answer = running.sdk.connection.ask(request, _PROGRESS_SECONDS).process_bundle_progress
+            infos = running.sdk.short_ids.resolve(answer.monitoring_data, answer.monitoring_infos)
+        except HarnessError:
+            return None
+        source = self._plan.spec.input.transform_id
+        processed = processed_elements(infos, source, self._plan.heads)
+        metrics = Totals()
+        metrics.add(running.earlier_metrics)
+        metrics.add(self._lasting.of(infos))
+        return BundleProgress(metrics.infos(), running.earlier_elements + processed)
 
-    def _failed(self) -> bool:
-        response = self._bundle.response
-        return response is not None and bool(response.error)
+    def split(self, keep: float, elements: int) -> BundleSplit | None:
+        """Splits the running bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
-    def finish(self) -> beam_fn_api_pb2.InstructionResponse:
-        """Waits for all outputs and the response, or for the response that tells of an error."""
-        while True:
-            response = self._bundle.response
-            if response is not None and (response.error or not self._open):
-                return response
-            self._write(self._bundle.wait(response, for_room=False))
+        Raises:
+            HarnessError: the SDK is lost; the thread that runs the bundle gets the same.
+        """
+        running = self._running
+        if running is None or running.bundle.state.given:
+            return None
+        return running.splitter.split(keep, elements)
 
-    def _send(self, data: beam_fn_api_pb2.Elements.Data) -> None:
-        data.instruction_id = self._bundle.instruction_id
-        data.transform_id = self._spec.input.transform_id
-        self._connection.send(self._bundle, beam_fn_api_pb2.Elements(data=[data]))
+    def finalize(self, bundle_id: str) -> None:
+        """Runs finalization callbacks; see :class:`beam_runner_worker.ports.StageHarness`."""
+        self._finalizations.finalize(bundle_id)
 
-    def _write(self, received: list[beam_fn_api_pb2.Elements.Data]) -> None:
-        for data in received:
-            cutter = self._cutters.get(data.transform_id)
-            if cutter is None:
-                raise HarnessError(
-                    f"the SDK sent data for the unknown transform {data.transform_id!r} in the "
-                    f"stage {self._spec.name!r}"
-                )
-            port = self._outputs[data.transform_id]
-            for chunk in cutter.feed(data.data):
-                port.write(chunk)
-            if data.is_last:
-                if cutter.rest:
-                    raise HarnessError(
-                        f"the data that the SDK sent for {data.transform_id!r} in the stage "
-                        f"{self._spec.name!r} ends within an element"
-                    )
-                self._open.discard(data.transform_id)
+    def _warn(self, text: str) -> None:
+        self._logs.log([LogRecord(Severity.WARN, int(time.time() * 1000), text)])

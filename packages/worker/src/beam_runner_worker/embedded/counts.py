@@ -1,0 +1,83 @@
+"""How many elements each PCollection of a stage has had, and how large those are that were looked at.
+
+The same as Beam's operations tell, of which each bundle would pay 25 µs for every PCollection, most of it
+for protos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from apache_beam.coders import VarIntCoder
+from apache_beam.runners.worker import operations
+from beam_runner_urns import metrics as urns
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.records import MonitoringInfo
+
+_encode = VarIntCoder().encode
+_Labels = tuple[tuple[str, str], ...]
+
+
+class Counts:
+    """The counts of a stage since its operations were reset.
+
+    Args:
+        descriptor: the stage's.
+        ops: its operations by transform id; they have been set up.
+    """
+
+    def __init__(
+        self,
+        descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+        ops: Mapping[str, operations.Operation],
+    ) -> None:
+        self._given: list[tuple[_Labels, Source]] = []
+        self._counted: list[tuple[_Labels, Any]] = []
+        for transform_id, op in ops.items():
+            outputs = descriptor.transforms[transform_id].outputs
+            if isinstance(op, Source):
+                self._given += [(_labels(p), op) for p in outputs.values()]
+            else:
+                receivers = _receivers(op, outputs).items()
+                self._counted += [(_labels(p), receiver.opcounter) for p, receiver in receivers]
+
+    def infos(self) -> Iterator[MonitoringInfo]:
+        """An element count for every PCollection, and sizes where one was looked at."""
+        for labels, source in self._given:
+            yield _count(labels, source.claims.claimed)
+            sizes = source.sampled_sizes
+            if sizes:
+                yield _sizes(labels, len(sizes), sum(sizes), min(sizes), max(sizes))
+        for labels, counter in self._counted:
+            yield _count(labels, counter.element_counter.value())
+            _, total, count, low, high = counter.mean_byte_counter.value()
+            if count:
+                yield _sizes(labels, count, total, low, high)
+
+
+def _receivers(
+    op: operations.Operation, outputs: Mapping[str, str]
+) -> dict[str, operations.ConsumerSet]:
+    """Beam's object for each output, by PCollection."""
+    if len(op.receivers) == 1 and len(outputs) == 1:
+        return {next(iter(outputs.values())): op.receivers[0]}
+    tags = getattr(op.spec, "output_tags", ())
+    named = zip(tags, op.receivers, strict=False)
+    return {outputs[str(tag)]: receiver for tag, receiver in named if str(tag) in outputs}
+
+
+def _labels(pcollection_id: str) -> _Labels:
+    return ((urns.LABEL_PCOLLECTION, pcollection_id),)
+
+
+def _count(labels: _Labels, count: int) -> MonitoringInfo:
+    return MonitoringInfo(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, labels, _encode(count))
+
+
+def _sizes(labels: _Labels, *parts: int) -> MonitoringInfo:
+    """A distribution: how many, their sum, the least and the largest."""
+    payload = b"".join(_encode(int(part)) for part in parts)
+    return MonitoringInfo(urns.SAMPLED_BYTE_SIZE, urns.DISTRIBUTION_INT64_TYPE, labels, payload)

@@ -1,0 +1,67 @@
+"""Tells which DoFn one of Beam's operations runs, and where its results go.
+
+Beam keeps the object that runs a DoFn for an operation, and the DoFn with it, inside compiled code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+from apache_beam.runners import common
+from apache_beam.runners.worker import operations
+from apache_beam.transforms import core
+
+_one_at_a_time = threading.RLock()
+
+
+@attrs.frozen
+class MadeRunner:
+    """What an object that runs a DoFn was made with.
+
+    Attributes:
+        fn: the DoFn.
+        args: what ``process`` is given besides the element, or what stands for it.
+        kwargs: the same, by name.
+        side_inputs: its side inputs.
+        windowing: of its results.
+        receivers: of its outputs, by tag; the main output is also under None.
+    """
+
+    fn: core.DoFn
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    side_inputs: list[Any]
+    windowing: core.Windowing
+    receivers: dict[str | None, operations.ConsumerSet]
+
+
+@contextmanager
+def made_runners() -> Iterator[list[MadeRunner]]:
+    """Within it, the list gets what is made by operations that are set up in this thread."""
+    made: list[MadeRunner] = []
+
+    def make(
+        fn: core.DoFn,
+        args: Any,
+        kwargs: Any,
+        side_inputs: Any,
+        windowing: Any,
+        *,
+        tagged_receivers: Any,
+        **others: Any,
+    ) -> common.DoFnRunner:
+        made.append(MadeRunner(fn, args, kwargs, side_inputs, windowing, tagged_receivers))
+        arguments = (fn, args, kwargs, side_inputs, windowing)
+        return usual(*arguments, tagged_receivers=tagged_receivers, **others)
+
+    with _one_at_a_time:
+        usual = common.DoFnRunner
+        common.DoFnRunner = make
+        try:
+            yield made
+        finally:
+            common.DoFnRunner = usual

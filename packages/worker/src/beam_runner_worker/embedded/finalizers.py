@@ -1,0 +1,112 @@
+"""Keeps what DoFns want to be called when their bundle is committed, until it is or too late."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import attrs
+from apache_beam.runners.worker import operations
+from apache_beam.transforms import core
+
+_LOGGER = logging.getLogger(__name__)
+EXPIRY_SECONDS = 3600.0
+"""Callbacks are forgotten after so long: Beam promises no more than to try (its Python SDK lets
+nobody say how long)."""
+MAX_BUNDLES = 1000
+"""Of so many bundles callbacks are kept; those of the oldest are forgotten first."""
+_one_at_a_time = threading.Lock()
+
+
+@attrs.frozen
+class Callback:
+    """One callback.
+
+    Attributes:
+        transform: the full name of the transform that registered it.
+        call: what it registered.
+    """
+
+    transform: str
+    call: Callable[[], object]
+
+
+def take_callbacks(ops: Iterable[operations.Operation]) -> list[Callback]:
+    """The callbacks that the bundle just run has registered, in order."""
+    callbacks: list[Callback] = []
+    with _collecting() as collected:
+        for op in ops:
+            op.finalize_bundle()
+            step = str(op.name_context.step_name)
+            callbacks.extend(Callback(step, call) for call in collected)
+            collected.clear()
+    return callbacks
+
+
+@contextmanager
+def _collecting() -> Iterator[list[Callable[[], object]]]:
+    """Within it, operations that are asked to finalize hand over their callbacks to the list.
+
+    Beam keeps the object that has them inside compiled code, but its own class is in Python.
+    """
+    collected: list[Callable[[], object]] = []
+
+    def collect(registered: core._BundleFinalizerParam) -> None:
+        collected.extend(registered._callbacks)
+
+    with _one_at_a_time:
+        usual = core._BundleFinalizerParam.finalize_bundle
+        core._BundleFinalizerParam.finalize_bundle = collect
+        try:
+            yield collected
+        finally:
+            core._BundleFinalizerParam.finalize_bundle = usual
+
+
+class Finalizers:
+    """The callbacks of one stage's bundles, by bundle; safe from any thread.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: dict[str, tuple[float, list[Callback]]] = {}
+
+    def keep(self, bundle_id: str, callbacks: list[Callback]) -> None:
+        """Keeps the callbacks of a bundle; those of an earlier attempt at it are forgotten."""
+        with self._lock:
+            self._waiting.pop(bundle_id, None)
+            self._waiting[bundle_id] = (self._clock() + EXPIRY_SECONDS, callbacks)
+            self._forget_old()
+
+    def run(self, bundle_id: str) -> None:
+        """Calls the callbacks of a bundle, if they are still there; their errors go to the log."""
+        with self._lock:
+            self._forget_old()
+            _, callbacks = self._waiting.pop(bundle_id, (0.0, []))
+        for callback in callbacks:
+            try:
+                callback.call()
+            except Exception:
+                _LOGGER.exception(
+                    "A finalization callback of %s failed for bundle %s",
+                    *(callback.transform, bundle_id),
+                )
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        # In the order in which they expire, since all are kept for equally long.
+        for bundle_id, (expires, callbacks) in list(self._waiting.items()):
+            if expires > now and len(self._waiting) <= MAX_BUNDLES:
+                return
+            del self._waiting[bundle_id]
+            _LOGGER.warning(
+                "Bundle %s was not finalized in time: %d finalization callbacks of %s are dropped",
+                *(bundle_id, len(callbacks), sorted({c.transform for c in callbacks})),
+            )

@@ -1,0 +1,170 @@
+"""The sink at an edge that cuts by key: writes keys, values, windows and times apart, in columns."""
+
+from __future__ import annotations
+
+from operator import length_hint
+from typing import Any
+
+from apache_beam.coders import coder_impl
+from apache_beam.utils import windowed_value
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_runner_worker.embedded.sinks import MAX_BYTES, MAX_ROWS, Encoder, Run, Sink
+from beam_runner_worker.records import KeyedChunk, OutputEdge
+
+_MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
+
+
+class KeyedSink(Sink):
+    """Writes :class:`KeyedChunk`: key, value and window apart, a row for each window."""
+
+    def __init__(self, *args: Any, edge: OutputEdge) -> None:
+        super().__init__(*args)
+        coder = self._windowed_coder.wrapped_value_coder
+        self._with_timestamps = edge.timestamps
+        self._encode_key = None
+        if not edge.keyed_by_element:
+            self._encode_key = coder.key_coder().get_impl().encode_to_stream
+            coder = coder.value_coder()
+        self._whole = edge.whole_elements
+        self._encode_value = (
+            (self._windowed_coder if self._whole else coder).get_impl().encode_to_stream
+        )
+        self._encode_window = self._windowed_coder.window_coder.get_impl().encode_nested
+
+    def _encoder(self) -> Encoder:
+        # Most elements hold the very tuple of windows and the timestamp of the one before them, so
+        # both are worked out only when they change.
+        encode_key, encode_value, whole = self._encode_key, self._encode_value, self._whole
+        windows, window, micros, millis = None, b"", None, 0
+        pending: list[WindowedValue | Run] = []
+        while True:
+            rows = _Rows([] if self._with_timestamps else None)
+            keys, values = rows.keys, rows.values
+            key_size, value_size = keys.size, values.size
+            add_key_end, add_value_end = rows.key_ends.append, rows.value_ends.append
+            key_end = 0
+            while (item := pending.pop() if pending else (yield)) is not None:
+                run = item if type(item) is tuple else None
+                element: Any = item if run is None else run[0]
+                if element.windows is not windows:
+                    if len(element.windows) != 1:
+                        pending += _one_window_each(element, run)
+                        continue
+                    encoded = self._encode_window(element.windows[0])
+                    if encoded != window:
+                        rows.window_changes(window)
+                        window = encoded
+                    # A list could be changed in place.
+                    windows = element.windows if type(element.windows) is tuple else None
+                if element.timestamp_micros != micros:
+                    micros = element.timestamp_micros
+                    millis = to_millis(micros)
+                if run is not None:
+                    is_full = self._encode_run(run, rows)
+                    rows.fill(window, millis)
+                    if length_hint(run[1]):
+                        pending.append(run)
+                    if is_full:
+                        break
+                    continue
+                if encode_key is None:
+                    encode_value(element.value, values, True)
+                else:
+                    key, value = element.value
+                    encode_key(key, keys, True)
+                    encode_value(element if whole else value, values, True)
+                    key_end = key_size()
+                add_key_end(key_end)
+                add_value_end(value_end := value_size())
+                if rows.windows is not None:
+                    rows.windows.append(window)
+                if rows.timestamps is not None:
+                    rows.timestamps.append(millis)
+                if key_end + value_end >= MAX_BYTES or len(rows.key_ends) >= MAX_ROWS:
+                    break
+            if rows.key_ends:
+                self._write(rows.chunk(window))
+
+    def _encode_run(self, run: Run, rows: _Rows) -> bool:
+        """Encodes keys and values until the chunk is full; whether it is."""
+        like, left = run
+        encode_key, encode_value = self._encode_key, self._encode_value
+        keys, values = rows.keys, rows.values
+        key_size, value_size = keys.size, values.size
+        add_key_end, add_value_end = rows.key_ends.append, rows.value_ends.append
+        room = MAX_ROWS - len(rows.key_ends)
+        key_end = 0
+        for element in left:
+            if encode_key is None:
+                encode_value(element, values, True)
+            else:
+                key, value = element
+                encode_key(key, keys, True)
+                encode_value(like.with_value(element) if self._whole else value, values, True)
+                key_end = key_size()
+            add_key_end(key_end)
+            add_value_end(value_end := value_size())
+            room -= 1
+            if key_end + value_end >= MAX_BYTES or not room:
+                return True
+        return False
+
+
+class _Rows:
+    """The columns of a keyed chunk while it grows."""
+
+    __slots__ = ("key_ends", "keys", "timestamps", "value_ends", "values", "windows")
+
+    def __init__(self, timestamps: list[int] | None) -> None:
+        self.keys = coder_impl.create_OutputStream()
+        self.values = coder_impl.create_OutputStream()
+        self.key_ends: list[int] = []
+        self.value_ends: list[int] = []
+        self.windows: list[bytes] | None = None
+        self.timestamps = timestamps
+
+    def window_changes(self, until_now: bytes) -> None:
+        """From here on rows differ in their windows, unless there is no row yet."""
+        if self.windows is None and self.key_ends:
+            self.windows = [until_now] * len(self.key_ends)
+
+    def fill(self, window: bytes, millis: int) -> None:
+        """Gives the rows since the last call this window and time, where rows have their own."""
+        count = len(self.key_ends)
+        if self.windows is not None:
+            self.windows += [window] * (count - len(self.windows))
+        if self.timestamps is not None:
+            self.timestamps += [millis] * (count - len(self.timestamps))
+
+    def chunk(self, window: bytes) -> KeyedChunk:
+        """The chunk; ``window`` is that of every row if they do not differ."""
+        return KeyedChunk(
+            key_data=self.keys.get(),
+            key_ends=self.key_ends,
+            value_data=self.values.get(),
+            value_ends=self.value_ends,
+            windows=window if self.windows is None else self.windows,
+            timestamps=self.timestamps,
+        )
+
+
+def _one_window_each(element: WindowedValue, run: Run | None) -> list[WindowedValue | Run]:
+    """A copy of the element, or of the run, for each of its windows, last first."""
+    create = windowed_value.create
+    copies = [
+        create(element.value, element.timestamp_micros, (window,), element.pane_info)
+        for window in reversed(element.windows)
+    ]
+    if run is None:
+        return copies
+    values = list(run[1])
+    return [(copy, iter(values)) for copy in copies]
+
+
+def to_millis(micros: int) -> int:
+    """Event time in milliseconds exactly as Beam's windowed coder writes it: towards zero."""
+    if micros >= 0:
+        return micros // 1000
+    return max(_MIN_MILLIS, -(-micros // 1000))

@@ -1,0 +1,270 @@
+"""ParDos of plain functions of an element, which take runs of elements.
+
+Beam's operation keeps the DoFn's life (setup, bundles, callbacks, teardown) and all that has to know
+more of an element than its value: times, windows, state, side inputs, restrictions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import attrs
+from apache_beam import pvalue
+from apache_beam.runners import common
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms import core
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils import windowed_value
+from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_urns import transforms as urns
+
+from beam_runner_worker.embedded.assign_windows import AssignWindows, WindowsOf, windows_by_time
+from beam_runner_worker.embedded.dofn_runners import MadeRunner, made_runners
+from beam_runner_worker.embedded.runs import (
+    MOST_VALUES,
+    Collector,
+    Pace,
+    RunFlatten,
+    TakesRuns,
+    named,
+    output_of,
+)
+
+_NOT_PLAIN = (pvalue.TaggedOutput, TimestampedValue, WindowedValue)
+"""Results that say more than a value: Beam's own code handles them, one by one."""
+_WIDE = 4
+
+
+@attrs.frozen
+class _PlainDoFn:
+    """A DoFn whose ``process`` is a function of the element alone.
+
+    Attributes:
+        process: gives the results of a value.
+        receiver: of the main output.
+        handle: handles results one by one, each for an element like the first argument.
+        check: refuses results that can't be meant so; to be called with the first.
+        windows_of: the windows of results by their time, if it decides.
+    """
+
+    process: Callable[[Any], Any]
+    receiver: operations.ConsumerSet
+    handle: Callable[[WindowedValue, Any], None]
+    check: Callable[[WindowedValue, Any], None]
+    windows_of: WindowsOf | None
+
+
+class RunParDo(operations.DoOperation):
+    """Beam's ParDo operation, which takes runs if its DoFn is a plain one.
+
+    Elements that come one by one wait until they make a run; the last of a bundle until its end.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.takes_runs = False
+        self._readers: dict[int, list[operations.Operation]] = {}
+        self._plain: _PlainDoFn | None = None
+        self._output: TakesRuns | None = None
+        self._output_pace = Pace()
+        self._since = 0.0
+        self._is_checked = False
+        self._is_wide = True
+        self._process_element: Callable[[WindowedValue], None] = super().process
+        self._collector = Collector(self, self._take_one)
+
+    def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
+        """Called while the operations are built, for each consumer."""
+        super().add_receiver(operation, output_index)
+        self._readers.setdefault(output_index, []).append(operation)
+
+    def setup(self, data_sampler: Any = None) -> None:
+        """Sets up the DoFn, and finds out whether it is a plain one."""
+        with made_runners() as made:
+            super().setup(data_sampler)
+        self._plain = _plain(made[0]) if data_sampler is None else None
+        if self._plain is None:
+            return
+        self.takes_runs = True
+        self.process = self._collector.add
+        main, readers = self._plain.receiver, []
+        if main in self.receivers:  # else nobody reads the main output
+            readers = self._readers.get(self.receivers.index(main), [])
+        self._output = output_of(main, readers)
+
+    def start(self) -> None:
+        """Begins a bundle."""
+        self._collector.restart()
+        self._is_wide = True
+        super().start()
+
+    def finish(self) -> None:
+        """Ends a bundle."""
+        self._collector.hand_over()
+        self._output_pace.forget()
+        super().finish()
+
+    def take(self, like: WindowedValue, values: list[Any]) -> None:
+        """Processes a run."""
+        self._collector.hand_over()
+        self._take(like, values)
+
+    def _take_one(self, element: WindowedValue) -> None:
+        """Processes an element that is alone: as Beam does, unless much comes of it."""
+        if self._is_wide:
+            self._take(element, [element.value])
+        else:
+            self._process_element(element)
+
+    def _take(self, like: WindowedValue, values: list[Any]) -> None:
+        try:
+            with self.scoped_process_state:
+                self._process(like, values)
+        except BaseException as error:
+            raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too
+
+    def _process(self, like: WindowedValue, values: list[Any]) -> None:
+        plain = self._plain
+        assert plain is not None
+        call = plain.process
+        self._since = time.perf_counter()
+        room = self._output_pace.values
+        put_out = 0
+        out: list[Any] = []
+        for value in values:
+            results = call(value)
+            if type(results) is list:
+                out += results
+            elif results is not None:
+                if not self._is_checked:
+                    plain.check(like, results)
+                rest = iter(results)
+                while True:
+                    out.extend(islice(rest, room - len(out)))
+                    if len(out) < room:
+                        break
+                    put_out += len(out)
+                    room = self._send(like, out)
+                    out = []
+            if len(out) >= room:
+                put_out += len(out)
+                room = self._send(like, out)
+                out = []
+        if out:
+            self._send(like, out)
+        self._is_checked = True
+        self._is_wide = put_out + len(out) >= _WIDE * len(values)
+
+    def _send(self, like: WindowedValue, out: list[Any]) -> int:
+        """Puts results out; says how many should be put out together next time."""
+        assert self._plain is not None and self._output is not None
+        if len(out) == 1:
+            result = out[0]
+            while isinstance(result, _NOT_PLAIN):
+                result = result.value
+            self._output_pace.saw(result)
+        kinds = set(map(type, out))
+        if any(issubclass(kind, _NOT_PLAIN) for kind in kinds):
+            if kinds == {TimestampedValue} and len(like.windows) == 1:
+                self._send_timestamped(like, out)
+            else:
+                self._plain.handle(like, out)
+        elif len(out) <= MOST_VALUES:
+            self._output.take(like, out)
+        else:
+            for first in range(0, len(out), MOST_VALUES):
+                self._output.take(like, out[first : first + MOST_VALUES])
+        now = time.perf_counter()
+        self._output_pace.took(now - self._since, len(out))
+        self._since = now
+        return self._output_pace.values
+
+    def _send_timestamped(self, like: WindowedValue, out: list[TimestampedValue[Any]]) -> None:
+        assert self._plain is not None
+        windows_of, receive = self._plain.windows_of, self._plain.receiver.receive
+        if windows_of is None:
+            self._plain.handle(like, out)
+            return
+        create = windowed_value.create
+        for result in out:
+            micros = result.timestamp.micros
+            receive(create(result.value, micros, windows_of(micros)))
+
+
+def _plain(made: MadeRunner) -> _PlainDoFn | None:
+    """A DoFn as a plain one, if it is one."""
+    fn, receivers = made.fn, made.receivers
+    # State, timers and restrictions are asked for by the defaults of parameters, as times are.
+    _, defaults = core.get_function_arguments(fn, "process")
+    call = process = fn.process
+    if (
+        defaults
+        or made.side_inputs
+        or fn._process_batch_defined
+        or not fn._process_defined
+        or getattr(call, "_beam_yields_batches", False)
+        or None not in receivers
+    ):
+        return None
+    if made.args or made.kwargs:
+
+        def process(value: Any) -> Any:
+            return call(value, *made.args, **made.kwargs)
+
+    window_fn = made.windowing.windowfn
+
+    def handler(check: bool) -> Callable[[WindowedValue, Any], None]:
+        outputs = (receivers[None], receivers)
+        handler = common._OutputHandler(window_fn, *outputs, None, None, False, False, check)
+        handle: Callable[[WindowedValue, Any], None] = handler.handle_process_outputs
+        return handle
+
+    refuses = not isinstance(fn, core.CallableWrapperDoFn)
+
+    def check(like: WindowedValue, results: Any) -> None:
+        # A user's DoFn that returns one of these is a mistake; a function for FlatMap may.
+        if refuses and isinstance(results, (str, bytes, dict)):
+            handler(True)(like, results)
+
+    return _PlainDoFn(process, receivers[None], handler(False), check, windows_by_time(window_fn))
+
+
+@contextlib.contextmanager
+def our_operations() -> Iterator[None]:
+    """Within it, Beam builds operations that take runs, where it can be that they do."""
+    create, flatten = bundle_processor._create_pardo_operation, operations.FlattenOperation
+
+    def create_ours(
+        factory: Any,
+        transform_id: str,
+        transform: Any,
+        consumers: Any,
+        serialized_fn: Any,
+        payload: Any = None,
+        operation_cls: type[operations.DoOperation] = operations.DoOperation,
+    ) -> operations.DoOperation:
+        needs_more = payload is not None and (
+            payload.side_inputs
+            or payload.state_specs
+            or payload.timer_family_specs
+            or payload.restriction_coder_id
+        )
+        if transform.spec.urn == urns.ASSIGN_WINDOWS:
+            operation_cls = AssignWindows
+        elif operation_cls is operations.DoOperation and not needs_more:
+            operation_cls = RunParDo
+        return create(
+            factory, transform_id, transform, consumers, serialized_fn, payload, operation_cls
+        )
+
+    bundle_processor._create_pardo_operation = create_ours
+    operations.FlattenOperation = RunFlatten
+    try:
+        yield
+    finally:
+        bundle_processor._create_pardo_operation = create
+        operations.FlattenOperation = flatten

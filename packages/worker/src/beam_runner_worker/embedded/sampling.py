@@ -1,0 +1,23 @@
+"""Samples of elements that Beam's operations have seen, as metrics."""
+
+from __future__ import annotations
+
+from apache_beam.runners.worker.data_sampler import DataSampler
+
+from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.samples import sample_infos
+
+
+def take_samples(sampler: DataSampler | None) -> None:
+    """Keeps, of each PCollection that had an element since the last time, one."""
+    if sampler is not None:
+        for output in list(sampler._samplers.values()):
+            output.sample()
+
+
+def samples_of(sampler: DataSampler | None) -> tuple[MonitoringInfo, ...]:
+    """All samples that were taken since they were told last."""
+    if sampler is None:
+        return ()
+    take_samples(sampler)
+    return sample_infos(sampler.samples())

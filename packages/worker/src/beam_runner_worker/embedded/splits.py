@@ -1,0 +1,105 @@
+"""Splits a running bundle: between two elements, or within the one that is being processed."""
+
+from __future__ import annotations
+
+import traceback
+
+from apache_beam.runners import sdf_utils
+from apache_beam.runners.worker import operations
+
+from beam_runner_worker.embedded.claims import Held
+from beam_runner_worker.embedded.failures import describe
+from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.records import BundleSplit, ResidualElement
+
+_UNKNOWN_PROGRESS = 0.5
+"""An element that cannot tell how far it is counts as half done."""
+
+
+def split_bundle(source: Source, keep: float, elements: int) -> BundleSplit | None:
+    """Gives away part of what a bundle has not processed; from any thread.
+
+    What is left is counted in elements, the current one in part. Of that the bundle keeps the
+    fraction ``keep``. If that ends within the current element, the element is split, if it can be;
+    otherwise the split is at the nearest end of an element.
+
+    If user code fails while it splits its restriction, nobody knows what it has given away: then
+    the bundle fails.
+
+    Args:
+        source: the bundle's.
+        keep: as in :meth:`~beam_runner_worker.ports.StageHarness.split`.
+        elements: likewise.
+    """
+    with source.claims.held() as held:
+        current = held.claimed - 1
+        total = max(elements, held.announced)
+        if held.stop is not None:
+            total = min(total, held.stop)
+        done = _done_of_current(source, held)
+        kept = keep * (total - current - done)
+        if done < 1 and kept < 1 - done:
+            split = _split_current(source, held, kept / (1 - done))
+            if split is not None or source.failed_split is not None:
+                return split
+        first_residual = current + max(1, round(done + kept))
+        if first_residual >= total:
+            return None
+        held.stop = first_residual
+        return BundleSplit(first_residual - 1, first_residual)
+
+
+def residual_element(
+    source: Source, op: operations.Operation, residual: sdf_utils.SplitResultResidual
+) -> ResidualElement:
+    """What a splittable DoFn left over, as an element of the stage's input.
+
+    Raises:
+        HarnessError: the operation does not get the stage's input as it comes in.
+    """
+    if op not in source.targets:
+        raise HarnessError(
+            f"{op.name_context.step_name} leaves over part of an element, but it cannot be resumed: "
+            "the elements that it processes are not those that come into the stage"
+        )
+    delay, watermark = residual.deferred_timestamp, residual.current_watermark
+    return ResidualElement(
+        element=source.encode(residual.residual_value),
+        # Rounded up: not before the delay has passed. The time may have come already.
+        delay_ms=0 if delay is None else max(0, -(-delay.micros // 1000)),
+        watermark=None if watermark is None else watermark.micros // 1000,
+    )
+
+
+def _done_of_current(source: Source, held: Held) -> float:
+    """Which fraction of the element that was claimed last is done."""
+    if held.claimed == 0 or not source.feeding:
+        return 1.0
+    progress = source.current_progress()
+    return _UNKNOWN_PROGRESS if progress is None else progress
+
+
+def _split_current(source: Source, held: Held, keep: float) -> BundleSplit | None:
+    """Splits the current element if it is a restriction that can be split now."""
+    try:
+        try:
+            split = source.receivers[0].try_split(keep)
+        except NotImplementedError:  # As restriction trackers do that cannot be split.
+            return None
+        if split is None:
+            return None
+        primaries, residuals = split
+        held.stop = held.claimed
+        return BundleSplit(
+            last_primary=held.claimed - 2,
+            first_residual=held.claimed,
+            primaries=tuple(source.encode(part.primary_value) for _, part in primaries),
+            residuals=tuple(residual_element(source, op, part) for op, part in residuals),
+        )
+    except Exception as error:
+        held.stop = held.claimed
+        step = str(source.targets[0].name_context.step_name)
+        trace = "".join(traceback.format_exception(error))
+        source.failed_split = BundleFailed(step, f"{describe(error)} (in a split)", trace)
+        return None

@@ -1,0 +1,270 @@
+"""The state cells that user code sees: read when asked for, written when user code leaves their key.
+
+What user code writes it reads back at once. A cell goes to the host as a whole, in ``flush``, so
+that thousands of additions are one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+from apache_beam.coders import coder_impl
+from apache_beam.transforms import core, userstate
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_runner_worker.embedded.lazy import decode_all
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.ports import UserState
+from beam_runner_worker.records import StateCell
+
+_FIRST_SORT_KEY, _AFTER_SORT_KEYS = -(1 << 63), (1 << 63) - 1
+
+
+@attrs.frozen
+class StoredCell:
+    """A cell at the host, and the coder of its values."""
+
+    state: UserState
+    cell: StateCell
+    impl: coder_impl.CoderImpl
+
+    def read(self) -> list[Any]:
+        """All its values, decoded."""
+        data = self.state.bag(self.cell)
+        return decode_all(self.impl, data) if data else []
+
+    def replace(self, values: Iterable[Any]) -> None:
+        """Makes these its values."""
+        self.state.clear(self.cell)
+        self.append(values)
+
+    def append(self, values: Iterable[Any]) -> None:
+        """Adds values."""
+        data = b"".join(map(self.impl.encode_nested, values))
+        if data:
+            self.state.append(self.cell, data)
+
+
+class ValueCell(userstate.ReadModifyWriteRuntimeState):
+    """One value or none."""
+
+    def __init__(self, stored: StoredCell) -> None:
+        self._stored = stored
+        self._values: list[Any] | None = None
+        self._changed = False
+
+    def read(self) -> Any:
+        """The value, None without one."""
+        if self._values is None:
+            self._values = self._stored.read()
+        return self._values[0] if self._values else None
+
+    def write(self, value: Any) -> None:
+        """Replaces the value."""
+        self._values = [value]
+        self._changed = True
+
+    def clear(self) -> None:
+        """Removes the value."""
+        self._values = []
+        self._changed = True
+
+    def flush(self) -> None:
+        """Writes what has changed to the host; the object is not used after it."""
+        if self._changed:
+            self._stored.replace(self._values or ())
+
+
+class BagCell(userstate.BagRuntimeState):
+    """Values in the order they were added."""
+
+    def __init__(self, stored: StoredCell) -> None:
+        self._stored = stored
+        self._before: list[Any] | None = None
+        self._added: list[Any] = []
+        self._cleared = False
+
+    def read(self) -> list[Any]:
+        """All values as they are now, in a list of user code's own."""
+        if self._before is None:
+            self._before = self._stored.read()
+        return self._before + self._added
+
+    def add(self, value: Any) -> None:
+        """Adds a value without reading the others."""
+        self._added.append(value)
+
+    def clear(self) -> None:
+        """Removes all values."""
+        self._before, self._added, self._cleared = [], [], True
+
+    def flush(self) -> None:
+        """Writes what has changed to the host; the object is not used after it."""
+        if self._cleared:
+            self._stored.replace(self._added)
+        elif self._added:
+            self._stored.append(self._added)
+
+
+class SetCell(userstate.SetRuntimeState):
+    """Distinct values; at the host they are a bag, in which the SDK keeps sets."""
+
+    def __init__(self, stored: StoredCell) -> None:
+        self._stored = stored
+        self._before: set[Any] | None = None
+        self._added: set[Any] = set()
+        self._cleared = False
+
+    def read(self) -> set[Any]:
+        """All values as they are now, in a set of user code's own."""
+        return self._read_before() | self._added
+
+    def add(self, value: Any) -> None:
+        """Adds a value if it is not there."""
+        self._added.add(value)
+
+    def clear(self) -> None:
+        """Removes all values."""
+        self._before, self._added, self._cleared = set(), set(), True
+
+    def flush(self) -> None:
+        """Writes what has changed to the host, no value twice; the object is not used after it."""
+        if self._cleared:
+            self._stored.replace(self._added)
+        elif self._added:
+            self._stored.append(self._added - self._read_before())
+
+    def _read_before(self) -> set[Any]:
+        if self._before is None:
+            self._before = set(self._stored.read())
+        return self._before
+
+
+class CombiningCell(userstate.CombiningValueRuntimeState):
+    """What a combining function makes of the values added; kept as one accumulator."""
+
+    def __init__(self, stored: StoredCell, combine_fn: core.CombineFn) -> None:
+        self._stored = stored
+        self._combine_fn = combine_fn
+        self._accumulators: list[Any] | None = None
+        self._changed = False
+        self._shown = False
+
+    def read(self) -> Any:
+        """The combined value; of no values if none was added."""
+        # User code may hold the output, which may be the accumulator itself.
+        self._shown = True
+        return self._combine_fn.extract_output(self._accumulator())
+
+    def add(self, value: Any) -> None:
+        """Adds a value."""
+        accumulator = self._accumulator()
+        if self._shown:
+            accumulator = self._combine_fn.merge_accumulators([accumulator])
+            self._shown = False
+        self._accumulators = [self._combine_fn.add_input(accumulator, value)]
+        self._changed = True
+
+    def clear(self) -> None:
+        """Removes all values."""
+        self._accumulators = []
+        self._changed = True
+
+    def flush(self) -> None:
+        """Writes what has changed to the host; the object is not used after it."""
+        if self._changed:
+            self._stored.replace(self._accumulators or ())
+
+    def _accumulator(self) -> Any:
+        known = self._stored.read() if self._accumulators is None else self._accumulators
+        if not known:
+            known = [self._combine_fn.create_accumulator()]
+        elif len(known) > 1:
+            known = [self._combine_fn.merge_accumulators(known)]
+        self._accumulators = known
+        return known[0]
+
+
+class OrderedListCell(userstate.OrderedListRuntimeState):
+    """Values sorted by a timestamp (microseconds at the host); read and written at once."""
+
+    def __init__(self, stored: StoredCell) -> None:
+        self._stored = stored
+
+    def add(self, value: tuple[Timestamp, Any]) -> None:
+        """Adds a value at its timestamp.
+
+        Raises:
+            ValueError: the timestamp is none that fits into the list.
+        """
+        timestamp, data = value
+        sort_key = timestamp.micros
+        if not _FIRST_SORT_KEY <= sort_key < _AFTER_SORT_KEYS:
+            raise ValueError(f"the timestamp {timestamp} is out of the range of an ordered list")
+        stored = self._stored
+        stored.state.ordered_insert(stored.cell, sort_key, stored.impl.encode_nested(data))
+
+    def read(self) -> list[tuple[Timestamp, Any]]:
+        """All values with their timestamps, ascending."""
+        return self._between(_FIRST_SORT_KEY, _AFTER_SORT_KEYS)
+
+    def read_range(
+        self, min_time_stamp: Timestamp, limit_time_stamp: Timestamp
+    ) -> list[tuple[Timestamp, Any]]:
+        """The values from one timestamp to before another, ascending."""
+        return self._between(min_time_stamp.micros, limit_time_stamp.micros)
+
+    def clear(self) -> None:
+        """Removes all values."""
+        self._stored.state.clear(self._stored.cell)
+
+    def clear_range(self, min_time_stamp: Timestamp, limit_time_stamp: Timestamp) -> None:
+        """Removes the values from one timestamp to before another."""
+        stored = self._stored
+        start, end = min_time_stamp.micros, limit_time_stamp.micros
+        stored.state.ordered_remove(stored.cell, start, end)
+
+    def flush(self) -> None:
+        """Nothing is left to write."""
+
+    def _between(self, start: int, end: int) -> list[tuple[Timestamp, Any]]:
+        stored = self._stored
+        decode = stored.impl.decode_nested
+        return [
+            (Timestamp(micros=sort_key), decode(data))
+            for sort_key, data in stored.state.ordered(stored.cell, start, end)
+        ]
+
+
+RuntimeCell = ValueCell | BagCell | SetCell | CombiningCell | OrderedListCell
+
+_SIMPLE_KINDS: dict[type[userstate.StateSpec], type[Any]] = {
+    userstate.ReadModifyWriteStateSpec: ValueCell,
+    userstate.BagStateSpec: BagCell,
+    userstate.SetStateSpec: SetCell,
+    userstate.OrderedListStateSpec: OrderedListCell,
+}
+
+
+def create_cell(
+    spec: userstate.StateSpec, stored: StoredCell, combine_fn: core.CombineFn | None
+) -> RuntimeCell:
+    """The object that user code gets for a state that it has declared.
+
+    Args:
+        spec: the declaration.
+        stored: the cell at the host.
+        combine_fn: for combining state, set up.
+
+    Raises:
+        HarnessError: it is of a kind that this package does not know.
+    """
+    if combine_fn is not None:
+        return CombiningCell(stored, combine_fn)
+    for kind, cell in _SIMPLE_KINDS.items():
+        if isinstance(spec, kind):
+            created: RuntimeCell = cell(stored)
+            return created
+    raise HarnessError(f"The embedded harness does not know {type(spec).__name__} ({spec.name})")

@@ -1,0 +1,132 @@
+"""Execution times: for which transform this process works, looked at again and again by one thread.
+
+Beam's own bundle loop starts a sampling thread for every bundle, and has to wait for it at the end,
+50 to 170 ms. Here one thread, which never holds the interpreter's lock, looks at the one state of
+the process for as long as the process lives: a bundle costs nothing, whatever its length.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Container
+from typing import Any
+
+from apache_beam.coders import VarIntCoder
+from apache_beam.runners import common
+from apache_beam.runners.worker import statesampler
+from apache_beam.utils.counters import CounterFactory, CounterName
+from beam_runner_urns import metrics as urns
+
+from beam_runner_worker.records import MonitoringInfo
+
+SAMPLING_MS = 25
+"""How often the thread looks. A time is right to about so much, and much better over many bundles."""
+
+_URNS = {
+    "start": urns.START_BUNDLE_MSECS,
+    "process": urns.PROCESS_BUNDLE_MSECS,
+    "process-timers": urns.PROCESS_BUNDLE_MSECS,
+    "finish": urns.FINISH_BUNDLE_MSECS,
+}
+_MILLISECONDS = VarIntCoder()
+_lock = threading.Lock()
+_sampler: Any = None
+
+
+def process_sampler() -> Any:
+    """Beam's state sampler for the whole process, running. Must not be asked for before a fork.
+
+    It takes no samples where Beam was installed without its compiled modules: then all times are 0.
+    """
+    global _sampler
+    with _lock:
+        if _sampler is None:
+            _sampler = statesampler.StateSampler("embedded", CounterFactory(), SAMPLING_MS)
+            if statesampler.FAST_SAMPLER:
+                threading.Thread(target=_sampler.run, name="times", daemon=True).start()
+        return _sampler
+
+
+class ExecutionTimes:
+    """The execution times of one stage's operations, which take it for a state sampler.
+
+    Args:
+        edges: ids of transforms that are the runner's own, of which nobody wants to know.
+
+    Attributes:
+        sampler: what the operations really run on.
+    """
+
+    def __init__(self, edges: Container[str]) -> None:
+        self._edges = edges
+        self.sampler = process_sampler()
+        self._states: dict[CounterName, Any] = {}
+        self._timed: dict[tuple[str, str], list[Any]] = {}
+        self._before: dict[tuple[str, str], int] = {}
+        self._told = False
+
+    def scoped_state(
+        self,
+        name_context: common.NameContext | str,
+        state_name: str,
+        io_target: Any = None,
+        metrics_container: Any = None,
+    ) -> Any:
+        """The state in which a step starts, processes or finishes; the same for the same names."""
+        if isinstance(name_context, str):
+            name_context = common.NameContext(name_context)
+        name = CounterName(
+            f"{state_name}-msecs", step_name=name_context.metrics_name(), io_target=io_target
+        )
+        state = self._states.get(name)
+        if state is None:
+            # Not through the sampler's own `scoped_state`: a stage that is built anew needs new ones.
+            make = self.sampler._scoped_state
+            state = self._states[name] = make(name, name_context, None, metrics_container)
+            urn, transform_id = _URNS.get(state_name), name_context.transform_id
+            if urn is not None and transform_id and transform_id not in self._edges:
+                self._timed.setdefault((transform_id, urn), []).append(state)
+        return state
+
+    def current_state(self) -> Any:
+        """What the process is doing now."""
+        return self.sampler.current_state()
+
+    def reset(self) -> None:
+        """Starts counting anew; what is less than a millisecond is counted with the next bundle."""
+        self._told = bool(self._before)
+        self._before = {place: _milliseconds(states) for place, states in self._timed.items()}
+
+    def infos(self) -> tuple[MonitoringInfo, ...]:
+        """The milliseconds since the last reset.
+
+        The first bundle names every transform, so that none is missing; the others those that took
+        any time.
+        """
+        infos = []
+        totals: dict[str, int] = {}
+        for place, states in self._timed.items():
+            transform_id, urn = place
+            spent = _milliseconds(states) - self._before.get(place, 0)
+            totals[transform_id] = totals.get(transform_id, 0) + spent
+            if spent or not self._told:
+                infos.append(_info(urn, transform_id, spent))
+        infos += [
+            _info(urns.TOTAL_MSECS, transform_id, spent)
+            for transform_id, spent in totals.items()
+            if spent or not self._told
+        ]
+        return tuple(infos)
+
+
+def _milliseconds(states: list[Any]) -> int:
+    return sum(state.nsecs for state in states) // 1_000_000
+
+
+def _info(urn: str, transform_id: str, milliseconds: int) -> MonitoringInfo:
+    return MonitoringInfo(
+        urn,
+        urns.SUM_INT64_TYPE,
+        ((urns.LABEL_TRANSFORM, transform_id),),
+        _MILLISECONDS.encode(milliseconds),
+    )

@@ -1,0 +1,239 @@
+"""User state and timers of a stateful DoFn: what Beam's operation asks when it calls user code.
+
+Beam's own context speaks to a state channel cell by cell and keeps every cell of a bundle. This one
+keeps those of one key and window: the host gives elements key by key, and what a key has changed
+is written when another one comes, or the host is to settle what is next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.coders import coder_impl, coders
+from apache_beam.runners.worker import bundle_processor
+from apache_beam.transforms import core, userstate
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.window import BoundedWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PaneInfo
+
+from beam_runner_worker.embedded.state_handler import StateHandler
+from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, create_cell
+from beam_runner_worker.records import StateCell, Timer
+
+_PANES = coder_impl.PaneInfoCoderImpl()
+_EQUAL_IF_ENCODED_EQUAL = frozenset({str, bytes, int, bool})
+"""Keys of one of these types are equal exactly if their encodings are; 1 and 1.0, or two keys that
+hold them, are equal only in Python."""
+_KEPT_WINDOWS = 1000
+
+
+class UserTimer(userstate.BaseTimer):
+    """What user code sets and clears; holds for one element or timer."""
+
+    __slots__ = ("_context", "_pane", "_spec", "_timestamp")
+
+    def __init__(
+        self,
+        context: UserStateContext,
+        spec: userstate.TimerSpec,
+        timestamp: Timestamp,
+        pane: PaneInfo,
+    ) -> None:
+        self._context = context
+        self._spec = spec
+        self._timestamp = timestamp
+        self._pane = pane
+
+    def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
+        """Sets it to fire at a time; its output is held at that time, or at the element's."""
+        time = Timestamp.of(timestamp)
+        hold = time if TimeDomain.is_event_time(self._spec.time_domain) else self._timestamp
+        self._context.set_timer(
+            self._spec.name, dynamic_timer_tag, _millis(time), _millis(hold), self._pane
+        )
+
+    def clear(self, dynamic_timer_tag: str = "") -> None:
+        """Clears it, if it is set."""
+        self._context.set_timer(self._spec.name, dynamic_timer_tag, None, None, None)
+
+
+class UserStateContext(userstate.UserStateContext):
+    """State and timers of one transform; takes the place of Beam's ``FnApiUserStateContext``.
+
+    Args:
+        state_handler: knows the state of the running bundle.
+        transform_id: the stateful transform.
+        key_coder: of the main input.
+        window_coder: of the main input.
+    """
+
+    def __init__(
+        self,
+        state_handler: StateHandler,
+        transform_id: str,
+        key_coder: coders.Coder,
+        window_coder: coders.Coder,
+    ) -> None:
+        self._handler = state_handler
+        self._transform_id = transform_id
+        self._key_impl = key_coder.get_impl()
+        self._window_impl = window_coder.get_impl()
+        self._windows: dict[bytes, BoundedWindow] = {}
+        self._combine_fns: dict[userstate.StateSpec, core.CombineFn] = {}
+        self._leave()
+        state_handler.cells[transform_id] = self
+
+    def _leave(self) -> None:
+        self._key: Any = None
+        self._key_data: bytes | None = None
+        self._window: BoundedWindow | None = None
+        self._window_data = b""
+        self._cells: dict[userstate.StateSpec, RuntimeCell] = {}
+
+    def get_state(
+        self, state_spec: userstate.StateSpec, key: Any, window: BoundedWindow
+    ) -> RuntimeCell:
+        """The cell of a key and window; the same object until :meth:`flush`, or another key."""
+        if key is not self._key or window is not self._window:
+            self._enter(key, window)
+        cell = self._cells.get(state_spec)
+        if cell is None:
+            cell = self._cells[state_spec] = self._create(state_spec)
+        return cell
+
+    def get_timer(
+        self,
+        timer_spec: userstate.TimerSpec,
+        key: Any,
+        window: BoundedWindow,
+        timestamp: Timestamp,
+        pane: PaneInfo,
+    ) -> UserTimer:
+        """A timer of a key and window, for the time that user code runs on them."""
+        if key is not self._key or window is not self._window:
+            self._enter(key, window)
+        return UserTimer(self, timer_spec, timestamp, pane)
+
+    def set_timer(
+        self, family: str, tag: str, fire_at: int | None, hold: int | None, pane: PaneInfo | None
+    ) -> None:
+        """Sets or clears a timer of the key and window that user code runs on; times in ms."""
+        timer = Timer(
+            transform_id=self._transform_id,
+            family=family,
+            tag=tag,
+            key=self._encoded_key(),
+            windows=(self._window_data,),
+            fire_at=fire_at,
+            hold=hold,
+            pane=b"" if pane is None else _PANES.encode_nested(pane),
+        )
+        self._handler.user_state.set_timer(timer)
+
+    def to_user_timer(self, timer: Timer) -> userstate.Timer:
+        """A timer that is due, as Beam's operation processes it."""
+        if timer.key != self._key_data or timer.windows[0] != self._window_data:
+            self.flush()
+            self._key, self._key_data = self._key_impl.decode_nested(timer.key), timer.key
+            self._window, self._window_data = self._decoded_window(timer.windows[0])
+        assert timer.fire_at is not None
+        fires = Timestamp(micros=timer.fire_at * 1000)
+        return userstate.Timer(
+            user_key=self._key,
+            dynamic_timer_tag=timer.tag,
+            windows=(self._window,),
+            clear_bit=False,
+            fire_timestamp=fires,
+            hold_timestamp=fires if timer.hold is None else Timestamp(micros=timer.hold * 1000),
+            paneinfo=_PANES.decode_nested(timer.pane),
+        )
+
+    def flush(self) -> None:
+        """Writes all changes to the host."""
+        for cell in self._cells.values():
+            cell.flush()
+        self._leave()
+
+    def commit(self) -> None:
+        """Called by Beam's operation when its bundle ends."""
+        self.flush()
+
+    def reset(self) -> None:
+        """Forgets what a bundle has left, and tears down the combining functions it has set up.
+
+        Called between bundles, after a failure, and at the end.
+        """
+        self._leave()
+        combine_fns, self._combine_fns = self._combine_fns, {}
+        for combine_fn in combine_fns.values():
+            combine_fn.teardown()
+
+    def _enter(self, key: Any, window: BoundedWindow) -> None:
+        """User code is called with this key and window from now on."""
+        if self._is_current(key, window):
+            self._key, self._window = key, window
+            return
+        before, before_data = self._window, self._window_data
+        self.flush()
+        self._key, self._window = key, window
+        same = before is not None and (window is before or window == before)
+        self._window_data = before_data if same else self._window_impl.encode_nested(window)
+
+    def _is_current(self, key: Any, window: BoundedWindow) -> bool:
+        if self._window is None or (window is not self._window and window != self._window):
+            return False
+        kind = type(key)
+        if kind in _EQUAL_IF_ENCODED_EQUAL:
+            return kind is type(self._key) and bool(key == self._key)
+        return bool(self._key_impl.encode_nested(key) == self._encoded_key())
+
+    def _encoded_key(self) -> bytes:
+        if self._key_data is None:
+            self._key_data = self._key_impl.encode_nested(self._key)
+        return self._key_data
+
+    def _decoded_window(self, data: bytes) -> tuple[BoundedWindow, bytes]:
+        window = self._windows.get(data)
+        if window is None:
+            if len(self._windows) >= _KEPT_WINDOWS:
+                self._windows.clear()
+            window = self._windows[data] = self._window_impl.decode_nested(data)
+        return window, data
+
+    def _create(self, spec: userstate.StateSpec) -> RuntimeCell:
+        place = StateCell(self._transform_id, spec.name, self._window_data, self._encoded_key())
+        stored = StoredCell(self._handler.user_state, place, spec.coder.get_impl())
+        return create_cell(spec, stored, self._combine_fn(spec))
+
+    def _combine_fn(self, spec: userstate.StateSpec) -> core.CombineFn | None:
+        if not isinstance(spec, userstate.CombiningValueStateSpec):
+            return None
+        combine_fn = self._combine_fns.get(spec)
+        if combine_fn is None:
+            combine_fn = copy.deepcopy(spec.combine_fn)
+            combine_fn.setup()
+            self._combine_fns[spec] = combine_fn
+        return combine_fn
+
+
+def _millis(time: Timestamp) -> int:
+    """A timer's time in milliseconds, as Beam's timer coder writes it: rounded down."""
+    return int(time.micros // 1000)
+
+
+@contextlib.contextmanager
+def our_user_state() -> Iterator[None]:
+    """Within it, Beam builds stateful ParDo operations with :class:`UserStateContext`.
+
+    Beam looks its own class up by name in its module and has no other way in.
+    """
+    before = bundle_processor.FnApiUserStateContext
+    bundle_processor.FnApiUserStateContext = UserStateContext
+    try:
+        yield
+    finally:
+        bundle_processor.FnApiUserStateContext = before

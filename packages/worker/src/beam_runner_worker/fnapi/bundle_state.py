@@ -1,0 +1,131 @@
+"""Everything that one bundle reads and writes on the state channel, one request at a time.
+
+What goes wrong with a side input or a group, the SDK is told, and user code fails where it reads.
+What goes wrong with user state fails the bundle here, too, for an SDK need not look at the answers
+to what it appends and clears.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.large_groups import LargeGroups
+from beam_runner_worker.fnapi.side_inputs import SideInputPages, UnsupportedState
+from beam_runner_worker.fnapi.state_coders import StateCoders
+from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
+from beam_runner_worker.ports import UserState
+from beam_runner_worker.records import InputChunk, Timer
+
+
+class BundleState:
+    """The side inputs, the values of large groups and the user state of one bundle.
+
+    Args:
+        side_inputs: the stage's.
+        state: the host's; None for a stage without state.
+        coders: of the stage's user state.
+
+    Attributes:
+        groups: large ones, whose values are read here.
+    """
+
+    def __init__(
+        self, side_inputs: SideInputPages, state: UserState | None, coders: StateCoders
+    ) -> None:
+        self._side_inputs = side_inputs
+        self._state = state
+        self._cells = None if state is None else UserStateCells(state, coders)
+        self.groups = LargeGroups()
+        self._turn = threading.Lock()
+
+    @property
+    def given(self) -> bool:
+        """Whether the host gave user state."""
+        return self._state is not None
+
+    def answer(
+        self, request: beam_fn_api_pb2.StateRequest, fail: Callable[[Exception], None]
+    ) -> beam_fn_api_pb2.StateResponse:
+        """Answers a request of the SDK; never raises.
+
+        Args:
+            request: a read, an append or a clear.
+            fail: is told why the bundle can't succeed any more, before the SDK is.
+        """
+        try:
+            with self._turn:
+                return self._serve(request)
+        except Exception as error:  # The host may raise anything; the SDK must not wait.
+            unsupported = isinstance(error, UnsupportedState)
+            reason = str(error) if unsupported else f"{type(error).__name__}: {error}"
+            if is_user_state(request.state_key):
+                fail(HarnessError(reason) if unsupported else error)
+            elif not unsupported:
+                reason = f"reading {_what(request.state_key)} failed: {reason}"
+            return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
+
+    def _serve(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
+        key, kind = request.state_key, request.WhichOneof("request")
+        response = beam_fn_api_pb2.StateResponse(id=request.id)
+        if is_user_state(key):
+            cells = self._given_cells(key)
+            if kind == "get":
+                data, token = cells.page(key, request.get.continuation_token)
+                response.get.data, response.get.continuation_token = data, token
+            elif kind == "append":
+                cells.append(key, request.append.data)
+                response.append.SetInParent()
+            else:
+                cells.clear(key)
+                response.clear.SetInParent()
+        elif kind == "get":
+            begin = request.get.continuation_token
+            if key.WhichOneof("type") == "runner":
+                data, token = self.groups.page(key.runner.key, begin)
+            else:
+                data, token = self._side_inputs.page(key, begin)
+            response.get.data, response.get.continuation_token = data, token
+        else:
+            raise UnsupportedState(f"a request to {kind} {key.WhichOneof('type')} is not supported")
+        return response
+
+    def _given_cells(self, key: beam_fn_api_pb2.StateKey) -> UserStateCells:
+        if self._cells is None:
+            raise UnsupportedState(
+                f"there is no {key.WhichOneof('type')}, for the stage was run without user state"
+            )
+        return self._cells
+
+    def set_timer(self, timer: Timer) -> None:
+        """Sets or clears a timer in the host's state.
+
+        Raises:
+            HarnessError: the host gave none.
+        """
+        if self._state is None:
+            raise HarnessError(
+                f"the SDK set a timer of the transform {timer.transform_id!r}, but the stage was "
+                "run without user state"
+            )
+        with self._turn:
+            self._state.set_timer(timer)
+
+    def in_turn(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
+        """The same input, pulled only while no request is answered.
+
+        For where timers are due in the input, the host looks into its state for them.
+        """
+        rest = iter(inputs)
+        while True:
+            with self._turn:
+                chunk = next(rest, None)
+            if chunk is None:
+                return
+            yield chunk
+
+
+def _what(key: beam_fn_api_pb2.StateKey) -> str:
+    return "the values of a group" if key.WhichOneof("type") == "runner" else "a side input"

@@ -1,0 +1,114 @@
+"""SDK harnesses in containers of an image that follows Beam's contract for SDK images.
+
+The container shares the host's network, since the services are on a loopback port, and nothing
+else. It is removed when the harness is stopped or this process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+
+from beam_runner_worker._protos import beam_runner_api_pb2
+from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.guarded import GuardedProcess
+from beam_runner_worker.fnapi.process import boot_flags
+
+_DOCKER = "docker"
+_REMOVE_SECONDS = 20.0
+
+
+class DockerWorker:
+    """One container.
+
+    Args:
+        environment_id: for messages.
+        payload: a serialized ``DockerPayload``.
+        worker_id: the harness's name on its streams.
+        on_output: takes every line that the container prints, or docker about it.
+
+    Raises:
+        UnsupportedEnvironment: there is no docker here.
+    """
+
+    prepares = True
+    """Docker fetches an image that is not here yet."""
+    hopeless = False
+
+    def __init__(
+        self,
+        environment_id: str,
+        payload: bytes,
+        worker_id: str,
+        on_output: Callable[[str], None],
+    ) -> None:
+        self._image = beam_runner_api_pb2.DockerPayload.FromString(payload).container_image
+        self._environment_id = environment_id
+        self._worker_id = worker_id
+        self._name = f"beam-{worker_id}"
+        self._process = GuardedProcess(on_output)
+        self._started = False
+        if not self._image:
+            raise UnsupportedEnvironment(
+                f"the environment {environment_id!r} is a docker container without an image; name "
+                "one as --environment_config"
+            )
+        if shutil.which(_DOCKER) is None:
+            raise UnsupportedEnvironment(
+                f"the environment {environment_id!r} asks for the docker image {self._image!r}, "
+                f"but there is no command 'docker' on {socket.gethostname()}; install docker, or "
+                "name an environment_type of LOOPBACK, EXTERNAL or PROCESS"
+            )
+
+    def start(self, endpoint: str) -> None:
+        """Starts the container.
+
+        Raises:
+            HarnessError: docker can't be executed.
+        """
+        self._started = True
+        run = (_DOCKER, "run", "--rm", "--network=host", f"--name={self._name}", self._image)
+        try:
+            self._process.start(
+                (*run, *boot_flags(self._worker_id, endpoint)),
+                os.environ,
+                shlex.join(self._removal),
+            )
+        except OSError as error:
+            raise HarnessError(f"docker does not start: {error}") from error
+
+    def failure(self, limit: float = 0.0) -> str | None:
+        """The exit code of a container that has ended, or ends within the limit."""
+        code = self._process.wait(limit)
+        if code is None:
+            return None
+        return f"its container of the image {self._image!r} ended with exit code {code}"
+
+    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
+        """Waits until the container has ended."""
+        self._process.wait(limit)
+
+    def stop(self) -> None:
+        """Ends and removes the container."""
+        if not self._started:
+            return
+        self._process.stop()
+        try:
+            subprocess.run(
+                self._removal,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_REMOVE_SECONDS,
+                check=False,  # one that has ended by itself is removed already
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return  # docker itself is gone or stuck; nobody can do more about the container
+
+    @property
+    def _removal(self) -> tuple[str, ...]:
+        return (_DOCKER, "rm", "--force", self._name)

@@ -1,0 +1,109 @@
+"""A command that never outlives this process, however this process ends.
+
+It leads a process group of its own. A shell beside it, in the same group, reads a pipe that only
+this process can write to; when this process ends, the read ends too, and the shell clears up what
+the command would leave and kills the group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+# By way of descriptor 3: a command in the background has no standard input, and not every shell
+# can name a descriptor of two digits. The guard leaves the output to the command, so that the output
+# ends with it.
+_GUARDED = (
+    'exec 3<&0 </dev/null; (read -r _ <&3; eval "$0"; kill -KILL 0) >/dev/null 2>&1 & '
+    'exec "$@" 3<&-'
+)
+_TERMINATE_SECONDS = 1.0
+_KILL_SECONDS = 5.0
+
+
+class GuardedProcess:
+    """One process group.
+
+    Args:
+        on_output: takes every line that it prints, from a thread of its own.
+    """
+
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        self._on_output = on_output
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: int | None = None
+        self._reader: threading.Thread | None = None
+
+    def start(self, command: Sequence[str], env: Mapping[str, str], last_will: str) -> None:
+        """Starts the command; to be called once.
+
+        Args:
+            command: program and arguments.
+            env: its environment.
+            last_will: what a shell runs if this process ends without :meth:`stop`.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        guarded, self._guard = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARDED, last_will, *command],
+                stdin=guarded,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=env,
+                process_group=0,
+            )
+        finally:
+            os.close(guarded)
+        self._reader = threading.Thread(target=self._read_output, name="fnapi-output", daemon=True)
+        self._reader.start()
+
+    def wait(self, limit: float = 0.0) -> int | None:
+        """The exit code, once it has ended and all it printed is read; None if it has not yet.
+
+        Args:
+            limit: how long to wait for its end, in seconds.
+        """
+        if self._process is None:
+            return None
+        try:
+            code = self._process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        if self._reader is not None:
+            self._reader.join(_KILL_SECONDS)
+        return code
+
+    def stop(self) -> None:
+        """Ends the process group: SIGTERM, and SIGKILL a second later."""
+        if self._process is not None:
+            self._signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_TERMINATE_SECONDS)
+            self._signal(signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_KILL_SECONDS)
+        if self._guard is not None:
+            os.close(self._guard)
+            self._guard = None
+        if self._reader is not None:
+            self._reader.join(_KILL_SECONDS)
+        if self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _read_output(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._on_output(line.decode("utf-8", "replace").rstrip())
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)

@@ -1,0 +1,128 @@
+"""Groups too large to be sent: an SDK is given a token instead, and reads the values as state.
+
+This is the protocol of state-backed iterables: an iterable of unknown length (``-1``) may end with
+another ``-1`` and a token, and what ``StateKey.Runner`` with that token gives, page by page, are
+its values. An SDK reads it where the coder is ``beam:coder:state_backed_iterable:v1``.
+"""
+
+from __future__ import annotations
+
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import environments as environment_urns
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_worker.values import GroupValues, ValuePieces
+
+LARGE_BYTES = 64 * 1024
+"""Values of a group that are sent with it; above that they are read as state."""
+_BEGIN = b"\xff" * 4 + b"\xff" * 9 + b"\x01"
+"""The length of an iterable of unknown length, then the length of what is to be read as state."""
+
+
+class LargeGroups:
+    """The large groups of a bundle; an SDK may read those of its bundle until that ends.
+
+    The thread that runs the bundle adds groups, and that of the state channel reads pages.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[bytes, GroupValues] = {}
+        self._given = 0
+
+    def add(self, values: GroupValues) -> bytes:
+        """Keeps the values; gives the iterable that an SDK reads in place of them."""
+        token = b"%d" % self._given
+        self._given += 1
+        self._groups[token] = values
+        return b"".join((_BEGIN, len(token).to_bytes(1), token))
+
+    def page(self, name: bytes, token: bytes) -> tuple[bytes, bytes]:
+        """A page of values, and the token of the next page (empty after the last).
+
+        Args:
+            name: what the SDK was given for the group.
+            token: of the page; empty for the first.
+
+        Raises:
+            LookupError: the SDK was given no such group in this bundle.
+        """
+        values = self._groups.get(name)
+        if values is None:
+            raise LookupError(f"the SDK was given no group {name!r} in this bundle")
+        number = int(token) if token else 0
+        if isinstance(values, (bytes, memoryview)):
+            return bytes(values), b""
+        following = number + 1
+        return values.piece(number), b"%d" % following if following < values.pieces else b""
+
+    def clear(self) -> None:
+        """Forgets them all: the SDK's bundle has ended. Names are not used again."""
+        self._groups.clear()
+
+
+def read_as_state(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, source: str, environment_id: str
+) -> bool:
+    """Lets the SDK read the values of the groups that come from ``source`` as state, if it can.
+
+    Args:
+        descriptor: the stage's; the coder of the source becomes one of state-backed iterables.
+        source: the data source; its windowed elements are keys with iterables.
+        environment_id: the SDK's.
+    """
+    if coder_urns.STATE_BACKED_ITERABLE not in _capabilities(
+        descriptor.environments[environment_id]
+    ):
+        return False
+    spec = descriptor.transforms[source].spec
+    port = beam_fn_api_pb2.RemoteGrpcPort.FromString(spec.payload)
+    windowed = descriptor.coders[port.coder_id]
+    pair = descriptor.coders[windowed.component_coder_ids[0]]
+    if pair.spec.urn != coder_urns.KV:
+        return False
+    key_id, values_id = pair.component_coder_ids
+    values = descriptor.coders[values_id]
+    if values.spec.urn != coder_urns.ITERABLE:
+        return False
+    names = [f"{port.coder_id}/large_{part}" for part in ("values", "group", "windowed")]
+    _add(descriptor, names[0], values, coder_urns.STATE_BACKED_ITERABLE, values.component_coder_ids)
+    _add(descriptor, names[1], pair, pair.spec.urn, (key_id, names[0]))
+    rest = windowed.component_coder_ids[1:]
+    _add(descriptor, names[2], windowed, windowed.spec.urn, (names[1], *rest))
+    port.coder_id = names[2]
+    spec.payload = port.SerializeToString()
+    return True
+
+
+def _add(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+    coder_id: str,
+    like: beam_runner_api_pb2.Coder,
+    urn: str,
+    components: tuple[str, ...],
+) -> None:
+    coder = descriptor.coders[coder_id]
+    coder.CopyFrom(like)
+    coder.spec.urn = urn
+    coder.component_coder_ids[:] = components
+
+
+def _capabilities(environment: beam_runner_api_pb2.Environment) -> frozenset[str]:
+    """What an environment can do; one that names several can do what all of them can."""
+    own = frozenset(environment.capabilities)
+    if environment.urn != environment_urns.ANYOF:
+        return own
+    named = beam_runner_api_pb2.AnyOfEnvironmentPayload.FromString(environment.payload).environments
+    common = [_capabilities(each) for each in named]
+    return own | frozenset.intersection(*common) if common else own
+
+
+def joined(values: GroupValues) -> bytes | memoryview:
+    """All values at once, for an SDK that can't read them as state."""
+    if isinstance(values, (bytes, memoryview)):
+        return values
+    return _join(values)
+
+
+def _join(values: ValuePieces) -> bytes:
+    return b"".join(values.piece(number) for number in range(values.pieces))

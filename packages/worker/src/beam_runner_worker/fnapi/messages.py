@@ -1,0 +1,127 @@
+"""Makes of input chunks the messages for an SDK, about 1 MiB each.
+
+Only whole elements go into a message, and each message says how many, for a split is told in
+numbers of elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from beam_runner_worker.fnapi.cutting import EdgeCoder, skip_elements
+from beam_runner_worker.fnapi.groups import encode_groups
+from beam_runner_worker.fnapi.large_groups import LargeGroups
+from beam_runner_worker.records import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
+
+MESSAGE_BYTES = 1 << 20
+"""A message is closed when it holds at least as much; elements are never split over messages."""
+
+DataChunk = ElementChunk | GroupChunk | TimerChunk
+_Piece = tuple[bytes | memoryview, int]
+
+
+@attrs.frozen
+class Message:
+    """Some elements of the input.
+
+    Attributes:
+        data: their bytes.
+        count: how many they are.
+    """
+
+    data: bytes
+    count: int
+
+
+def segments(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
+    """The input between one :class:`~beam_runner_worker.records.Settle` and the next.
+
+    Each segment must be used up before the next one is asked for, unless that is never done. The
+    first may be empty, so that there is one in any case; the others are not.
+    """
+    rest = iter(inputs)
+
+    def segment(begin: tuple[DataChunk, ...]) -> Iterator[DataChunk]:
+        yield from begin
+        for chunk in rest:
+            if isinstance(chunk, Settle):
+                return
+            yield chunk
+
+    yield segment(())
+    for chunk in rest:
+        if not isinstance(chunk, Settle):
+            yield segment((chunk,))
+
+
+def input_messages(
+    chunks: Iterable[DataChunk], coder: EdgeCoder | None, large: LargeGroups | None = None
+) -> Iterator[Message | TimerChunk]:
+    """The elements to process, joined or taken apart into messages of useful size; and timers.
+
+    All comes in the order of the chunks.
+
+    Args:
+        chunks: the input; pulled no further than the next message needs.
+        coder: of the input's elements; None where only groups come.
+        large: takes the values of large groups; None if the SDK can't read them as state.
+
+    Raises:
+        ValueError: a chunk has fewer elements than it says, or a group is too large to be sent.
+    """
+    parts: list[bytes | memoryview] = []
+    size = count = 0
+    for chunk in chunks:
+        if isinstance(chunk, TimerChunk):
+            if parts:
+                yield Message(b"".join(parts), count)
+                parts, size, count = [], 0, 0
+            yield chunk
+            continue
+        for piece, elements in _pieces(chunk, coder, large):
+            parts.append(piece)
+            size += len(piece)
+            count += elements
+            if size >= MESSAGE_BYTES:
+                yield Message(b"".join(parts), count)
+                parts, size, count = [], 0, 0
+    if parts:
+        yield Message(b"".join(parts), count)
+
+
+def _pieces(
+    chunk: ElementChunk | GroupChunk, coder: EdgeCoder | None, large: LargeGroups | None
+) -> Iterator[_Piece]:
+    if isinstance(chunk, GroupChunk):
+        yield from encode_groups(chunk, MESSAGE_BYTES, large)
+    elif chunk.ends is not None:
+        yield from _split_elements(chunk, chunk.ends)
+    elif chunk.meant == chunk.count:
+        yield chunk.data, chunk.count
+    elif chunk.meant > 0:
+        if coder is None:
+            raise ValueError("a chunk of elements came to an input of groups")
+        data = bytes(chunk.data)
+        begin = skip_elements(coder, data, 0, chunk.first)
+        end = skip_elements(coder, data, begin, chunk.meant)
+        yield data[begin:end], chunk.meant
+
+
+def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece]:
+    """The elements to process, cut into pieces of about 1 MiB where they are twice as large."""
+    if chunk.meant <= 0:
+        return
+    data = memoryview(chunk.data)
+    begin = ends[chunk.first - 1] if chunk.first else 0
+    first, stop = chunk.first, chunk.first + chunk.meant
+    if ends[stop - 1] - begin > 2 * MESSAGE_BYTES:
+        last = begin
+        for number in range(first, stop):
+            end = ends[number]
+            if end - begin > MESSAGE_BYTES and last > begin:
+                yield data[begin:last], number - first
+                begin, first = last, number
+            last = end
+    yield data[begin : ends[stop - 1]], stop - first

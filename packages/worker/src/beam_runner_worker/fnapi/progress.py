@@ -1,0 +1,60 @@
+"""Reads out of a running bundle's metrics how far it is."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container, Iterable
+
+from beam_runner_urns import metrics as urns
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.fnapi.skipping import read_count, read_varint
+from beam_runner_worker.records import MonitoringInfo
+
+_COUNT_BYTES = 4
+_SIGN = 1 << 63
+
+
+def progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
+    """Asks how far a bundle is."""
+    return beam_fn_api_pb2.InstructionRequest(
+        process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(
+            instruction_id=instruction_id
+        )
+    )
+
+
+def processed_elements(
+    infos: Iterable[MonitoringInfo], source: str, heads: Container[str]
+) -> float:
+    """How many elements of the input are done, with a fraction for the one that is under way.
+
+    SDKs count elements from 0, and report -1 or 0 before the first. Once all are done, they report
+    how many there were.
+
+    Args:
+        infos: of a running bundle.
+        source: the transform that reads the input.
+        heads: those that it feeds; one that processes restrictions reports their progress.
+    """
+    index = 0
+    completed = remaining = 0.0
+    for info in infos:
+        transform = dict(info.labels).get(urns.LABEL_TRANSFORM, "")
+        if info.urn == urns.DATA_CHANNEL_READ_INDEX and transform == source:
+            index = read_varint(info.payload, 0)[0]
+        elif info.urn == urns.WORK_COMPLETED and transform in heads:
+            completed += sum(_doubles(info.payload))
+        elif info.urn == urns.WORK_REMAINING and transform in heads:
+            remaining += sum(_doubles(info.payload))
+    if index >= _SIGN:
+        return 0.0
+    work = completed + remaining
+    fraction = completed / work if 0 < work < float("inf") else 0.0
+    return index + min(1.0, max(0.0, fraction))
+
+
+def _doubles(payload: bytes) -> Iterable[float]:
+    """An iterable of doubles, its length in front."""
+    count = read_count(payload, 0)
+    return struct.unpack_from(f">{count}d", payload, _COUNT_BYTES)

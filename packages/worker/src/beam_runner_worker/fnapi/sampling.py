@@ -1,0 +1,49 @@
+"""Asks an SDK harness for the elements that it has sampled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.samples import sample_infos
+
+_SECONDS_BETWEEN = 1.0
+Ask = Callable[[beam_fn_api_pb2.InstructionRequest], beam_fn_api_pb2.InstructionResponse]
+
+
+class SdkSamples:
+    """The samples of one SDK harness.
+
+    Args:
+        ask: sends an instruction to the SDK and gives its answer; may raise HarnessError.
+        wanted: whether anything is to be asked at all.
+    """
+
+    def __init__(self, ask: Ask, *, wanted: bool) -> None:
+        self._ask = ask
+        self._wanted = wanted
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def take(self) -> tuple[MonitoringInfo, ...]:
+        """What was sampled since the last time; nothing if that is less than a second ago.
+
+        An SDK that gives none, be it that it cannot, is not asked again.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if not self._wanted or now < self._next:
+                return ()
+            self._next = now + _SECONDS_BETWEEN
+        request = beam_fn_api_pb2.InstructionRequest(
+            sample_data=beam_fn_api_pb2.SampleDataRequest()
+        )
+        try:
+            return sample_infos(self._ask(request).sample_data)
+        except HarnessError:
+            self._wanted = False
+            return ()

@@ -1,0 +1,184 @@
+"""What a bundle gives away: the residuals of its response, and those of splits while it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.bundle import RunningBundle
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.descriptors import StagePlan
+from beam_runner_worker.records import BundleSplit, ResidualElement
+
+_SPLIT_SECONDS = 5.0
+
+
+def residual(
+    delayed: beam_fn_api_pb2.DelayedBundleApplication, heads: Container[str]
+) -> ResidualElement:
+    """What is left of an element, as input of a later bundle.
+
+    Args:
+        delayed: as the SDK gave it; delays are rounded up and watermarks down to milliseconds.
+        heads: the transforms that read the stage's input.
+
+    Raises:
+        HarnessError: it is not input of the stage, so that it can't be given to it again.
+    """
+    application = delayed.application
+    if application.transform_id not in heads:
+        raise HarnessError(
+            f"the SDK deferred input of {application.transform_id!r}, which does not read the "
+            "input of its stage, so that it can't be resumed"
+        )
+    delay = delayed.requested_time_delay
+    watermarks = [
+        time.seconds * 1000 + time.nanos // 1_000_000
+        for time in application.output_watermarks.values()
+    ]
+    return ResidualElement(
+        element=application.element,
+        delay_ms=max(0, delay.seconds * 1000 - (-delay.nanos // 1_000_000)),
+        watermark=min(watermarks, default=None),
+    )
+
+
+def bundle_split(
+    response: beam_fn_api_pb2.ProcessBundleSplitResponse, plan: StagePlan, end: int
+) -> BundleSplit | None:
+    """What became of a split.
+
+    Args:
+        response: of the SDK.
+        plan: the stage.
+        end: the number after the last element that could have been given away.
+
+    Returns:
+        None if nothing was given away: no part of an element, and no element before ``end``.
+
+    Raises:
+        HarnessError: the SDK does not say where its input was split.
+    """
+    source = plan.spec.input.transform_id
+    channel = next((each for each in response.channel_splits if each.transform_id == source), None)
+    if channel is None:
+        if response.residual_roots:
+            raise HarnessError(
+                f"the SDK split a bundle of the stage {plan.spec.name!r} without saying where"
+            )
+        return None
+    if not response.residual_roots and channel.first_residual_element >= end:
+        return None
+    return BundleSplit(
+        last_primary=channel.last_primary_element,
+        first_residual=channel.first_residual_element,
+        primaries=tuple(root.element for root in response.primary_roots),
+        residuals=tuple(residual(root, plan.heads) for root in response.residual_roots),
+    )
+
+
+class Splitter:
+    """Splits one running bundle, from any thread.
+
+    A split that the SDK has made is not undone, so none gets lost. One split is under way at a
+    time; an answer that comes too late for its call is what the next call gives. A bundle that
+    has given away something that nobody was told fails when it ends.
+
+        idle --split--> asked --answer--> idle
+        idle, asked --close--> closed
+
+    Args:
+        plan: the stage.
+        connection: the SDK harness.
+        bundle: the bundle there.
+        warn: takes what people should know, at most once.
+    """
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        connection: SdkConnection,
+        bundle: RunningBundle,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._connection = connection
+        self._bundle = bundle
+        self._warn = warn
+        self._lock = threading.Lock()
+        self._closed = False
+        self._warned = False
+        self._answer: Future[beam_fn_api_pb2.InstructionResponse] | None = None
+        self._end = 0
+
+    def split(self, keep: float, elements: int) -> BundleSplit | None:
+        """See :meth:`beam_runner_worker.ports.StageHarness.split`; takes 5 seconds at most.
+
+        Raises:
+            HarnessError: the SDK is lost, or broke the protocol; so the bundle fails, too.
+        """
+        with self._lock:
+            if self._closed or self._bundle.response is not None:
+                return None
+            if self._answer is None:
+                self._end = elements if self._bundle.stop is None else self._bundle.stop
+                self._answer = self._connection.request(self._request(keep, elements))
+            return self._take()
+
+    def close(self) -> None:
+        """Allows no more splits, for the bundle has ended; waits for one that is under way.
+
+        Raises:
+            HarnessError: what the SDK has given away is not known to anyone.
+        """
+        with self._lock:
+            self._closed = True
+            if self._answer is not None and (self._take() is not None or self._answer is not None):
+                raise HarnessError(
+                    f"the SDK was asked to split a bundle of the stage {self._plan.spec.name!r} "
+                    f"and did not answer within {_SPLIT_SECONDS:g} seconds, so that nobody knows "
+                    "what it has left undone"
+                )
+
+    def _request(self, keep: float, elements: int) -> beam_fn_api_pb2.InstructionRequest:
+        desired = beam_fn_api_pb2.ProcessBundleSplitRequest.DesiredSplit(
+            fraction_of_remainder=keep,
+            # To the Go SDK, 0 means that the number is not known.
+            estimated_input_elements=max(1, elements),
+        )
+        return beam_fn_api_pb2.InstructionRequest(
+            process_bundle_split=beam_fn_api_pb2.ProcessBundleSplitRequest(
+                instruction_id=self._bundle.instruction_id,
+                desired_splits={self._plan.spec.input.transform_id: desired},
+            )
+        )
+
+    def _take(self) -> BundleSplit | None:
+        """Waits for the answer; if it does not come in time, it stays awaited."""
+        assert self._answer is not None
+        try:
+            response = self._answer.result(_SPLIT_SECONDS)
+        except FutureTimeoutError:
+            return None
+        self._answer = None
+        if response.error:
+            self._refused(response.error)
+            return None
+        try:
+            split = bundle_split(response.process_bundle_split, self._plan, self._end)
+        except HarnessError as error:
+            self._bundle.lose(str(error))
+            raise
+        if split is not None:
+            self._bundle.stop_at(split.first_residual)
+        return split
+
+    def _refused(self, error: str) -> None:
+        """An error says that nothing was split; SDKs also answer so if the bundle has ended."""
+        if self._bundle.response is None and not self._warned:
+            self._warned = True
+            self._warn(f"a bundle of the stage {self._plan.spec.name!r} can't be split: {error}")

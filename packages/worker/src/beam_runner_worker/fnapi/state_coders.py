@@ -1,0 +1,67 @@
+"""Finds where the elements of user state end, by the coders that transforms declare for it.
+
+SDKs encode elements as the declared coder does, so its ends are those of the declared coder
+whether the SDK reads the declaration or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from beam_runner_worker._protos import beam_runner_api_pb2
+from beam_runner_worker.fnapi.skipping import Skip, UnknownCoder, compile_skip
+from beam_runner_worker.records import StateCell
+
+
+class StateCoders:
+    """The coders of the user state of one stage.
+
+    Args:
+        specs: of each state, by its transform and its local name.
+        coders: of the stage's descriptor.
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[tuple[str, str], beam_runner_api_pb2.StateSpec],
+        coders: Mapping[str, beam_runner_api_pb2.Coder],
+    ) -> None:
+        self._specs = specs
+        self._coders = coders
+        self._skips: dict[tuple[str, str, str], Skip | None] = {}
+
+    def skip(self, cell: StateCell, part: str) -> Skip | None:
+        """Skips an ``element``, ``key`` or ``value`` of a cell; None if its end can't be told."""
+        place = (cell.transform_id, cell.state_id, part)
+        if place not in self._skips:
+            self._skips[place] = self._compile(*place)
+        return self._skips[place]
+
+    def one_value_each(self, cell: StateCell) -> bool:
+        """Whether the keys of this multimap have one value each, for it stands for a map or set."""
+        spec = self._specs.get((cell.transform_id, cell.state_id))
+        return spec is not None and spec.WhichOneof("spec") in ("map_spec", "set_spec")
+
+    def _compile(self, transform_id: str, state_id: str, part: str) -> Skip | None:
+        spec = self._specs.get((transform_id, state_id))
+        kind: str | None = None if spec is None else spec.WhichOneof("spec")
+        field = None if kind is None else _FIELDS.get((kind, part))
+        if kind is None or field is None:
+            return None
+        try:
+            return compile_skip(getattr(getattr(spec, kind), field), self._coders)
+        except UnknownCoder:
+            return None
+
+
+_FIELDS = {
+    ("read_modify_write_spec", "element"): "coder_id",
+    ("bag_spec", "element"): "element_coder_id",
+    ("combining_spec", "element"): "accumulator_coder_id",
+    ("set_spec", "element"): "element_coder_id",
+    ("set_spec", "key"): "element_coder_id",
+    ("map_spec", "key"): "key_coder_id",
+    ("map_spec", "value"): "value_coder_id",
+    ("multimap_spec", "key"): "key_coder_id",
+    ("multimap_spec", "value"): "value_coder_id",
+}

@@ -1,0 +1,146 @@
+"""Prepares the stateful transforms of a stage: their keys, windows and timers in readable coders.
+
+The runner has to know where a key ends, and keys must be the same bytes on edges, in state
+requests and in timers. So an SDK is told to encode all three as the edge does that brings the
+keys: its coders take the place of those that the transform came with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+import attrs
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import transforms as urns
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
+from beam_runner_worker.fnapi.state_coders import StateCoders
+from beam_runner_worker.fnapi.timers import FamilyId, TimerCoder
+
+_GO_DOFN = "beam:go:transform:dofn:v1"
+
+
+@attrs.frozen
+class StatefulPlan:
+    """The stateful part of a stage; empty for most.
+
+    Attributes:
+        present: whether any transform has state or timers.
+        state: the coders of its user state.
+        timers: how the timers of each family are laid out.
+        unended: the families that an SDK is not to be told the end of; see :func:`_unended`.
+    """
+
+    present: bool
+    state: StateCoders
+    timers: Mapping[FamilyId, TimerCoder]
+    unended: frozenset[FamilyId]
+
+
+def prepare_stateful(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+    heads: Container[str],
+    edge_coder_id: str,
+) -> StatefulPlan:
+    """Gives stateful transforms the edge's coders, and finds out how to read what they send.
+
+    Args:
+        descriptor: the stage's; is changed.
+        heads: the transforms that read the stage's input.
+        edge_coder_id: the windowed coder of that input.
+
+    Raises:
+        ValueError: a stateful transform is not at the head of the stage, or its input has no keys.
+        UnknownCoder: its keys or windows can't be told apart.
+    """
+    specs: dict[tuple[str, str], beam_runner_api_pb2.StateSpec] = {}
+    timers: dict[FamilyId, TimerCoder] = {}
+    unended: set[FamilyId] = set()
+    for transform_id, transform in descriptor.transforms.items():
+        if transform.spec.urn != urns.PAR_DO:
+            continue
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+        if not payload.state_specs and not payload.timer_family_specs:
+            continue
+        if transform_id not in heads:
+            raise ValueError(
+                f"the stateful transform {transform.unique_name!r} does not read the input of its "
+                "stage, so that its keys are not known"
+            )
+        key_id, window_id = _key_and_window(descriptor, edge_coder_id, transform.unique_name)
+        specs |= {(transform_id, name): spec for name, spec in payload.state_specs.items()}
+        _prefix_ordered_values(descriptor, payload)
+        families = _use_timer_coder(descriptor, transform_id, payload, key_id, window_id)
+        timers |= families
+        unended |= _unended(payload, families)
+        transform.spec.payload = payload.SerializeToString()
+    present = bool(specs or timers)
+    return StatefulPlan(present, StateCoders(specs, descriptor.coders), timers, frozenset(unended))
+
+
+def _key_and_window(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, edge_coder_id: str, name: str
+) -> tuple[str, str]:
+    element_id, window_id = descriptor.coders[edge_coder_id].component_coder_ids
+    element = descriptor.coders[element_id]
+    if element.spec.urn != coder_urns.KV:
+        raise ValueError(f"the input of the stateful transform {name!r} has no keys")
+    return element.component_coder_ids[0], window_id
+
+
+def _use_timer_coder(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+    transform_id: str,
+    payload: beam_runner_api_pb2.ParDoPayload,
+    key_id: str,
+    window_id: str,
+) -> dict[FamilyId, TimerCoder]:
+    """Gives all timer families of a transform a coder of the edge's keys and windows."""
+    if not payload.timer_family_specs:
+        return {}
+    try:
+        coder = TimerCoder(
+            compile_skip(key_id, descriptor.coders), compile_skip(window_id, descriptor.coders)
+        )
+    except UnknownCoder as error:
+        raise UnknownCoder(f"the timers of {transform_id!r} can't be read: {error}") from None
+    coder_id = f"{transform_id}/timers"
+    added = descriptor.coders[coder_id]
+    added.spec.urn = coder_urns.TIMER
+    added.component_coder_ids[:] = [key_id, window_id]
+    for spec in payload.timer_family_specs.values():
+        spec.timer_family_coder_id = coder_id
+    return {(transform_id, family): coder for family in payload.timer_family_specs}
+
+
+def _prefix_ordered_values(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, payload: beam_runner_api_pb2.ParDoPayload
+) -> None:
+    """Lets values of ordered lists have their length in front, as the protocol demands it.
+
+    The Go SDK encodes them by the declared coder alone; other SDKs do not look at that.
+    """
+    for spec in payload.state_specs.values():
+        if spec.WhichOneof("spec") != "ordered_list_spec":
+            continue
+        declared = spec.ordered_list_spec.element_coder_id
+        known = descriptor.coders.get(declared)
+        if known is None or known.spec.urn == coder_urns.LENGTH_PREFIX:
+            continue
+        coder_id = f"{declared}/prefixed"
+        prefixed = descriptor.coders[coder_id]
+        prefixed.spec.urn = coder_urns.LENGTH_PREFIX
+        prefixed.component_coder_ids[:] = [declared]
+        spec.ordered_list_spec.element_coder_id = coder_id
+
+
+def _unended(
+    payload: beam_runner_api_pb2.ParDoPayload, families: Mapping[FamilyId, TimerCoder]
+) -> set[FamilyId]:
+    """The families whose end must not be told, though they must be mentioned.
+
+    The Go SDK awaits one end for each transform with timers, not one for each of its families,
+    and waits for ever if more have come before it begins to count.
+    """
+    return set(sorted(families)[1:]) if payload.do_fn.urn == _GO_DOFN else set()

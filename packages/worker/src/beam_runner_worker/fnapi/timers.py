@@ -1,0 +1,160 @@
+"""Timers as SDKs encode them (``beam:coder:timer:v1``), in both directions.
+
+A timer is encoded as its key, dynamic tag, windows (their number in 4 bytes before them) and a
+byte that says whether it is cleared; if not, the times at which it fires and until which it holds
+the watermark, and the pane, follow.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+
+import attrs
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.cutting import TIME_SHIFT
+from beam_runner_worker.fnapi.skipping import (
+    Skip,
+    read_count,
+    read_varint,
+    skip_pane,
+    write_varint,
+)
+from beam_runner_worker.records import Timer, TimerChunk
+
+FamilyId = tuple[str, str]
+"""The stateful transform and the local name of one of its timer families."""
+
+_MESSAGE_BYTES = 1 << 20
+_COUNT = struct.Struct(">i")
+_TIME = struct.Struct(">Q")
+_SET, _CLEARED = b"\x00", b"\x01"
+
+
+@attrs.frozen
+class TimerCoder:
+    """How the timers of one family are laid out.
+
+    Attributes:
+        key: skips a key.
+        window: skips one window.
+    """
+
+    key: Skip
+    window: Skip
+
+
+def encode_timer(timer: Timer) -> bytes:
+    """The timer for an SDK."""
+    tag = timer.tag.encode()
+    head = (timer.key, write_varint(len(tag)), tag, _COUNT.pack(len(timer.windows)), *timer.windows)
+    if timer.fire_at is None:
+        return b"".join((*head, _CLEARED))
+    hold = timer.fire_at if timer.hold is None else timer.hold
+    times = _TIME.pack(timer.fire_at + TIME_SHIFT) + _TIME.pack(hold + TIME_SHIFT)
+    return b"".join((*head, _SET, times, timer.pane))
+
+
+def timer_messages(chunk: TimerChunk) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
+    """Timers for an SDK in their order, in messages of about 1 MiB of one family each.
+
+    The messages do not say which bundle they belong to.
+    """
+    parts: list[bytes] = []
+    size = 0
+    family: FamilyId = ("", "")
+    for timer in chunk.timers:
+        if parts and (size >= _MESSAGE_BYTES or family != (timer.transform_id, timer.family)):
+            yield _message(family, parts)
+            parts, size = [], 0
+        family = (timer.transform_id, timer.family)
+        parts.append(encode_timer(timer))
+        size += len(parts[-1])
+    if parts:
+        yield _message(family, parts)
+
+
+def _message(family: FamilyId, parts: Iterable[bytes]) -> beam_fn_api_pb2.Elements.Timers:
+    transform_id, name = family
+    return beam_fn_api_pb2.Elements.Timers(
+        transform_id=transform_id, timer_family_id=name, timers=b"".join(parts)
+    )
+
+
+class TimerReader:
+    """Takes what an SDK sends of the timers that were set in one bundle.
+
+    Args:
+        coders: of every timer family of the stage.
+        stage_name: for messages.
+    """
+
+    def __init__(self, coders: Mapping[FamilyId, TimerCoder], stage_name: str) -> None:
+        self._coders = coders
+        self._stage_name = stage_name
+        self._rests: dict[FamilyId, bytes] = {}
+
+    def read(self, family: FamilyId, data: bytes, is_last: bool) -> Iterator[Timer]:
+        """The timers that ``data`` completes, in the order in which they were set or cleared.
+
+        Raises:
+            HarnessError: the family is unknown, or its data ends within a timer.
+        """
+        coder = self._coders.get(family)
+        if coder is None:
+            raise HarnessError(
+                f"the SDK set a timer of the unknown family {family[1]!r} of the transform "
+                f"{family[0]!r} in the stage {self._stage_name!r}"
+            )
+        data = self._rests.pop(family, b"") + data
+        position = 0
+        while position < len(data):
+            try:
+                timer, position = _decode(family, coder, data, position)
+            except IndexError:
+                self._rests[family] = data[position:]
+                break
+            yield timer
+        if is_last and family in self._rests:
+            raise HarnessError(
+                f"the timers that the SDK set for {family[1]!r} of the transform {family[0]!r} in "
+                f"the stage {self._stage_name!r} end within a timer"
+            )
+
+
+def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tuple[Timer, int]:
+    """The timer that begins there, and the position after it; IndexError if it is cut off."""
+    end_of_key = coder.key(data, begin)
+    length, begin_of_tag = read_varint(data, end_of_key)
+    position = begin_of_tag + length
+    count = read_count(data, position)
+    position += _COUNT.size
+    windows = []
+    for _ in range(count):
+        end = coder.window(data, position)
+        windows.append(data[position:end])
+        position = end
+    cleared = data[position] != 0
+    position += 1
+    fire_at = hold = None
+    end = position
+    if not cleared:
+        position += 2 * _TIME.size
+        end = skip_pane(data, position)
+        if end > len(data):
+            raise IndexError("the data ends within a timer")
+        fire_at = _TIME.unpack_from(data, position - 2 * _TIME.size)[0] - TIME_SHIFT
+        hold = _TIME.unpack_from(data, position - _TIME.size)[0] - TIME_SHIFT
+    timer = Timer(
+        transform_id=family[0],
+        family=family[1],
+        tag=data[begin_of_tag : begin_of_tag + length].decode(),
+        key=data[begin:end_of_key],
+        windows=tuple(windows),
+        fire_at=fire_at,
+        hold=hold,
+        pane=data[position:end],
+    )
+    return timer, end

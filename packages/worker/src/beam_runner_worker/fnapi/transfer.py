@@ -1,0 +1,178 @@
+"""The data and timers of one SDK bundle, both ways, moved by the thread that runs the bundle.
+
+The thread takes turns: it sends while the SDK takes, and writes to the host what the SDK has
+given, so that neither waits for the other for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.bundle import Received, RunningBundle
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.cutting import CHUNK_BYTES, Cutter
+from beam_runner_worker.fnapi.descriptors import StagePlan
+from beam_runner_worker.fnapi.keyed_cutting import cutter_for
+from beam_runner_worker.fnapi.messages import DataChunk, input_messages
+from beam_runner_worker.fnapi.timers import FamilyId, TimerReader, timer_messages
+from beam_runner_worker.limits import check_elements
+from beam_runner_worker.ports import OutputPort
+from beam_runner_worker.records import TimerChunk
+
+
+class Transfer:
+    """Moves the data and timers of one SDK bundle.
+
+    It ends when every output and every timer family has ended, and the SDK has responded.
+
+    Args:
+        plan: the stage.
+        connection: the SDK harness.
+        bundle: is open there.
+        outputs: a port for every output, by transform id.
+    """
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        connection: SdkConnection,
+        bundle: RunningBundle,
+        outputs: Mapping[str, OutputPort],
+    ) -> None:
+        self._plan = plan
+        self._connection = connection
+        self._bundle = bundle
+        self._outputs = outputs
+        self._cutters: dict[str, Cutter] = {
+            edge.transform_id: cutter_for(edge, plan.edges[edge.transform_id])
+            for edge in plan.spec.outputs
+        }
+        self._timers = TimerReader(plan.stateful.timers, plan.spec.name)
+        self._open: set[str | FamilyId] = {*self._cutters, *plan.stateful.timers}
+        self._cut_short = False
+
+    def run(self, inputs: Iterable[DataChunk]) -> beam_fn_api_pb2.InstructionResponse:
+        """Sends all input, writes all output, sets all timers; gives the SDK's response.
+
+        Input that the SDK has given away in a split, or that comes after its response, is not
+        pulled any more. What the inputs, ports or state raise comes out as it is.
+
+        Raises:
+            HarnessError: the SDK is lost, or broke the protocol.
+            BundleFailed: an element that it put out is too large.
+        """
+        try:
+            self._send_all(inputs)
+        finally:
+            # Whatever happened, the SDK must not wait for input for ever.
+            if self._bundle.response is None:
+                self._send_end()
+        return self._finish()
+
+    def wants_more(self) -> bool:
+        """Whether input may follow, for another bundle: not if the SDK has given the rest away.
+
+        To be asked when the bundle has ended and no split is under way.
+
+        Raises:
+            HarnessError: the SDK responded without having read its input.
+        """
+        stop = self._bundle.stop
+        if self._cut_short and (stop is None or self._bundle.elements < stop):
+            raise HarnessError(
+                f"the SDK ended a bundle of the stage {self._plan.spec.name!r} before it had been "
+                "given all of its input"
+            )
+        return not self._cut_short
+
+    def _send_all(self, inputs: Iterable[DataChunk]) -> None:
+        large = self._bundle.state.groups if self._plan.large_groups else None
+        for message in input_messages(inputs, self._plan.input, large):
+            if isinstance(message, TimerChunk):
+                for timers in timer_messages(message):
+                    timers.instruction_id = self._bundle.instruction_id
+                    self._send(beam_fn_api_pb2.Elements(timers=[timers]), 0)
+            else:
+                data = self._data(data=message.data)
+                self._send(beam_fn_api_pb2.Elements(data=[data]), message.count)
+            if self._input_over():
+                self._cut_short = True
+                return
+
+    def _send(self, elements: beam_fn_api_pb2.Elements, count: int) -> None:
+        """Writes what the SDK gives until it takes the message, or wants no more input."""
+        self._write(self._bundle.poll())
+        while not self._bundle.has_room() and not self._input_over():
+            self._write(self._bundle.wait(None, for_room=True))
+        if not self._input_over():
+            self._connection.send(self._bundle, elements, count)
+
+    def _send_end(self) -> None:
+        """Tells the end of the input and of all timer families, all in one message.
+
+        The Go SDK must have been given everything before it sees the first end.
+        """
+        unended = self._plan.stateful.unended
+        timers = [
+            beam_fn_api_pb2.Elements.Timers(
+                instruction_id=self._bundle.instruction_id,
+                transform_id=transform_id,
+                timer_family_id=family,
+                is_last=(transform_id, family) not in unended,
+            )
+            for transform_id, family in self._plan.stateful.timers
+        ]
+        end = beam_fn_api_pb2.Elements(data=[self._data(is_last=True)], timers=timers)
+        self._connection.send(self._bundle, end, 0)
+
+    def _data(self, **fields: bytes | bool) -> beam_fn_api_pb2.Elements.Data:
+        return beam_fn_api_pb2.Elements.Data(
+            instruction_id=self._bundle.instruction_id,
+            transform_id=self._plan.spec.input.transform_id,
+            **fields,
+        )
+
+    def _input_over(self) -> bool:
+        return self._bundle.response is not None or self._bundle.input_over()
+
+    def _finish(self) -> beam_fn_api_pb2.InstructionResponse:
+        """Waits for all outputs and the response, or for the response that tells of an error."""
+        while True:
+            response = self._bundle.response
+            if response is not None and (response.error or not self._open):
+                self._bundle.check()
+                return response
+            self._write(self._bundle.wait(response, for_room=False))
+
+    def _write(self, received: list[Received]) -> None:
+        for part in received:
+            if part.family is None:
+                self._write_data(part)
+                continue
+            family = (part.transform_id, part.family)
+            for timer in self._timers.read(family, part.data, part.is_last):
+                self._bundle.state.set_timer(timer)
+            if part.is_last:
+                self._open.discard(family)
+
+    def _write_data(self, part: Received) -> None:
+        name = self._plan.spec.name
+        cutter = self._cutters.get(part.transform_id)
+        if cutter is None:
+            raise HarnessError(
+                f"the SDK sent data for the unknown transform {part.transform_id!r} in the "
+                f"stage {name!r}"
+            )
+        port = self._outputs[part.transform_id]
+        for chunk in cutter.feed(part.data):
+            check_elements(chunk, CHUNK_BYTES, self._plan.writer_of(part.transform_id))
+            port.write(chunk)
+        if part.is_last:
+            if cutter.rest:
+                raise HarnessError(
+                    f"the data that the SDK sent for {part.transform_id!r} in the stage "
+                    f"{name!r} ends within an element"
+                )
+            self._open.discard(part.transform_id)

@@ -1,0 +1,231 @@
+"""What stateful user code reads, appends and clears in one bundle, as it is asked for by an SDK.
+
+Values stay as user code's coders encoded them, and are read page by page. A set is asked for as
+a bag by some SDKs and as the keys of a multimap by others; a map is a multimap of one value each.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.fnapi.paging import Pages
+from beam_runner_worker.fnapi.side_inputs import UnsupportedState
+from beam_runner_worker.fnapi.skipping import (
+    Skip,
+    read_varint,
+    skip_delimited,
+    skip_varint,
+    write_varint,
+)
+from beam_runner_worker.fnapi.state_coders import StateCoders
+from beam_runner_worker.ports import UserState
+from beam_runner_worker.records import StateCell
+
+_COUNT = struct.Struct(">i")
+_SIGN = 1 << 63
+
+
+class UserStateCells:
+    """The user state of one bundle; for one thread at a time.
+
+    Args:
+        state: the host's.
+        coders: of the same stage.
+    """
+
+    def __init__(self, state: UserState, coders: StateCoders) -> None:
+        self._state = state
+        self._coders = coders
+        self._pages = Pages()
+
+    def page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
+        """A page of what ``key`` names, and the token of the next one (empty after the last).
+
+        Raises:
+            UnsupportedState: what is there can't be given in the way that is asked for.
+        """
+        kind, cell, place = _find(key)
+        return self._pages.page(
+            key.SerializeToString(),
+            token,
+            lambda: bytes(kind.read(self._state, cell, place, self._coders)),
+            lambda: kind.skip(cell, self._coders),
+        )
+
+    def append(self, key: beam_fn_api_pb2.StateKey, data: bytes) -> None:
+        """Appends encoded elements to what ``key`` names.
+
+        To bags and multimaps also parts of elements, one after the other: the Go SDK does so.
+
+        Raises:
+            UnsupportedState: nothing can be appended there.
+        """
+        kind, cell, place = _find(key)
+        kind.append(self._state, cell, place, data)
+
+    def clear(self, key: beam_fn_api_pb2.StateKey) -> None:
+        """Removes what ``key`` names."""
+        kind, cell, place = _find(key)
+        kind.clear(self._state, cell, place)
+
+
+def is_user_state(key: beam_fn_api_pb2.StateKey) -> bool:
+    """Whether a state key is one of user state."""
+    return key.WhichOneof("type") in _KINDS
+
+
+class _Kind(Protocol):
+    """One way to ask for a cell; ``place`` is that part of the state key."""
+
+    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes: ...
+
+    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        """Skips an element of what is read."""
+
+    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None: ...
+
+    def clear(self, state: UserState, cell: StateCell, place: Any) -> None: ...
+
+
+class _Bag:
+    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+        return state.bag(cell)
+
+    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        return coders.skip(cell, "element")
+
+    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
+        state.append(cell, data)
+
+    def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
+        state.clear(cell)
+
+
+class _MapKeys:
+    """All keys of a multimap."""
+
+    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+        return state.map_keys(cell)
+
+    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        return coders.skip(cell, "key")
+
+    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
+        raise UnsupportedState(f"the multimap {cell.state_id!r} was asked to append keys alone")
+
+    def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
+        state.clear(cell)
+
+
+class _MapValues:
+    """The values of one key of a multimap."""
+
+    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+        return state.map_values(cell, place.map_key)
+
+    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        return coders.skip(cell, "value")
+
+    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
+        state.map_append(cell, place.map_key, data)
+
+    def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
+        state.map_remove(cell, place.map_key)
+
+
+class _MapEntries(_MapKeys):
+    """All keys of a multimap, each with an iterable of its values, as ``KV<K, Iterable<V>>``."""
+
+    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+        skip_key = self._needed(cell, coders, "key")
+        skip_value = None if coders.one_value_each(cell) else self._needed(cell, coders, "value")
+        parts: list[bytes] = []
+        for key in _pieces(state.map_keys(cell), skip_key):
+            values = state.map_values(cell, key)
+            count = 1 if skip_value is None else sum(1 for _ in _pieces(values, skip_value))
+            parts += (key, _COUNT.pack(count), values)
+        return b"".join(parts)
+
+    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        skip_key, skip_value = coders.skip(cell, "key"), coders.skip(cell, "value")
+        if skip_key is None or skip_value is None:
+            return None
+
+        def skip_entry(data: bytes, position: int) -> int:
+            position = skip_key(data, position)
+            (count,) = _COUNT.unpack_from(data, position)
+            position += _COUNT.size
+            for _ in range(count):
+                position = skip_value(data, position)
+            return position
+
+        return skip_entry
+
+    @staticmethod
+    def _needed(cell: StateCell, coders: StateCoders, part: str) -> Skip:
+        skip = coders.skip(cell, part)
+        if skip is None:
+            raise UnsupportedState(
+                f"the entries of the multimap {cell.state_id!r} can't be read at once, for the "
+                f"coder of its {part}s gives no sign where one ends; read its keys and the values "
+                "of each instead, or give it a coder of the model"
+            )
+        return skip
+
+
+class _OrderedList:
+    """Pairs of a sort key and a value; the value's length stands before it."""
+
+    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+        start, end = -_SIGN, _SIGN
+        if place.HasField("range"):
+            start, end = place.range.start, place.range.end
+        parts: list[bytes] = []
+        for sort_key, value in state.ordered(cell, start, end):
+            parts += (write_varint(sort_key), write_varint(len(value)), value)
+        return b"".join(parts)
+
+    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        return lambda data, position: skip_delimited(data, skip_varint(data, position))
+
+    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
+        position = 0
+        while position < len(data):
+            sort_key, position = read_varint(data, position)
+            length, position = read_varint(data, position)
+            value = data[position : position + length]
+            position += length
+            state.ordered_insert(cell, sort_key - ((sort_key & _SIGN) << 1), value)
+
+    def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
+        if place.HasField("range"):
+            state.ordered_remove(cell, place.range.start, place.range.end)
+        else:
+            state.clear(cell)
+
+
+_KINDS: dict[str | None, _Kind] = {
+    "bag_user_state": _Bag(),
+    "multimap_keys_user_state": _MapKeys(),
+    "multimap_entries_user_state": _MapEntries(),
+    "multimap_user_state": _MapValues(),
+    "ordered_list_user_state": _OrderedList(),
+}
+
+
+def _find(key: beam_fn_api_pb2.StateKey) -> tuple[_Kind, StateCell, Any]:
+    kind = key.WhichOneof("type")
+    place = getattr(key, kind)
+    cell = StateCell(place.transform_id, place.user_state_id, place.window, place.key)
+    return _KINDS[kind], cell, place
+
+
+def _pieces(data: bytes, skip: Skip) -> Iterator[bytes]:
+    position = 0
+    while position < len(data):
+        end = skip(data, position)
+        yield data[position:end]
+        position = end

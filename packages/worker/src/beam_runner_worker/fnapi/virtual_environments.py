@@ -1,0 +1,197 @@
+"""Virtual environments with the packages that pipelines stage, made once per machine and kept.
+
+An environment lies over the packages of this interpreter: what is installed here is there, too,
+unless what was staged takes its place. It is known by a hash of what is installed into it, of this
+interpreter and of what that has. So equal pipelines share one, and any number of processes may ask
+for it at once: the first makes it, the others wait.
+
+A process that works in one holds a shared lock on it to its end, also after ``exec``. Environments
+that nobody has begun to use for 30 days are removed when another one is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from beam_runner_worker.packages import StagedPackages
+
+CACHE_VARIABLE = "BEAM_RUNNER_CACHE_DIR"
+"""The environment variable that names another folder than ``~/.cache`` for what is kept."""
+
+_FOLDER = Path("beam-runner", "python-environments")
+_READY = "ready"
+_UNUSED_SECONDS = 30 * 24 * 3600.0
+_OFFLINE = ("--no-index", "--no-build-isolation")
+_SITES = ("site-packages", "dist-packages")
+
+
+class CannotInstall(Exception):
+    """Packages can't be installed; pip has told why, or the text does."""
+
+
+def python_with(packages: StagedPackages, folder: Path, say: Callable[[str], None]) -> Path:
+    """The interpreter of an environment with these packages; made first where it is not there.
+
+    Args:
+        packages: what must be installed.
+        folder: where environments are kept, see :func:`cache_folder`.
+        say: takes lines about what is done, those of pip among them.
+
+    Raises:
+        CannotInstall: pip fails, or an environment can't be made.
+    """
+    key = _key(packages)
+    place = folder / key
+    lock = os.open(folder / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    while True:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if (place / _READY).exists():
+            break
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / _READY).exists():
+            _remove_unused(folder)
+            _make(place, packages, say)
+    os.set_inheritable(lock, True)
+    os.utime(place / _READY)
+    return _python_of(place)
+
+
+def cache_folder() -> Path:
+    """Where environments are kept: in the user's cache, or in a private temporary folder.
+
+    Raises:
+        CannotInstall: neither can be written.
+    """
+    for base in _bases():
+        folder = base / _FOLDER
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.stat()
+        except OSError:
+            continue
+        # Whoever can write here can have their code run as this user.
+        mine = found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH
+        if mine and os.access(folder, os.W_OK):
+            return folder
+    raise CannotInstall(
+        f"there is no folder to install packages in; name one by the variable {CACHE_VARIABLE}"
+    )
+
+
+def _bases() -> Iterator[Path]:
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        yield Path(named).absolute()
+        return
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    yield Path(tempfile.gettempdir()) / f"beam-runner-{os.getuid()}"
+
+
+def _key(packages: StagedPackages) -> str:
+    """What must be equal so that an environment can be used again."""
+    digest = hashlib.sha256(packages.digest().encode())
+    beam = importlib.metadata.version("apache-beam")
+    for part in (sys.executable, sys.prefix, sys.version, beam):
+        digest.update(f"{part}\n".encode())
+    for site in _inherited():
+        digest.update(f"{site} {site.stat().st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def _inherited() -> list[Path]:
+    """The folders of packages of this interpreter."""
+    found = (Path(entry) for entry in sys.path if Path(entry).name in _SITES)
+    return [path for path in dict.fromkeys(found) if path.is_dir()]
+
+
+def _make(place: Path, packages: StagedPackages, say: Callable[[str], None]) -> None:
+    say(f"making a virtual environment for the packages of the job in {place}")
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        builder = venv.EnvBuilder(symlinks=True, with_pip=importlib.util.find_spec("pip") is None)
+        builder.create(place)
+        _inherit(place)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise CannotInstall(f"no virtual environment can be made in {place}: {error}") from error
+    # Whatever pip leaves behind when it is killed goes with the environment that is not ready.
+    temporary = place / "tmp"
+    temporary.mkdir()
+    for arguments in packages.pip_arguments():
+        _install(_python_of(place), arguments, temporary, say)
+    shutil.rmtree(temporary, ignore_errors=True)
+    (place / _READY).touch()
+    say("all packages of the job are installed")
+
+
+def _inherit(place: Path) -> None:
+    """Lets an environment see the packages of this interpreter, behind its own."""
+    base = {"base": str(place), "platbase": str(place)}
+    own = Path(sysconfig.get_path("purelib", "venv", vars=base))
+    lines = [f"import site; site.addsitedir({str(path)!r})\n" for path in _inherited()]
+    (own / "_inherited.pth").write_text("".join(lines), encoding="utf-8")
+
+
+def _python_of(place: Path) -> Path:
+    return place / "bin" / "python"
+
+
+def _install(
+    python: Path, arguments: Sequence[str], temporary: Path, say: Callable[[str], None]
+) -> None:
+    """Installs from what was staged; from a package index only what is not there."""
+    pip = (str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    alone = subprocess.run(
+        (*pip, *_OFFLINE, *arguments),
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if alone.returncode == 0:
+        for line in alone.stdout.decode("utf-8", "replace").splitlines():
+            say(line)
+        return
+    say("not all that is needed was staged, pip asks its package index")
+    asking = subprocess.Popen(
+        (*pip, *arguments),
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    with asking:
+        assert asking.stdout is not None
+        for raw in asking.stdout:
+            say(raw.decode("utf-8", "replace").rstrip())
+    if asking.returncode != 0:
+        raise CannotInstall(f"pip ended with exit code {asking.returncode}")
+
+
+def _remove_unused(folder: Path) -> None:
+    for ready in folder.glob(f"*/{_READY}"):
+        place = ready.parent
+        with contextlib.suppress(OSError):  # in use, or another process is removing it
+            if ready.stat().st_mtime > time.time() - _UNUSED_SECONDS:
+                continue
+            with open(folder / f"{place.name}.lock", "rb+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ready.unlink()
+                shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,152 @@
+"""Which staged files are Python packages to be installed, and in which order, as Beam's SDK stages them.
+
+| staged as | what it is | option |
+|---|---|---|
+| ``requirements.txt`` | a requirements file; its packages may be staged, too | ``--requirements_file`` |
+| by the role of a requirements file | the same, of a transform from elsewhere | |
+| ``extra_packages.txt`` | the names of packages, in the order to install them | ``--extra_package`` |
+| ``workflow.tar.gz`` | the source distribution of the pipeline | ``--setup_file`` |
+| ``dataflow_python_sdk.tar``, ``apache_beam*.whl`` | Beam itself | ``--sdk_location`` |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import attrs
+from beam_runner_urns import artifacts as urns
+
+from beam_runner_worker.records import Artifact
+
+REQUIREMENTS = "requirements.txt"
+OTHER_REQUIREMENTS = "pip-requirements-"
+"""How the names begin under which requirements files that were staged without a name are kept."""
+
+_EXTRA_PACKAGES = "extra_packages.txt"
+_SETUP = "workflow.tar.gz"
+_SDK_SOURCE = "dataflow_python_sdk.tar"
+_SDK_WHEEL = "apache_beam"
+_WHEEL = ".whl"
+_ARCHIVES = (".tar.gz", ".tar", ".zip", _WHEEL)
+_PIECE = 1 << 20
+
+
+def need_installing(artifacts: Iterable[Artifact]) -> bool:
+    """Whether there are packages among staged files; other files just have to be there."""
+    return any(
+        artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE
+        or artifact.staged_name in (REQUIREMENTS, _EXTRA_PACKAGES, _SETUP, _SDK_SOURCE)
+        or _is_sdk_wheel(artifact.staged_name)
+        for artifact in artifacts
+    )
+
+
+@attrs.frozen
+class StagedPackages:
+    """The packages among the files in a folder.
+
+    Attributes:
+        folder: with all staged files under their names.
+        requirements: the requirements files.
+        forced: packages that replace what is installed of the same name, in their order.
+        setup: the pipeline's own package, or None.
+    """
+
+    folder: Path
+    requirements: tuple[Path, ...] = ()
+    forced: tuple[Path, ...] = ()
+    setup: Path | None = None
+
+    @classmethod
+    def of(cls, folder: Path) -> StagedPackages:
+        """Those in a folder; one that is not there has none.
+
+        Raises:
+            FileNotFoundError: a package that ``extra_packages.txt`` names was not staged.
+        """
+        files = sorted(path for path in folder.glob("*") if path.is_file())
+        return cls(
+            folder,
+            requirements=tuple(
+                path
+                for path in files
+                if path.name == REQUIREMENTS or path.name.startswith(OTHER_REQUIREMENTS)
+            ),
+            forced=(
+                *(path for path in files if path.name == _SDK_SOURCE or _is_sdk_wheel(path.name)),
+                *_listed(folder),
+            ),
+            setup=next((path for path in files if path.name == _SETUP), None),
+        )
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to install."""
+        return bool(self.requirements or self.forced or self.setup)
+
+    def pip_arguments(self) -> Iterator[tuple[str, ...]]:
+        """The arguments of ``pip install``, call by call.
+
+        A forced package takes two calls: one that puts it in the place of another of the same name
+        and leaves everything else, and one that installs what it depends on.
+        """
+        links = ("--find-links", str(self.folder))
+        for file in self.requirements:
+            yield (*links, "--requirement", str(file))
+        for package in self.forced:
+            yield ("--upgrade", "--force-reinstall", "--no-deps", str(package))
+            yield (*links, str(package))
+        if self.setup is not None:
+            yield (*links, str(self.setup))
+
+    def digest(self) -> str:
+        """A hash of all that is installed, which is the same for equal packages built twice."""
+        digest = hashlib.sha256()
+        packages = {path for path in self.folder.glob("*") if path.name.endswith(_ARCHIVES)}
+        for path in sorted({*packages, *self.requirements, *self.forced}):
+            digest.update(f"{path.name}\0{_content_hash(path)}\n".encode())
+        for package in self.forced:
+            digest.update(f"{package.name}\n".encode())
+        return digest.hexdigest()
+
+
+def _is_sdk_wheel(name: str) -> bool:
+    return name.startswith(_SDK_WHEEL) and name.endswith(_WHEEL)
+
+
+def _listed(folder: Path) -> Iterator[Path]:
+    listing = folder / _EXTRA_PACKAGES
+    if not listing.is_file():
+        return
+    for line in listing.read_text(encoding="utf-8").splitlines():
+        if name := line.strip():
+            package = folder / Path(name).name
+            if not package.is_file():
+                raise FileNotFoundError(f"the extra package {name!r} was not staged")
+            yield package
+
+
+def _content_hash(path: Path) -> str:
+    """Of what is in the file; a source distribution has other times each time it is built."""
+    if path.name.endswith((".tar.gz", ".tar")):
+        try:
+            return _hash_of_members(path)
+        except (tarfile.TarError, OSError, EOFError):
+            pass  # whatever it is, pip will say what it thinks of it
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _hash_of_members(path: Path) -> str:
+    digest = hashlib.sha256()
+    with tarfile.open(path) as archive:
+        for member in sorted(archive.getmembers(), key=lambda one: one.name):
+            digest.update(
+                f"{member.name}\0{member.linkname}\0{member.mode}\0{member.size}\n".encode()
+            )
+            content = archive.extractfile(member) if member.isreg() else None
+            while content is not None and (piece := content.read(_PIECE)):
+                digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,57 @@
+"""Sampled elements, told as metrics: so they come with bundles and stay with the job, as metrics do.
+
+SDKs sample elements of every PCollection when the pipeline has the experiment ``enable_data_sampling``.
+There is one info for each PCollection, with the elements sampled last. An element is encoded (nested)
+by its PCollection's coder, as it is in the stage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from apache_beam.coders import BytesCoder, IterableCoder
+from beam_runner_urns import metrics as metric_urns
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.records import MonitoringInfo
+
+SAMPLED_ELEMENTS = "beam_runner_worker:sampled_elements:v1"
+"""URN and type of the infos; a payload is an iterable of byte strings, oldest first."""
+MOST_SAMPLES = 10
+MOST_BYTES = 16 * 1024
+"""Elements that are larger are left out."""
+
+_EXPERIMENT = "enable_data_sampling"
+_ELEMENTS = IterableCoder(BytesCoder())
+
+
+def is_wanted(options_json: str) -> bool:
+    """Whether pipeline options ask for samples."""
+    options = json.loads(options_json or "{}")
+    experiments = options.get("beam:option:experiments:v1", options.get("experiments"))
+    return _EXPERIMENT in (experiments or ())
+
+
+def sample_infos(response: beam_fn_api_pb2.SampleDataResponse) -> tuple[MonitoringInfo, ...]:
+    """What an SDK has sampled since it was asked last."""
+    infos = []
+    for pcollection_id, samples in sorted(response.element_samples.items()):
+        elements = [s.element for s in samples.elements if len(s.element) <= MOST_BYTES]
+        if elements:
+            labels = ((metric_urns.LABEL_PCOLLECTION, pcollection_id),)
+            payload = _ELEMENTS.encode(elements[-MOST_SAMPLES:])
+            infos.append(MonitoringInfo(SAMPLED_ELEMENTS, SAMPLED_ELEMENTS, labels, payload))
+    return tuple(infos)
+
+
+def elements_of(info: MonitoringInfo) -> list[bytes]:
+    """The elements of an info."""
+    return list(_ELEMENTS.decode(info.payload))
+
+
+def latest_of(left: bytes, right: bytes) -> bytes:
+    """The payload with the latest elements of two."""
+    both: Iterable[bytes] = [*_ELEMENTS.decode(left), *_ELEMENTS.decode(right)]
+    encoded: bytes = _ELEMENTS.encode(list(both)[-MOST_SAMPLES:])
+    return encoded

@@ -1,0 +1,180 @@
+"""How two monitoring infos of the same metric become one, by the type of their payload."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+from itertools import zip_longest
+
+from apache_beam.coders import FloatCoder, IterableCoder, StrUtf8Coder, TupleCoder, VarIntCoder
+from apache_beam.metrics.cells import BoundedTrieData
+from beam_runner_urns import metrics as metric_urns
+
+from beam_runner_worker._protos import metrics_pb2
+from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.samples import SAMPLED_ELEMENTS, latest_of
+
+_INTEGER = VarIntCoder()
+_DOUBLE = FloatCoder()
+_STRINGS = IterableCoder(StrUtf8Coder())
+_DISTRIBUTIONS = frozenset(
+    [metric_urns.DISTRIBUTION_INT64_TYPE, metric_urns.DISTRIBUTION_DOUBLE_TYPE]
+)
+_MOST_EXTREMES = 100
+_LOGGER = logging.getLogger(__name__)
+
+
+class Totals:
+    """One info for each metric: those with the same URN, type and labels are added up.
+
+    Of a metric that cannot be added, be it that its type is not one of the model's or that an SDK
+    sent what is no value of the type, the first info stands, and the log names it.
+    """
+
+    def __init__(self) -> None:
+        self._totals: dict[tuple[object, ...], MonitoringInfo] = {}
+        self._refused: set[tuple[object, ...]] = set()
+
+    def add(self, infos: Iterable[MonitoringInfo]) -> None:
+        """Adds infos; costs what they are, however many metrics there are."""
+        for info in infos:
+            key = (info.urn, info.type, info.labels)
+            earlier = self._totals.get(key)
+            if earlier is None:
+                self._totals[key] = info
+                continue
+            try:
+                self._totals[key] = _add(earlier, info)
+            except Exception as error:
+                # What SDKs send is not ours: it must not end the job, whatever is wrong with it.
+                if key not in self._refused:
+                    self._refused.add(key)
+                    _LOGGER.warning(
+                        "the metric %s %s is not added up: %s", info.urn, dict(info.labels), error
+                    )
+
+    def infos(self) -> tuple[MonitoringInfo, ...]:
+        """The sum of each metric."""
+        return tuple(self._totals.values())
+
+
+def is_known(metric_type: str) -> bool:
+    """Whether metrics of a type can be added up."""
+    return metric_type in _ADDERS
+
+
+def is_empty(info: MonitoringInfo) -> bool:
+    """Whether it is a distribution that nothing was added to: no SDK means anything by it.
+
+    Some send all of its parts, some only the first, a count of 0.
+    """
+    return info.type in _DISTRIBUTIONS and info.payload[:1] == b"\x00"
+
+
+def _add(left: MonitoringInfo, right: MonitoringInfo) -> MonitoringInfo:
+    if is_empty(right):
+        return left
+    if is_empty(left):
+        return right
+    add = _ADDERS.get(left.type)
+    if add is None:
+        raise ValueError(f"the type {left.type!r} is unknown")
+    return MonitoringInfo(left.urn, left.type, left.labels, add(left.payload, right.payload))
+
+
+def _sum(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
+    def add(left: bytes, right: bytes) -> bytes:
+        encoded: bytes = coder.encode(coder.decode(left) + coder.decode(right))
+        return encoded
+
+    return add
+
+
+def _distribution(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
+    parts = TupleCoder([_INTEGER, coder, coder, coder])
+
+    def add(left: bytes, right: bytes) -> bytes:
+        count, total, least, most = parts.decode(left)
+        more, more_total, other_least, other_most = parts.decode(right)
+        encoded: bytes = parts.encode(
+            (
+                count + more,
+                total + more_total,
+                min(least, other_least),
+                max(most, other_most),
+            )
+        )
+        return encoded
+
+    return add
+
+
+def _latest(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
+    timed = TupleCoder([_INTEGER, coder])
+
+    def add(left: bytes, right: bytes) -> bytes:
+        return right if timed.decode(right)[0] >= timed.decode(left)[0] else left
+
+    return add
+
+
+def _extremes(
+    coder: VarIntCoder | FloatCoder, choose: Callable[..., list[float]]
+) -> Callable[[bytes, bytes], bytes]:
+    """The largest or smallest values. How many are wanted is not told: whoever reads knows."""
+    values = IterableCoder(coder)
+
+    def add(left: bytes, right: bytes) -> bytes:
+        everything = [*values.decode(left), *values.decode(right)]
+        encoded: bytes = values.encode(choose(_MOST_EXTREMES, everything))
+        return encoded
+
+    return add
+
+
+def _strings(left: bytes, right: bytes) -> bytes:
+    encoded: bytes = _STRINGS.encode(sorted({*_STRINGS.decode(left), *_STRINGS.decode(right)}))
+    return encoded
+
+
+def _trie(left: bytes, right: bytes) -> bytes:
+    tries = [
+        BoundedTrieData.from_proto(metrics_pb2.BoundedTrie.FromString(data))
+        for data in (left, right)
+    ]
+    encoded: bytes = tries[0].combine(tries[1]).to_proto().SerializeToString()
+    return encoded
+
+
+def _histogram(left: bytes, right: bytes) -> bytes:
+    """Not by Beam's own class, which knows one kind of buckets, and loses what is outside of them."""
+    one, other = (metrics_pb2.HistogramValue.FromString(data) for data in (left, right))
+    if one.bucket_options != other.bucket_options:
+        raise ValueError("its buckets are not always the same")
+    pairs = zip_longest(one.bucket_counts, other.bucket_counts, fillvalue=0)
+    added = metrics_pb2.HistogramValue(
+        count=one.count + other.count,
+        bucket_options=one.bucket_options,
+        bucket_counts=[sum(pair) for pair in pairs],
+    )
+    encoded: bytes = added.SerializeToString()
+    return encoded
+
+
+_ADDERS: dict[str, Callable[[bytes, bytes], bytes]] = {
+    metric_urns.SUM_INT64_TYPE: _sum(_INTEGER),
+    metric_urns.SUM_DOUBLE_TYPE: _sum(_DOUBLE),
+    metric_urns.DISTRIBUTION_INT64_TYPE: _distribution(_INTEGER),
+    metric_urns.DISTRIBUTION_DOUBLE_TYPE: _distribution(_DOUBLE),
+    metric_urns.LATEST_INT64_TYPE: _latest(_INTEGER),
+    metric_urns.LATEST_DOUBLE_TYPE: _latest(_DOUBLE),
+    metric_urns.TOP_N_INT64_TYPE: _extremes(_INTEGER, heapq.nlargest),
+    metric_urns.TOP_N_DOUBLE_TYPE: _extremes(_DOUBLE, heapq.nlargest),
+    metric_urns.BOTTOM_N_INT64_TYPE: _extremes(_INTEGER, heapq.nsmallest),
+    metric_urns.BOTTOM_N_DOUBLE_TYPE: _extremes(_DOUBLE, heapq.nsmallest),
+    metric_urns.SET_STRING_TYPE: _strings,
+    metric_urns.BOUNDED_TRIE_TYPE: _trie,
+    metric_urns.HISTOGRAM_TYPE: _histogram,
+    SAMPLED_ELEMENTS: latest_of,
+}

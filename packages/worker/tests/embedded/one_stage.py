@@ -1,0 +1,104 @@
+"""One stage of a pipeline, to look at its bundles and split them while they run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import coders
+from apache_beam.portability import common_urns
+from apache_beam.transforms import window
+from chunks import cut
+from mini_runner import Logs, MiniRunner, PlannedStage, Port, Views, transforms_of
+
+from beam_runner_worker.records import (
+    BundleResult,
+    BundleSplit,
+    ElementChunk,
+    InputChunk,
+    OutputKind,
+)
+
+BYTES = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder()).get_impl()
+SDF = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
+
+seen: list[int] = []
+"""What the stage's functions have processed."""
+hooks: dict[int, Callable[[], None]] = {}
+"""What shall be done while a number is being processed."""
+
+
+def chunk_of(numbers: Iterable[int]) -> ElementChunk:
+    """Numbers as texts, as an Impulse's stage reads them."""
+    pieces = [BYTES.encode_nested(window.GlobalWindows.windowed_value(b"%d" % n)) for n in numbers]
+    return ElementChunk(len(pieces), b"".join(pieces))
+
+
+def elsewhere(function: Callable[[], Any]) -> Any:
+    """What the function returns in another thread, within a time limit."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(function()), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert results, "it failed, or there was no answer in time"
+    return results[0]
+
+
+def note(number: int) -> int:
+    """Called by the functions of the stage with what they process."""
+    seen.append(number)
+    if number in hooks:
+        hooks[number]()
+    return number
+
+
+class OneStage:
+    """The stage of a pipeline that has a splittable DoFn at its head, or else the first one.
+
+    The stages before are run.
+    """
+
+    def __init__(self, pipeline: beam.Pipeline) -> None:
+        seen.clear()
+        hooks.clear()
+        self.logs = Logs()
+        self.runner = MiniRunner(pipeline, self.logs, OutputKind.CUT_ELEMENTS)
+        stages = self.runner.plan.stages
+        urns = [{t.spec.urn for t in transforms_of(s.spec.descriptor)} for s in stages]
+        index = next((i for i, of_stage in enumerate(urns) if SDF in of_stage), 0)
+        for planned in stages[:index]:
+            self.runner.run_stage(planned)
+        self.take(stages[index])
+
+    def take(self, planned: PlannedStage) -> None:
+        """Makes this one the stage."""
+        self.planned = planned
+        self.stage = self.runner.harness.stage(planned.spec, Views(self.runner, planned))
+
+    def __enter__(self) -> OneStage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.runner.harness.close()
+
+    def inputs(self) -> list[InputChunk]:
+        """What the stages before have put out."""
+        return list(self.runner.input_chunks(self.planned))
+
+    def elements(self) -> list[bytes]:
+        """The same, each element for itself."""
+        return [element for chunk in self.inputs() for element in cut(chunk.data, chunk.ends)]
+
+    def run(self, chunks: Iterable[InputChunk], bundle_id: str = "b") -> BundleResult:
+        """Runs a bundle, and drops what it puts out."""
+        ports = {name: Port() for name in self.planned.output_buffers}
+        return self.stage.process_bundle(bundle_id, chunks, ports)
+
+
+def split_while(one: OneStage, number: int, keep: float, elements: int) -> list[BundleSplit | None]:
+    """Splits while a number is processed; the answer will be in the list."""
+    answers: list[BundleSplit | None] = []
+    hooks[number] = lambda: answers.append(elsewhere(lambda: one.stage.split(keep, elements)))
+    return answers

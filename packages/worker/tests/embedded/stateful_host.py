@@ -1,0 +1,151 @@
+"""A host of one stateful stage: cells in dictionaries, and timers that it fires when it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import coders
+from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.transforms import window
+from apache_beam.utils import windowed_value
+from mini_runner import Logs, NoArtifacts, Plan, Port, job
+from phases import FUSING
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.records import (
+    ElementChunk,
+    InputChunk,
+    Settle,
+    StateCell,
+    Timer,
+    TimerChunk,
+)
+
+PHASES = (translations.annotate_stateful_dofns_as_roots, *FUSING)
+GLOBAL = window.GlobalWindow()
+
+
+class Cells:
+    """User state; ``log`` has every call in order."""
+
+    def __init__(self) -> None:
+        self.bags: dict[StateCell, bytes] = {}
+        self.lists: dict[StateCell, list[tuple[int, bytes]]] = {}
+        self.timers: list[Timer] = []
+        self.log: list[str] = []
+
+    def bag(self, cell: StateCell) -> bytes:
+        self.log.append(f"read {cell.state_id}")
+        return self.bags.get(cell, b"")
+
+    def append(self, cell: StateCell, values: bytes) -> None:
+        self.log.append(f"append {cell.state_id}")
+        self.bags[cell] = self.bags.get(cell, b"") + values
+
+    def clear(self, cell: StateCell) -> None:
+        self.log.append(f"clear {cell.state_id}")
+        self.bags.pop(cell, None)
+        self.lists.pop(cell, None)
+
+    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        held = sorted(self.lists.get(cell, []), key=lambda pair: pair[0])
+        return iter([pair for pair in held if start <= pair[0] < end])
+
+    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+        self.lists.setdefault(cell, []).append((sort_key, value))
+
+    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+        self.lists[cell] = [pair for pair in self.lists[cell] if not start <= pair[0] < end]
+
+    def set_timer(self, timer: Timer) -> None:
+        self.timers.append(timer)
+
+    def map_keys(self, cell: StateCell) -> bytes:
+        raise AssertionError("Python has no maps")
+
+    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+        raise AssertionError("Python has no maps")
+
+    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+        raise AssertionError("Python has no maps")
+
+    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+        raise AssertionError("Python has no maps")
+
+
+class StatefulStage:
+    """The stage of a stateful DoFn whose input are pairs.
+
+    Attributes:
+        cells: its state, which stays from bundle to bundle.
+    """
+
+    def __init__(self, fn: beam.DoFn, pairs: type[Any] = tuple[str, int]) -> None:
+        pipeline = beam.Pipeline()
+        fixed = beam.WindowInto(window.FixedWindows(10))
+        given = pipeline | beam.Impulse() | beam.Map(lambda x: x).with_output_types(pairs)
+        out = given | fixed | "Stateful" >> beam.ParDo(fn).with_output_types(Any)
+        # A side input is written as it is.
+        pipeline | "main" >> beam.Impulse() | beam.Map(lambda x, y: x, beam.pvalue.AsIter(out))
+        plan = Plan(pipeline, phases=PHASES)
+        (planned,) = (s for s in plan.stages if _is_stateful(s.spec.descriptor))
+        self.harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+        self.stage = self.harness.stage(planned.spec, None)  # type: ignore[arg-type]
+        self.cells = Cells()
+        self._ports = planned.output_buffers
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(planned.spec.descriptor)
+        (source,) = descriptor.transforms[planned.spec.input.transform_id].outputs.values()
+        (written,) = (
+            p
+            for t in descriptor.transforms.values()
+            if t.unique_name.startswith("Stateful")
+            for p in t.outputs.values()
+        )
+        self.coder = plan.windowed_coder(source)
+        self._out_coder = plan.windowed_coder(written)
+
+    def elements(self, *pairs: Any, start: int = 0, micros: int = 0) -> ElementChunk:
+        """Pairs in the window that starts then."""
+        inside = (window.IntervalWindow(start, start + 10),)
+        encode = self.coder.get_impl().encode_nested
+        data = [encode(windowed_value.create(pair, micros, inside)) for pair in pairs]
+        return ElementChunk(len(data), b"".join(data))
+
+    def timer(self, set_before: Timer) -> TimerChunk:
+        """A timer that was set, due."""
+        return TimerChunk((set_before,))
+
+    def run(self, *chunks: InputChunk | Any) -> list[Any]:
+        """Runs a bundle; functions among the chunks give chunks when it is their turn."""
+        ports = {name: Port() for name in self._ports}
+        self.stage.process_bundle("bundle", _called(chunks), ports, self.cells)
+        found = []
+        for port in ports.values():
+            for chunk in port.chunks:
+                found += _decoded(self._out_coder, chunk)
+        return found
+
+
+def _is_stateful(descriptor: bytes) -> bool:
+    proto = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor)
+    return any(
+        beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload).state_specs
+        or beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload).timer_family_specs
+        for transform in proto.transforms.values()
+        if transform.spec.urn == "beam:transform:pardo:v1"
+    )
+
+
+def _called(chunks: Iterable[Any]) -> Iterator[InputChunk]:
+    for chunk in chunks:
+        yield chunk() if callable(chunk) else chunk
+        yield Settle()
+
+
+def _decoded(coder: Any, chunk: Any) -> list[Any]:
+    stream = coders.coder_impl.create_InputStream(bytes(chunk.data))
+    decode = coder.get_impl().decode_from_stream
+    return [decode(stream, True) for _ in range(chunk.count)]

@@ -1,0 +1,132 @@
+"""Every element of a bundle belongs to its loop or to a split, never to both, never to none."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from beam_runner_worker.embedded import claims as claims_module
+from beam_runner_worker.embedded.claims import Claims
+
+
+@contextmanager
+def letting_others_run_at_every_step() -> Iterator[None]:
+    """Within it, this thread lets the others run before each bytecode instruction of the claims."""
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename != claims_module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            time.sleep(1e-6)
+        return trace
+
+    usual = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(usual)
+
+
+def claim_all(claims: Claims, count: int, seen: list[int], work: float = 0.0) -> None:
+    """What a decoder does with a chunk; each element takes so many seconds."""
+    left: Iterator[int] | None = claims.announce(count)
+    while left is not None:
+        for number in left:
+            seen.append(number)
+            if work:
+                time.sleep(work)
+        left = claims.more()
+
+
+def test_numbers_go_on_from_chunk_to_chunk() -> None:
+    claims, seen = Claims(), []
+    claim_all(claims, 3, seen)
+    claim_all(claims, 0, seen)
+    claim_all(claims, 2, seen)
+    assert seen == [0, 1, 2, 3, 4]
+    assert claims.claimed == 5
+    claims.restart()
+    assert claims.claimed == 0
+
+
+def test_a_loop_goes_on_after_it_was_held() -> None:
+    claims, seen = Claims(), []
+    left = claims.announce(5)
+    seen.append(next(left))
+    with claims.held() as held:
+        assert (held.claimed, held.announced, held.stop) == (1, 5, None)
+        assert list(left) == []
+    assert claims.claimed == 1
+    more = claims.more()
+    assert more is not None
+    assert list(more) == [1, 2, 3, 4]
+    assert claims.more() is None
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5, 7, 9])
+def test_a_stop_in_this_chunk_or_a_later_one(stop: int) -> None:
+    claims, seen = Claims(), []
+    left = claims.announce(5)
+    seen.append(next(left))
+    with claims.held() as held:
+        held.stop = stop
+    while (more := claims.more()) is not None:
+        seen.extend(more)
+    assert claims.stopped == (stop <= 5)
+    claim_all(claims, 3, seen)
+    claim_all(claims, 3, seen)
+    assert seen == list(range(stop))
+    assert claims.claimed == stop
+    assert claims.stopped
+
+
+def test_nothing_can_be_given_away_at_the_end() -> None:
+    claims, seen = Claims(), []
+    claim_all(claims, 3, seen)
+    assert not claims.stopped
+    claims.finish()
+    with claims.held() as held:
+        assert (held.claimed, held.stop) == (3, 3)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_splits_race_with_the_loop(seed: int) -> None:
+    choose = random.Random(seed)
+    claims = Claims()
+    seen: list[int] = []
+
+    def loop() -> None:
+        sizes = random.Random(seed)
+        while len(seen) < 100_000 and not claims.stopped:
+            claim_all(claims, sizes.choice([0, 1, 7, 300]), seen, work=1e-6)
+        claims.finish()
+
+    loop_thread = threading.Thread(target=loop, daemon=True)
+    loop_thread.start()
+    holds, stop = 0, None
+    with letting_others_run_at_every_step():
+        while loop_thread.is_alive():
+            with claims.held() as held:
+                holds += 1
+                # The loop notes what it claimed after it has claimed it.
+                assert len(seen) in (held.claimed, held.claimed - 1)
+                if held.stop is None and holds > 20:
+                    stop = held.stop = held.announced + choose.randrange(1000)
+                elif held.stop == stop is not None and choose.random() < 0.3:
+                    # Fewer and fewer, while the loop goes on.
+                    stop = held.stop = choose.randint(held.claimed, stop)
+                assert len(seen) in (held.claimed, held.claimed - 1)
+    assert holds > 20
+    assert stop is not None
+    assert seen == list(range(stop))
+    assert claims.claimed == stop

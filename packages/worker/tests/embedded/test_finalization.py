@@ -1,0 +1,158 @@
+"""Callbacks of DoFns that want to know when their bundle is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from mini_runner import IMPULSE
+from one_restriction import TRACKER
+from one_stage import OneStage, chunk_of
+
+from beam_runner_worker.embedded import finalizers
+from beam_runner_worker.embedded.finalizers import Callback, Finalizers
+from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.records import ElementChunk
+
+calls: list[str] = []
+FINALIZER = beam.DoFn.BundleFinalizerParam
+
+
+@pytest.fixture(autouse=True)
+def no_calls() -> None:
+    calls.clear()
+
+
+class Committed(beam.DoFn):
+    """Registers two callbacks per element, the first of which raises if told so."""
+
+    def __init__(self, name: str, fail: bool = False) -> None:
+        self._name, self._fail = name, fail
+
+    def process(self, element: bytes, finalizer: Any = FINALIZER) -> Iterator[bytes]:
+        text = f"{self._name} {element.decode()}"
+        finalizer.register(lambda: self._call(text))
+        finalizer.register(lambda: calls.append(text))
+        if element == b"13":
+            raise ValueError("boom")
+        yield element
+
+    def _call(self, text: str) -> None:
+        if self._fail:
+            raise KeyError(text)
+        calls.append(text)
+
+
+def stage_of(*transforms: beam.PTransform) -> OneStage:
+    pipeline = beam.Pipeline()
+    result = pipeline | beam.Impulse()
+    for transform in transforms:
+        result |= transform
+    return OneStage(pipeline)
+
+
+def test_each_bundle_has_its_callbacks_and_they_run_once() -> None:
+    with stage_of("A" >> beam.ParDo(Committed("a")), "B" >> beam.ParDo(Committed("b"))) as one:
+        assert one.run([chunk_of([1])], "first").requires_finalization
+        assert one.run([chunk_of([2, 3])], "second").requires_finalization
+        assert not one.run([], "none").requires_finalization
+        one.stage.finalize("none")
+        one.stage.finalize("unknown")
+        assert calls == []
+        one.stage.finalize("second")
+        assert sorted(calls) == sorted(["a 2", "a 3", "b 2", "b 3"] * 2)
+        one.stage.finalize("first")
+        assert sorted(calls[8:]) == sorted(["a 1", "b 1"] * 2)
+        one.stage.finalize("first")
+        one.stage.finalize("second")
+        assert len(calls) == 12
+
+
+def test_a_bundle_that_failed_is_never_finalized() -> None:
+    with stage_of(beam.ParDo(Committed("a"))) as one:
+        one.run([chunk_of([1])], "good")
+        with pytest.raises(BundleFailed):
+            one.run([chunk_of([13])], "bad")
+        one.stage.finalize("bad")
+        assert calls == []
+        one.stage.finalize("good")
+        assert calls == ["a 1", "a 1"]
+
+
+def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
+    with stage_of(beam.ParDo(Committed("a"))) as one:
+        one.run([chunk_of([1])], "same")
+        one.run([chunk_of([2])], "same")
+        one.stage.finalize("same")
+        assert calls == ["a 2", "a 2"]
+
+
+def test_an_error_goes_to_the_log_and_the_others_are_called() -> None:
+    with stage_of("Bad" >> beam.ParDo(Committed("a", fail=True))) as one:
+        one.run([chunk_of([1, 2])], "some bundle")
+        one.stage.finalize("some bundle")
+        assert calls == ["a 1", "a 2"]
+    errors = [record for record in one.logs.records if "some bundle" in record.message]
+    assert len(errors) == 2
+    assert all("Bad" in record.message and "KeyError" in record.trace for record in errors)
+
+
+class CommittedCounting(beam.DoFn):
+    def process(
+        self, element: Any, finalizer: Any = FINALIZER, tracker: Any = TRACKER
+    ) -> Iterator[int]:
+        position = tracker.current_restriction().start
+        finalizer.register(lambda: calls.append(f"to {position}"))
+        if tracker.try_claim(position):
+            yield position
+            tracker.defer_remainder()
+
+
+def test_a_splittable_dofn_is_finalized_up_to_what_it_has_put_out() -> None:
+    with stage_of(beam.ParDo(CommittedCounting())) as one:
+        result = one.run(one.inputs(), "0")
+        (residual,) = result.residuals
+        one.run([ElementChunk(1, residual.element)], "1")
+        one.stage.finalize("0")
+        assert calls == ["to 0"]
+        one.stage.finalize("1")
+        assert calls == ["to 0", "to 1"]
+
+
+def test_stages_without_finalization() -> None:
+    with stage_of(beam.Map(lambda x: x)) as one:
+        assert not one.run([ElementChunk(1, IMPULSE)]).requires_finalization
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
+    time = Time()
+    kept = Finalizers(time)
+    kept.keep("early", [Callback("Step", lambda: calls.append("early"))])
+    time.now += finalizers.EXPIRY_SECONDS - 1
+    kept.keep("late", [Callback("Step", lambda: calls.append("late"))])
+    time.now += 1
+    kept.run("late")
+    kept.run("early")
+    assert calls == ["late"]
+    (record,) = caplog.records
+    assert "Bundle early was not finalized in time: 1 finalization" in record.getMessage()
+    assert "Step" in record.getMessage()
+
+
+def test_there_is_a_limit_to_what_is_kept() -> None:
+    kept = Finalizers()
+    for number in range(finalizers.MAX_BUNDLES + 5):
+        kept.keep(str(number), [Callback("Step", lambda n=number: calls.append(str(n)))])
+    kept.run("4")
+    assert calls == []
+    kept.run("5")
+    assert calls == ["5"]

@@ -1,0 +1,170 @@
+"""A running bundle gives away elements that it has not begun; it keeps and does all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import apache_beam as beam
+import pytest
+from one_stage import OneStage, chunk_of, elsewhere, hooks, note, seen, split_while
+
+from beam_runner_worker.records import BundleSplit, ElementChunk
+
+
+def plain() -> beam.Pipeline:
+    pipeline = beam.Pipeline()
+    pipeline | beam.Impulse() | beam.Map(lambda text: note(int(text)))
+    return pipeline
+
+
+def test_there_is_nothing_to_split_between_bundles() -> None:
+    with OneStage(plain()) as one:
+        assert one.stage.split(0, 10) is None
+        assert one.stage.progress() is None
+        one.run([chunk_of([1])])
+        assert one.stage.split(0, 10) is None
+        assert one.stage.progress() is None
+
+
+@pytest.mark.parametrize("sizes", [[10], [1] * 10, [3, 4, 3], [0, 5, 0, 5, 0]])
+@pytest.mark.parametrize(
+    ("at", "keep", "first_residual"),
+    [(0, 0.0, 1), (4, 0.0, 5), (4, 0.5, 7), (0, 0.5, 5), (8, 0.0, 9), (0, 0.99, None)],
+)
+def test_a_split_between_elements(
+    sizes: list[int], at: int, keep: float, first_residual: int | None
+) -> None:
+    numbers = iter(range(10))
+    chunks = [chunk_of([next(numbers) for _ in range(size)]) for size in sizes]
+    with OneStage(plain()) as one:
+        answers = split_while(one, at, keep, 10)
+        one.run(chunks)
+        if first_residual is None:
+            assert answers == [None]
+            assert seen == list(range(10))
+        else:
+            assert answers == [BundleSplit(first_residual - 1, first_residual)]
+            assert seen == list(range(first_residual))
+        seen.clear()
+        hooks.clear()
+        one.run([chunk_of(range(10))])
+        assert seen == list(range(10))
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
+def test_the_last_element_of_a_plain_stage_cannot_be_given_away(keep: float) -> None:
+    with OneStage(plain()) as one:
+        answers = split_while(one, 9, keep, 10)
+        one.run([chunk_of(range(10))])
+        assert answers == [None]
+        assert seen == list(range(10))
+
+
+def test_elements_that_are_skipped_are_not_numbered() -> None:
+    with OneStage(plain()) as one:
+        answers = split_while(one, 5, 0.0, 6)
+        chunk = chunk_of(range(10))
+        part = ElementChunk(chunk.count, chunk.data, first=4, last=7)
+        one.run([part, part])
+        assert answers[0] == BundleSplit(1, 2)
+        assert seen == [4, 5]
+
+
+def test_no_more_input_is_pulled_than_is_kept() -> None:
+    pulled: list[int] = []
+
+    def inputs() -> Iterator[ElementChunk]:
+        for start in range(0, 100, 10):
+            pulled.append(start)
+            yield chunk_of(range(start, start + 10))
+
+    with OneStage(plain()) as one:
+        answers = split_while(one, 12, 0.1, 100)
+        one.run(inputs())
+        assert answers == [BundleSplit(20, 21)]
+        assert seen == list(range(21))
+        assert pulled == [0, 10, 20]
+
+
+def test_a_split_while_the_bundle_waits_for_input() -> None:
+    with OneStage(plain()) as one:
+        answers = []
+
+        def inputs() -> Iterator[ElementChunk]:
+            yield chunk_of([0, 1, 2])
+            answers.append(elsewhere(lambda: one.stage.split(0.0, 6)))
+            assert elsewhere(one.stage.progress).processed == 3
+            yield chunk_of([3, 4, 5])
+
+        one.run(inputs())
+        assert answers == [BundleSplit(2, 3)]
+        assert seen == [0, 1, 2]
+
+
+def test_a_split_before_the_first_element_gives_away_all_or_a_part() -> None:
+    with OneStage(plain()) as one:
+        answers = []
+
+        def inputs(keep: float) -> Iterator[ElementChunk]:
+            answers.append(elsewhere(lambda: one.stage.split(keep, 6)))
+            yield chunk_of(range(6))
+
+        one.run(inputs(0.0))
+        assert seen == []
+        one.run(inputs(0.5))
+        assert seen == [0, 1, 2]
+        assert answers == [BundleSplit(-1, 0), BundleSplit(2, 3)]
+
+
+def test_a_bundle_is_split_again() -> None:
+    with OneStage(plain()) as one:
+        first = split_while(one, 1, 0.5, 100)
+        second = split_while(one, 9, 0.5, 100)
+        third = split_while(one, 10, 0.0, 100)
+        fourth = split_while(one, 5, 1.0, 100)
+        one.run([chunk_of(range(100))])
+        assert first == [BundleSplit(50, 51)]
+        assert fourth == [None]
+        assert second == [BundleSplit(29, 30)]
+        assert third == [BundleSplit(10, 11)]
+        assert seen == list(range(11))
+
+
+class Finishing(beam.DoFn):
+    def process(self, element: bytes) -> None:
+        note(int(element))
+
+    def finish_bundle(self) -> None:
+        note(-1)
+
+
+def test_nothing_is_split_while_the_bundle_finishes() -> None:
+    pipeline = beam.Pipeline()
+    pipeline | beam.Impulse() | beam.ParDo(Finishing())
+    with OneStage(pipeline) as one:
+        answers = split_while(one, -1, 0.0, 100)
+        one.run([chunk_of(range(3))])
+        assert answers == [None]
+
+
+def test_groups_are_split_like_elements() -> None:
+    pipeline = beam.Pipeline()
+    # Those of even number are decoded at once, the others while they are iterated over.
+    pairs = [(number, "text" * (20_000 if number % 2 else 1)) for number in range(10)]
+    grouped = pipeline | beam.Impulse() | beam.FlatMap(lambda _: pairs) | beam.GroupByKey()
+    grouped | beam.MapTuple(lambda key, values: (note(key), [len(text) for text in values]))
+    with OneStage(pipeline) as one:
+        one.runner.run_stage(one.planned)
+        one.take(one.runner.plan.stages[-1])
+        answers = split_while(one, 4, 0.3, 10)
+        one.run(one.inputs())
+        assert answers == [BundleSplit(5, 6)]
+        assert seen == list(range(6))
+
+
+def test_progress_counts_elements() -> None:
+    with OneStage(plain()) as one:
+        answers = []
+        hooks[7] = lambda: answers.append(elsewhere(one.stage.progress))
+        one.run([chunk_of(range(5)), chunk_of(range(5, 10))])
+        assert [answer.processed for answer in answers] == [7]

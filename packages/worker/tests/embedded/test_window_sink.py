@@ -1,0 +1,58 @@
+"""Elements of a host that must know their windows leave window by window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from apache_beam.coders import coders
+from apache_beam.transforms import window
+from apache_beam.utils import windowed_value
+from chunks import decode_elements
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_elements import ANY, GLOBAL, INTERVAL, elements, global_windows, intervals
+from test_edges import write
+
+from beam_runner_worker.records import OutputKind
+
+several = st.lists(intervals, min_size=1, max_size=3, unique=True).map(tuple)
+
+
+@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
+@pytest.mark.parametrize(
+    ("window_coder", "windows"), [(GLOBAL, global_windows), (INTERVAL, several)]
+)
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_each_chunk_is_of_one_window(
+    kind: OutputKind, window_coder: coders.Coder, windows: Any, data: Any
+) -> None:
+    coder = coders.WindowedValueCoder(ANY, window_coder)
+    given_ = data.draw(elements(windows))
+    expected: dict[bytes, list[Any]] = {}
+    for e in given_:
+        for w in e.windows:
+            one = windowed_value.create(e.value, e.timestamp_micros, (w,), e.pane_info)
+            expected.setdefault(window_coder.get_impl().encode_nested(w), []).append(one)
+    chunks = write(coder, kind, given_, windows=True, min_timestamp=True)
+    found = {}
+    for chunk in chunks:
+        found[chunk.window] = decode_elements(coder.get_impl(), chunk)
+        times = [e.timestamp_micros // 1000 for e in expected[chunk.window]]
+        assert chunk.min_timestamp == min(times)
+        assert chunk.count == len(times)
+        assert (chunk.ends is not None) == (kind is OutputKind.CUT_ELEMENTS)
+    assert len(found) == len(chunks)
+    millis = coders.WindowedValueCoder(ANY, window_coder).get_impl()
+    assert {w: list(map(millis.encode_nested, es)) for w, es in found.items()} == {
+        w: list(map(millis.encode_nested, es)) for w, es in expected.items()
+    }
+
+
+def test_a_chunk_is_written_when_it_is_full() -> None:
+    coder = coders.WindowedValueCoder(coders.BytesCoder(), INTERVAL)
+    windows = [(window.IntervalWindow(n, n + 1),) for n in range(2)]
+    given_ = [windowed_value.create(bytes(300_000), 0, windows[n % 2]) for n in range(10)]
+    chunks = write(coder, OutputKind.ELEMENTS, given_, windows=True)
+    assert [chunk.count for chunk in chunks] == [2, 2, 2, 2, 1, 1]

@@ -1,0 +1,107 @@
+"""Splittable DoFns that count through a range, and the means to watch and stop them on their way."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+
+class Numbers(RestrictionProvider):
+    """Every element is a number; its restriction goes from 0 to it."""
+
+    def initial_restriction(self, element: int) -> OffsetRange:
+        return OffsetRange(0, element)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
+        return restriction.size()
+
+
+TRACKER = beam.DoFn.RestrictionParam(Numbers())
+WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
+
+
+class Desk:
+    """A folder where a DoFn notes what it does, and waits when it comes to certain places."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def hold(self, *places: object) -> Desk:
+        """Lets the DoFn wait at places until :meth:`go_on` is called."""
+        for place in places:
+            (self.folder / f"hold {place}").touch()
+        return self
+
+    def go_on(self) -> None:
+        for path in self.folder.glob("hold *"):
+            path.unlink()
+
+    def come_to(self, place: object) -> None:
+        """The DoFn's side: notes a place, and waits there if told to."""
+        (self.folder / "pid").write_text(str(os.getpid()))
+        with open(self.folder / "notes", "a") as file:
+            file.write(f"{place}\n")
+        while (self.folder / f"hold {place}").exists():
+            time.sleep(0.005)
+
+    def notes(self) -> list[str]:
+        path = self.folder / "notes"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def wait_for(self, place: object) -> None:
+        deadline = time.monotonic() + 30
+        while str(place) not in self.notes():
+            assert time.monotonic() < deadline, f"it never came to {place}"
+            time.sleep(0.005)
+
+
+class Visits(beam.DoFn):
+    """Visits each element, which is text in bytes."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def process(self, element: bytes) -> None:
+        self.desk.come_to(element.decode())
+
+
+class Counts(beam.DoFn):
+    """Visits all numbers below each element as ``element:number``."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def process(self, element: int, tracker: Any = TRACKER) -> Any:
+        number = tracker.current_restriction().start
+        while tracker.try_claim(number):
+            self.desk.come_to(f"{element}:{number}")
+            yield number
+            number += 1
+
+
+class Defers(beam.DoFn):
+    """Yields one number of each element, and defers the rest by 1.5 seconds."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: int,
+        tracker: Any = TRACKER,
+        estimator: Any = WATERMARK,
+    ) -> Any:
+        number = tracker.current_restriction().start
+        if tracker.try_claim(number):
+            estimator.set_watermark(Timestamp(micros=(number - 2) * 1_000_500))
+            yield number
+            tracker.defer_remainder(Duration(1.5))

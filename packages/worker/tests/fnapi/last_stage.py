@@ -1,0 +1,89 @@
+"""Runs the last stage of a pipeline bundle by bundle, in threads, so that it can be watched and split."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apache_beam as beam
+from desk import Desk, Visits
+from tiny_host import TinyHost, elements, new_pipeline
+
+from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.records import BundleSplit, ElementChunk, InputChunk
+
+
+class InThread:
+    """A call in a thread of its own."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(function, arguments), daemon=True)
+        self._thread.start()
+
+    def _run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        try:
+            self._result = function(*arguments)
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self, limit: float = 30.0) -> Any:
+        """What the call returned or raised."""
+        self._thread.join(limit)
+        assert not self._thread.is_alive()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class LastStage:
+    """The last stage of a pipeline that begins with some numbers, and its input."""
+
+    def __init__(self, pipeline: beam.Pipeline, server_for: Any) -> None:
+        self.host = TinyHost(pipeline)
+        self.server: FnApiServer = server_for(self.host)
+        *before, self.spec = self.host.specs
+        for spec in before:
+            self.host.run_stage(spec, self.server.harness(spec.environment_id))
+        self.stage = self.server.harness(self.spec.environment_id).stage(
+            self.spec, self.host.side_inputs(self.spec)
+        )
+        self.inputs = self.host.inputs(self.spec)
+
+    def elements(self, split: BundleSplit) -> list[ElementChunk]:
+        """What a split gave away, as input."""
+        given = [ElementChunk(1, each.element) for each in split.residuals]
+        number = 0
+        for chunk in self.inputs:
+            end = number + chunk.count
+            if split.first_residual < end:
+                first = max(0, split.first_residual - number)
+                given.append(ElementChunk(chunk.count, chunk.data, chunk.ends, first=first))
+            number = end
+        return given
+
+    def run(self, inputs: Iterable[InputChunk]) -> InThread:
+        """Processes a bundle in a thread of its own."""
+        return InThread(self.stage.process_bundle, "bundle", inputs, self.host.outputs(self.spec))
+
+
+def visiting(numbers: Iterable[int], desk: Desk, server_for: Any) -> LastStage:
+    """A stage that visits numbers, which come in one chunk."""
+    p = new_pipeline()
+    p | beam.Impulse() | "Visit" >> beam.ParDo(Visits(desk))
+    stage = LastStage(p, server_for)
+    stage.inputs = [elements(*(str(number).encode() for number in numbers))]
+    return stage
+
+
+def counting_to(numbers: Iterable[int], dofn: beam.DoFn, server_for: Any) -> LastStage:
+    """A stage that begins with a splittable DoFn, and its input of numbers with restrictions."""
+    p = new_pipeline()
+    p | beam.Impulse() | beam.FlatMap(lambda _, all=[*numbers]: all) | "Count" >> beam.ParDo(dofn)
+    return LastStage(p, server_for)

@@ -1,0 +1,107 @@
+"""What an SDK defers of an edge's elements is encoded as the edge encodes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import attrs
+import desk as desk_module
+import pytest
+from apache_beam import coders
+from apache_beam.coders import coders as beam_coders
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.transforms import window
+from beam_runner_urns import coders as urns
+from desk import Counts, Desk
+from last_stage import LastStage
+from tiny_host import TinyHost, new_pipeline, pickle_by_value
+
+from beam_runner_worker.fnapi.descriptors import plan_stage
+from beam_runner_worker.records import ElementChunk, StageSpec
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+pickle_by_value(desk_module.__name__)
+
+
+class NamedWindow(window.IntervalWindow):
+    """A window that only this SDK can read."""
+
+
+class NamedWindowCoder(beam_coders.FastCoder):
+    def _create_impl(self) -> Any:
+        return beam_coders.coder_impl.CallbackCoderImpl(
+            lambda each: f"{each.start.micros}/{each.end.micros}".encode(),
+            lambda data: NamedWindow(*(int(part) / 1_000_000 for part in data.split(b"/"))),
+        )
+
+    def is_deterministic(self) -> bool:
+        return True
+
+
+class NamedWindows(window.NonMergingWindowFn):
+    def assign(self, context: Any) -> list[NamedWindow]:
+        return [NamedWindow(0, 60), NamedWindow(30, 90)]
+
+    def get_window_coder(self) -> coders.Coder:
+        return NamedWindowCoder()
+
+
+def in_named_windows(desk: Desk) -> beam.Pipeline:
+    p = new_pipeline()
+    numbers = p | beam.Impulse() | beam.FlatMap(lambda _: [3, 50]) | beam.WindowInto(NamedWindows())
+    numbers | "Count" >> beam.ParDo(Counts(desk))
+    return p
+
+
+def without_prefixes(spec: StageSpec) -> StageSpec:
+    """The stage with an input whose coder has no lengths in front, as some pipelines have it."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
+    (pcollection_id,) = descriptor.transforms[spec.input.transform_id].outputs.values()
+    pcollection = descriptor.pcollections[pcollection_id]
+
+    def stripped(coder_id: str) -> str:
+        coder = descriptor.coders[coder_id]
+        if coder.spec.urn == urns.LENGTH_PREFIX:
+            return coder.component_coder_ids[0]
+        added = descriptor.coders[coder_id + "/stripped"]
+        added.spec.CopyFrom(coder.spec)
+        added.component_coder_ids.extend(map(stripped, coder.component_coder_ids))
+        return coder_id + "/stripped"
+
+    before = pcollection.coder_id
+    pcollection.coder_id = stripped(before)
+    assert urns.LENGTH_PREFIX in {each.spec.urn for each in descriptor.coders.values()}
+    return attrs.evolve(spec, descriptor=descriptor.SerializeToString())
+
+
+def test_what_is_split_off_comes_by_the_coder_of_the_edge(serve, tmp_path):
+    desk = Desk(tmp_path).hold("50:10")
+    last = LastStage(in_named_windows(desk), serve)
+    spec = attrs.evolve(without_prefixes(last.spec), stage_id="stripped")
+    last.stage = last.server.harness(spec.environment_id).stage(spec, last.host.side_inputs(spec))
+    bundle = last.run(last.inputs)
+    desk.wait_for("50:10")
+    split = last.stage.split(0.0, 2)
+    desk.go_on()
+    bundle.result()
+    assert len(split.residuals) == 1
+    # What is read back is what was given: the edge's own cutting finds each element's end.
+    given = last.elements(split)
+    joined = b"".join(bytes(each.data) for each in given)
+    for number in range(len(given)):
+        last.run([ElementChunk(len(given), joined, first=number, last=number + 1)]).result()
+    expected = [f"{n}:{i}" for n in (3, 50) for i in range(n)]
+    assert desk.notes() == expected
+
+
+def test_only_input_with_restrictions_is_encoded_as_its_edge():
+    p = new_pipeline()
+    p | beam.Impulse() | beam.Map(lambda x: x) | beam.Reshuffle() | beam.Map(len)
+    for spec in TinyHost(p).specs:
+        before = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
+        plan = plan_stage(spec, "somewhere")
+        assert plan.descriptor.pcollections == before.pcollections
+        assert plan.descriptor.windowing_strategies == before.windowing_strategies
+        assert len(plan.heads) == 1

@@ -1,0 +1,137 @@
+"""Callbacks run when their bundle is finalized, where it ran, and not otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apache_beam as beam
+import desk as desk_module
+import pytest
+from apache_beam.portability.api import beam_fn_api_pb2
+from desk import Desk
+from last_stage import LastStage
+from tiny_host import elements, new_pipeline, pickle_by_value
+
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.finalization import Finalizations
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+pickle_by_value(desk_module.__name__)
+
+
+class Acknowledges(beam.DoFn):
+    """Acknowledges each element after the commit; fails for some."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def process(self, element, finalizer=beam.DoFn.BundleFinalizerParam):
+        text = element.decode()
+        if text != "unregistered":
+            finalizer.register(lambda: self.acknowledge(text))
+
+    def acknowledge(self, text: str) -> None:
+        self.desk.come_to(text)
+        if text == "failing":
+            raise ValueError("not acknowledged")
+
+
+def test_callbacks_run_when_their_bundle_is_finalized(serve, tmp_path: Path, caplog):
+    desk = Desk(tmp_path)
+    p = new_pipeline()
+    p | beam.Impulse() | beam.ParDo(Acknowledges(desk))
+    last = LastStage(p, serve)
+
+    def bundle(name: str, *texts: bytes) -> bool:
+        return last.stage.process_bundle(name, [elements(*texts)], {}).requires_finalization
+
+    assert bundle("1", b"a", b"b")
+    assert bundle("2", b"failing", b"c")
+    assert not bundle("3", b"unregistered")
+    assert bundle("4", b"d")
+    assert desk.notes() == []
+    last.stage.finalize("2")
+    assert desk.notes() == ["failing", "c"]
+    last.stage.finalize("1")
+    assert desk.notes() == ["failing", "c", "a", "b"]
+    for again in ("1", "2", "3", "unknown"):
+        last.stage.finalize(again)
+    assert desk.notes() == ["failing", "c", "a", "b"]
+    last.stage.finalize("4")
+    assert desk.notes()[-1] == "d"
+    assert "not acknowledged" in caplog.text
+
+
+class Connection(SdkConnection):
+    """Keeps what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__("worker", "environment")
+        self.asked: list[str] = []
+
+    def ask(
+        self, request: beam_fn_api_pb2.InstructionRequest, limit: float
+    ) -> beam_fn_api_pb2.InstructionResponse:
+        if not self.usable:
+            raise HarnessError("the SDK is gone")
+        self.asked.append(request.finalize_bundle.instruction_id)
+        return beam_fn_api_pb2.InstructionResponse()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_bundles_that_are_never_finalized_are_forgotten():
+    warnings: list[str] = []
+    clock, connection = Clock(), Connection()
+    waiting = Finalizations(warnings.append, clock)
+    for number in range(1500):
+        waiting.remember(f"b{number}", connection, [f"i{number}"])
+    for number in (0, 499, 500, 1499):
+        waiting.finalize(f"b{number}")
+    assert connection.asked == ["i500", "i1499"]
+    clock.now = 4000.0
+    waiting.remember("late", connection, ["late"])
+    waiting.finalize("b700")
+    waiting.finalize("late")
+    assert connection.asked == ["i500", "i1499", "late"]
+    assert warnings == []
+
+
+def test_every_part_of_a_bundle_is_told():
+    connection = Connection()
+    waiting = Finalizations(pytest.fail)
+    waiting.remember("b", connection, ["i1", "i2", "i3"])
+    waiting.finalize("b")
+    assert connection.asked == ["i1", "i2", "i3"]
+
+
+def test_the_later_of_two_attempts_counts():
+    connection = Connection()
+    waiting = Finalizations(pytest.fail)
+    waiting.remember("b", connection, ["first"])
+    waiting.remember("b", connection, ["second"])
+    waiting.finalize("b")
+    assert connection.asked == ["second"]
+
+
+def test_a_lost_sdk_is_warned_of_or_forgotten():
+    warnings: list[str] = []
+    lost, other = Connection(), Connection()
+    waiting = Finalizations(warnings.append)
+    waiting.remember("1", lost, ["i1"])
+    waiting.remember("2", lost, ["i2"])
+    lost.lose("it was killed")
+    waiting.finalize("1")
+    assert warnings == ["the bundle '1' was committed, but not finalized: the SDK is gone"]
+    waiting.remember("3", other, ["i3"])
+    waiting.finalize("2")
+    waiting.finalize("3")
+    assert len(warnings) == 1
+    assert other.asked == ["i3"]

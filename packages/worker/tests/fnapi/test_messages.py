@@ -1,0 +1,125 @@
+"""Chunks become messages of useful size which hold exactly the elements that are meant."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Iterator
+
+import pytest
+from apache_beam import coders
+from test_cutting import GLOBAL, INTERVAL, edge_of, encode, windowed
+
+from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge
+from beam_runner_worker.fnapi.messages import MESSAGE_BYTES, Message, input_messages, segments
+from beam_runner_worker.records import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
+
+TEXT = coders.StrUtf8Coder()
+
+
+def layout(windows: coders.Coder) -> EdgeCoder:
+    coder_id, protos = edge_of(TEXT, windows)
+    return compile_edge(coder_id, protos, "source")
+
+
+def groups(count: int) -> GroupChunk:
+    return GroupChunk([b"k"] * count, b"", [0] * count, [1] * count, [b"v" * 1000] * count, b"\x0f")
+
+
+def test_small_chunks_are_joined():
+    chunks = [ElementChunk(1, b"ab"), ElementChunk(2, memoryview(b"cde"))]
+    (message,) = input_messages(chunks, None)
+    assert (message.data, message.count) == (b"abcde", 3)
+    assert list(input_messages([], None)) == []
+
+
+def test_many_groups_make_several_messages():
+    messages = list(input_messages([groups(1500), groups(1500)], None))
+    assert [len(each.data) >= MESSAGE_BYTES for each in messages] == [True, True, False]
+    assert sum(each.count for each in messages) == 3000
+    assert len({len(each.data) / each.count for each in messages}) == 1
+
+
+def test_input_is_pulled_as_messages_are():
+    pulled = itertools.count()
+
+    def endless():
+        while True:
+            next(pulled)
+            yield groups(1100)
+
+    messages = input_messages(endless(), None)
+    next(messages)
+    next(messages)
+    assert next(pulled) == 2
+
+
+@pytest.mark.parametrize("size", [1, 1000, MESSAGE_BYTES, 3 * MESSAGE_BYTES])
+def test_a_large_chunk_is_split_between_elements(size: int):
+    count = 5 * MESSAGE_BYTES // size + 3
+    data = b"".join(bytes([i % 251]) * size for i in range(count))
+    ends = range(size, size * count + 1, size)
+    for first, last in [(0, None), (1, count - 1), (count // 2, count)]:
+        chunk = ElementChunk(count, data, ends, first=first, last=last)
+        messages = list(input_messages([chunk], None))
+        meant = data[first * size : size * (count if last is None else last)]
+        assert b"".join(each.data for each in messages) == meant
+        assert all(len(each.data) == each.count * size for each in messages)
+        assert max(len(each.data) for each in messages) <= max(size, 2 * MESSAGE_BYTES)
+
+
+@pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
+@pytest.mark.parametrize("with_ends", [False, True])
+def test_only_the_elements_that_are_meant_are_sent(windows: coders.Coder, with_ends: bool):
+    rng = random.Random(5)
+    values = [windowed(rng, "x" * rng.choice([0, 1, 127, 128, 300]), windows) for _ in range(40)]
+    encoded = encode(values, TEXT, windows)
+    data = memoryview(b"".join(encoded))
+    ends = list(itertools.accumulate(map(len, encoded))) if with_ends else None
+    for first, last in [(0, 0), (0, 1), (0, 40), (7, None), (39, 40), (40, 40), (13, 29)]:
+        chunk = ElementChunk(40, data, ends, first=first, last=last)
+        messages = list(input_messages([chunk], layout(windows)))
+        meant = encoded[first : 40 if last is None else last]
+        assert b"".join(each.data for each in messages) == b"".join(meant)
+        assert sum(each.count for each in messages) == chunk.meant == len(meant)
+
+
+def test_a_chunk_with_fewer_elements_than_it_says_is_refused():
+    data = b"".join(encode([windowed(random.Random(1), "abc", GLOBAL)] * 2, TEXT, GLOBAL))
+    for cut in (data, data[:-1], data[:-5]):
+        with pytest.raises(ValueError, match="fewer elements than it says"):
+            list(input_messages([ElementChunk(3, cut, first=1)], layout(GLOBAL)))
+
+
+def consumed(inputs: Iterable[InputChunk]) -> list[list[object]]:
+    return [list(segment) for segment in segments(inputs)]
+
+
+def test_segments_are_what_comes_between_two_settles():
+    a, b, c = ElementChunk(1, b"a"), ElementChunk(1, b"b"), TimerChunk(())
+    assert consumed([a, b, Settle(), c, Settle()]) == [[a, b], [c]]
+    assert consumed([a, Settle(), Settle(), b, c]) == [[a], [b, c]]
+    assert consumed([Settle(), a]) == [[], [a]]
+    assert consumed([Settle()]) == consumed([]) == [[]]
+
+
+def test_a_segment_is_not_begun_before_the_last_one_is_used_up():
+    asked: list[int] = []
+
+    def inputs() -> Iterator[InputChunk]:
+        for number in range(3):
+            asked.append(number)
+            yield ElementChunk(1, b"")
+            yield Settle()
+
+    for number, segment in enumerate(segments(inputs())):
+        assert asked == list(range(number + 1 if number else 0))
+        list(segment)
+        assert asked == list(range(number + 1))
+
+
+def test_timers_keep_their_place_between_elements():
+    one, two = ElementChunk(1, b"a"), ElementChunk(2, b"b")
+    timers = TimerChunk(())
+    found = list(input_messages([one, two, timers, timers, one], None))
+    assert found == [Message(b"ab", 3), timers, timers, Message(b"a", 1)]

@@ -1,0 +1,103 @@
+"""How far a running bundle is: its metrics so far, and the elements that are done."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import desk as desk_module
+import pytest
+from apache_beam import coders
+from apache_beam.metrics import Metrics
+from beam_runner_urns import metrics as urns
+from desk import Counts, Desk
+from last_stage import LastStage, counting_to, visiting
+from tiny_host import elements, new_pipeline, pickle_by_value
+
+from beam_runner_worker.fnapi.progress import processed_elements
+from beam_runner_worker.records import MonitoringInfo
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+pickle_by_value(desk_module.__name__)
+
+
+def info(urn: str, transform: str, payload: bytes) -> MonitoringInfo:
+    return MonitoringInfo(urn, "t", (("OTHER", "x"), ("PTRANSFORM", transform)), payload)
+
+
+def index(number: int, transform: str = "source") -> MonitoringInfo:
+    return info(urns.DATA_CHANNEL_READ_INDEX, transform, coders.VarIntCoder().encode(number))
+
+
+def work(urn: str, *amounts: float, transform: str = "head") -> MonitoringInfo:
+    encoded = coders.IterableCoder(coders.FloatCoder()).encode(list(amounts))
+    return info(urn, transform, encoded)
+
+
+@pytest.mark.parametrize(
+    ("infos", "expected"),
+    [
+        ([], 0.0),
+        ([index(-1)], 0.0),
+        ([index(0)], 0.0),
+        ([index(300), index(7, "other")], 300.0),
+        ([index(3), work(urns.WORK_COMPLETED, 1), work(urns.WORK_REMAINING, 3)], 3.25),
+        ([work(urns.WORK_REMAINING, 1, 1), index(3), work(urns.WORK_COMPLETED, 2, 0)], 3.5),
+        ([index(3), work(urns.WORK_COMPLETED, 1), work(urns.WORK_REMAINING, 0)], 4.0),
+        ([index(3), work(urns.WORK_COMPLETED, 0), work(urns.WORK_REMAINING, 0)], 3.0),
+        ([index(3), work(urns.WORK_COMPLETED, 5), work(urns.WORK_REMAINING, float("inf"))], 3.0),
+        ([index(3), work(urns.WORK_COMPLETED, 5), work(urns.WORK_REMAINING, float("nan"))], 3.0),
+        ([index(3), work(urns.WORK_COMPLETED, 1, transform="later")], 3.0),
+    ],
+)
+def test_elements_and_fractions_are_added(infos: list[MonitoringInfo], expected: float):
+    assert processed_elements(infos, "source", {"head"}) == expected
+
+
+class CountsElements(beam.DoFn):
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def process(self, element):
+        Metrics.counter("ns", "begun").inc()
+        self.desk.come_to(element.decode())
+
+
+def test_metrics_and_elements_of_a_running_bundle(serve, tmp_path):
+    desk = Desk(tmp_path).hold(2)
+    p = new_pipeline()
+    p | beam.Impulse() | "Count" >> beam.ParDo(CountsElements(desk))
+    last = LastStage(p, serve)
+    assert last.stage.progress() is None
+    bundle = last.run([elements(b"0", b"1", b"2", b"3")])
+    desk.wait_for(2)
+    progress = last.stage.progress()
+    assert progress.processed == 2.0
+    (begun,) = (each for each in progress.metrics if dict(each.labels).get("NAME") == "begun")
+    assert begun.payload == b"\x03"
+    desk.go_on()
+    (begun,) = (each for each in bundle.result().metrics if ("NAME", "begun") in each.labels)
+    assert begun.payload == b"\x04"
+    assert last.stage.progress() is None
+
+
+def test_nothing_is_processed_before_the_first_element_is(serve, tmp_path):
+    desk = Desk(tmp_path).hold(0)
+    last = visiting([0, 1], desk, serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for(0)
+    assert last.stage.progress().processed == 0.0
+    desk.go_on()
+    bundle.result()
+
+
+def test_the_element_under_way_counts_in_part(serve, tmp_path):
+    desk = Desk(tmp_path).hold("40:10")
+    last = counting_to([5, 40], Counts(desk), serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for("40:10")
+    assert 1.2 <= last.stage.progress().processed <= 1.3
+    # What is split off is no more part of it.
+    assert last.stage.split(0.5, 2) is not None
+    assert 1.35 <= last.stage.progress().processed <= 1.5
+    desk.go_on()
+    bundle.result()

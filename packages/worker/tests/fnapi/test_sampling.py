@@ -1,0 +1,55 @@
+"""An SDK is asked for samples now and then, and no more once it has none to give."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.portability.api import beam_fn_api_pb2
+
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi import sampling
+from beam_runner_worker.fnapi.sampling import SdkSamples
+from beam_runner_worker.samples import elements_of
+
+
+class Sdk:
+    def __init__(self, *, samples: bool) -> None:
+        self.asked = 0
+        self._samples = samples
+
+    def ask(
+        self, request: beam_fn_api_pb2.InstructionRequest
+    ) -> beam_fn_api_pb2.InstructionResponse:
+        self.asked += 1
+        assert request.WhichOneof("request") == "sample_data"
+        if not self._samples:
+            raise HarnessError("the SDK refused sample_data")
+        answer = beam_fn_api_pb2.InstructionResponse()
+        answer.sample_data.element_samples["p"].elements.add(element=b"x")
+        return answer
+
+
+def test_nothing_is_asked_unless_samples_are_wanted() -> None:
+    sdk = Sdk(samples=True)
+    assert SdkSamples(sdk.ask, wanted=False).take() == ()
+    assert sdk.asked == 0
+
+
+def test_not_more_than_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    sdk = Sdk(samples=True)
+    samples = SdkSamples(sdk.ask, wanted=True)
+    (info,) = samples.take()
+    assert elements_of(info) == [b"x"]
+    assert samples.take() == ()
+    assert sdk.asked == 1
+    monkeypatch.setattr(sampling, "_SECONDS_BETWEEN", 0.0)
+    samples = SdkSamples(sdk.ask, wanted=True)
+    assert samples.take()
+    assert samples.take()
+
+
+def test_one_that_has_none_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_SECONDS_BETWEEN", 0.0)
+    sdk = Sdk(samples=False)
+    samples = SdkSamples(sdk.ask, wanted=True)
+    assert samples.take() == samples.take() == ()
+    assert sdk.asked == 1

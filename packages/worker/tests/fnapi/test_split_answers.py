@@ -1,0 +1,180 @@
+"""Splits that are answered late, never or with an error: nothing gets lost, and nobody waits long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import desk as desk_module
+import pytest
+from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from desk import Desk, Numbers
+from last_stage import InThread, counting_to
+from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi import FnApiServer, splits
+from beam_runner_worker.fnapi.descriptors import plan_stage
+from beam_runner_worker.records import Environment
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+pickle_by_value(desk_module.__name__)
+
+
+class StubbornTracker(OffsetRestrictionTracker):
+    """Takes its time for a split, or fails."""
+
+    def __init__(self, restriction: Any, desk: Desk) -> None:
+        super().__init__(restriction)
+        self.desk = desk
+
+    def try_split(self, fraction: float) -> Any:
+        self.desk.come_to("split")
+        if (self.desk.folder / "fail").exists():
+            raise ValueError("this can't be split")
+        return super().try_split(fraction)
+
+
+class StubbornNumbers(Numbers):
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def create_tracker(self, restriction: Any) -> Any:
+        # A tracker that waits in a split must not keep others from claiming.
+        return StubbornTracker(restriction, self.desk)
+
+
+def stubborn(desk: Desk) -> beam.DoFn:
+    class Stubborn(beam.DoFn):
+        def process(
+            self,
+            element: int,
+            tracker: Any = beam.DoFn.RestrictionParam(StubbornNumbers(desk)),  # noqa: B008
+        ) -> Any:
+            number = tracker.current_restriction().start
+            while tracker.try_claim(number):
+                desk.come_to(f"{element}:{number}")
+                yield number
+                number += 1
+
+    return Stubborn()
+
+
+def test_a_late_answer_goes_to_the_next_call(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
+    desk = Desk(tmp_path).hold("50:10", "split")
+    last = counting_to([50], stubborn(desk), serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for("50:10")
+    start = time.monotonic()
+    assert last.stage.split(0.0, 1) is None
+    assert time.monotonic() - start < 5
+    desk.wait_for("split")
+    assert last.stage.split(0.0, 1) is None
+    (tmp_path / "hold split").unlink()
+    split = last.stage.split(0.9, 1)
+    assert len(split.residuals) == 1
+    desk.go_on()
+    bundle.result()
+    last.run(last.elements(split)).result()
+    assert [each for each in desk.notes() if each != "split"] == [f"50:{i}" for i in range(50)]
+
+
+def test_a_bundle_whose_split_nobody_was_told_of_fails(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
+    desk = Desk(tmp_path).hold("50:10", "split")
+    last = counting_to([50], stubborn(desk), serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for("50:10")
+    assert last.stage.split(0.0, 1) is None
+    desk.wait_for("split")
+    desk.go_on()
+    with pytest.raises(HarnessError, match="nobody knows what it has left undone"):
+        bundle.result()
+    (tmp_path / "notes").unlink()
+    last.run(last.inputs).result()
+    assert len(desk.notes()) == 50
+
+
+def test_a_tracker_that_cannot_split_is_warned_of_once(serve, tmp_path):
+    desk = Desk(tmp_path).hold("50:10")
+    (tmp_path / "fail").touch()
+    last = counting_to([50], stubborn(desk), serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for("50:10")
+    for _ in range(3):
+        assert last.stage.split(0.0, 1) is None
+    desk.go_on()
+    assert bundle.result().residuals == ()
+    warnings = [r.message for r in last.server._logs.records if "can't be split:" in r.message]
+    assert len(warnings) == 1
+    assert "this can't be split" in warnings[0]
+    assert len([each for each in desk.notes() if each != "split"]) == 50
+
+
+def test_a_harness_that_is_lost_during_a_split_ends_bundle_and_split(boot: Path, tmp_path: Path):
+    """The tracker would never answer; nobody waits for it."""
+    payload = beam_runner_api_pb2.ProcessPayload(command=str(boot))
+    environment = Environment("beam:env:process:v1", payload.SerializeToString())
+    desk = Desk(tmp_path).hold("50:10", "split")
+    servers = []
+
+    def serve(host: TinyHost) -> FnApiServer:
+        job = job_with(environment, environments=host.environment_ids)
+        servers.append(FnApiServer(job, Artifacts(), Logs()))
+        return servers[-1]
+
+    try:
+        last = counting_to([50], stubborn(desk), serve)
+        bundle = last.run(last.inputs)
+        desk.wait_for("50:10")
+        split = InThread(last.stage.split, 0.0, 1)
+        desk.wait_for("split")
+        pid = int((tmp_path / "pid").read_text())
+        start = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        for call in (bundle, split):
+            with pytest.raises(HarnessError, match="closed its"):
+                call.result(4)
+        assert time.monotonic() - start < 4
+        assert last.stage.split(0.0, 1) is None
+        assert last.stage.progress() is None
+    finally:
+        servers[0].close()
+
+
+def test_an_answer_that_cannot_be_used_is_refused():
+    p = new_pipeline()
+    p | beam.Impulse() | beam.Map(lambda x: x)
+    plan = plan_stage(TinyHost(p).specs[0], "nowhere")
+    source = plan.spec.input.transform_id
+    (head,) = plan.heads
+    response = beam_fn_api_pb2.ProcessBundleSplitResponse()
+    assert splits.bundle_split(response, plan, 5) is None
+    response.residual_roots.add().application.transform_id = head
+    with pytest.raises(HarnessError, match="without saying where"):
+        splits.bundle_split(response, plan, 5)
+    response.channel_splits.add(
+        transform_id=source, last_primary_element=0, first_residual_element=2
+    )
+    assert splits.bundle_split(response, plan, 2).first_residual == 2
+    response.residual_roots.add().application.transform_id = "elsewhere"
+    with pytest.raises(HarnessError, match="deferred input of 'elsewhere'"):
+        splits.bundle_split(response, plan, 5)
+
+
+def test_residuals_are_told_in_whole_milliseconds():
+    delayed = beam_fn_api_pb2.DelayedBundleApplication()
+    delayed.application.transform_id = "head"
+    assert splits.residual(delayed, {"head"}).watermark is None
+    delayed.requested_time_delay.FromNanoseconds(1_500_000_001)
+    for name, nanoseconds in [("a", 7_000_000), ("b", -1_500_000_001)]:
+        delayed.application.output_watermarks[name].FromNanoseconds(nanoseconds)
+    found = splits.residual(delayed, {"head"})
+    assert (found.delay_ms, found.watermark) == (1501, -1501)

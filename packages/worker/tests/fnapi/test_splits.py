@@ -1,0 +1,225 @@
+"""What a bundle gives away, in a split or by itself, and what it keeps: together, all of it once."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import desk as desk_module
+import pytest
+from desk import TRACKER, Counts, Defers, Desk
+from last_stage import counting_to, visiting
+from tiny_host import TinyHost, new_pipeline, pickle_by_value
+
+from beam_runner_worker.records import BundleSplit, ElementChunk
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+pickle_by_value(desk_module.__name__)
+
+
+@pytest.mark.parametrize(("keep", "first_residual"), [(0.0, 3), (0.4, 5), (0.5, 6), (1.0, None)])
+def test_whole_elements_are_given_away(serve, tmp_path, keep, first_residual):
+    """At 2.5 of 9 elements, of which 6.5 remain."""
+    desk = Desk(tmp_path).hold(2)
+    last = visiting(list(range(9)), desk, serve)
+    assert last.stage.split(0.0, 9) is None
+    bundle = last.run(last.inputs)
+    desk.wait_for(2)
+    split = last.stage.split(keep, 9)
+    assert bundle.running
+    desk.go_on()
+    result = bundle.result()
+    assert result.residuals == ()
+    assert last.stage.split(0.0, 9) is None
+    if first_residual is None:
+        assert split is None
+        assert desk.notes() == [str(i) for i in range(9)]
+        return
+    assert split == BundleSplit(first_residual - 1, first_residual)
+    assert desk.notes() == [str(i) for i in range(first_residual)]
+    last.run(last.elements(split)).result()
+    assert desk.notes() == [str(i) for i in range(9)]
+
+
+def test_a_split_of_the_last_element_gives_nothing_away(serve, tmp_path):
+    desk = Desk(tmp_path).hold(2)
+    last = visiting([0, 1, 2], desk, serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for(2)
+    assert last.stage.split(0.0, 3) is None
+    assert last.stage.split(0.0, 3) is None
+    desk.go_on()
+    bundle.result()
+
+
+def test_a_second_split_gives_away_more(serve, tmp_path):
+    desk = Desk(tmp_path).hold(1)
+    last = visiting(list(range(20)), desk, serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for(1)
+    first = last.stage.split(0.5, 20)
+    second = last.stage.split(0.5, 20)
+    assert 2 < second.first_residual < first.first_residual < 20
+    assert last.stage.split(1.0, 20) is None
+    desk.go_on()
+    bundle.result()
+    assert desk.notes() == [str(i) for i in range(second.first_residual)]
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3])
+def test_an_element_is_split_within(serve, tmp_path, keep):
+    desk = Desk(tmp_path).hold("100:20")
+    last = counting_to([10, 100, 30], Counts(desk), serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for("100:20")
+    split = last.stage.split(keep, 3)
+    assert (split.last_primary, split.first_residual) == (0, 2)
+    assert len(split.primaries) == len(split.residuals) == 1
+    assert split.residuals[0].delay_ms == 0
+    again = last.stage.split(0.0, 3) if keep else None
+    desk.go_on()
+    assert bundle.result().residuals == ()
+    kept = len(desk.notes()) - 10
+    assert kept == 21 if keep == 0 or again else 21 < kept < 60
+    expected = [f"{n}:{i}" for n in (10, 100, 30) for i in range(n)]
+    given = last.elements(split)
+    if again is not None:
+        assert (again.last_primary, again.first_residual) == (0, 2)
+        given = [ElementChunk(1, again.residuals[0].element), *given]
+    last.run(given).result()
+    assert desk.notes() == expected
+    # A primary is the beginning of the element, for whoever runs the bundle anew.
+    (tmp_path / "notes").unlink()
+    last.run([ElementChunk(1, (again or split).primaries[0])]).result()
+    assert desk.notes() == expected[10 : 10 + kept]
+
+
+class CountsOn(Counts):
+    """Counts for ever, without being asked to stop: only a split ends it."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(self, element: int, tracker: Any = TRACKER) -> Any:
+        for number in super().process(element, tracker):
+            yield number
+            time.sleep(0.001)
+
+
+def test_an_unbounded_element_is_checkpointed_and_resumed(serve, tmp_path):
+    desk = Desk(tmp_path)
+    last = counting_to([10**12], CountsOn(desk), serve)
+    inputs, reached = last.inputs, 0
+    for _ in range(5):
+        bundle = last.run(inputs)
+        desk.wait_for(f"{10**12}:{reached}")
+        split = last.stage.split(0.0, 1)
+        assert bundle.result().residuals == ()
+        assert (split.last_primary, split.first_residual) == (-1, 1)
+        inputs = last.elements(split)
+        reached = len(desk.notes())
+    assert reached >= 5
+    assert desk.notes() == [f"{10**12}:{i}" for i in range(reached)]
+
+
+def test_what_a_dofn_defers_comes_back_with_delay_and_watermark(serve):
+    p = new_pipeline()
+    deferred = p | beam.Impulse() | beam.FlatMap(lambda _: [1, 5]) | beam.ParDo(Defers())
+    deferred | beam.Reshuffle() | beam.Map(lambda x: None)
+    host = TinyHost(p)
+    server = serve(host)
+    host.run_stage(host.specs[0], server.harness(host.specs[0].environment_id))
+    spec = host.specs[1]
+    stage = server.harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    inputs = host.inputs(spec)
+    for number in range(5):
+        result = stage.process_bundle("b", inputs, host.outputs(spec))
+        # The element 1 has nothing left to do after its only number.
+        assert len(result.residuals) == (1 if number < 4 else 0)
+        for residual in result.residuals:
+            assert residual.delay_ms == 1500
+            assert residual.watermark == [-2001, -1001, 0, 1000][number]
+        inputs = [ElementChunk(1, each.element) for each in result.residuals]
+    (rows,) = host.outputs(spec).values()
+    assert len(rows.rows) == 6
+
+
+def test_input_after_the_split_is_not_sent(serve, tmp_path):
+    """More input than is ever in flight: the rest is not even pulled."""
+    desk = Desk(tmp_path).hold(3)
+    last = visiting(list(range(10)), desk, serve)
+    pulled = []
+
+    def endless() -> Iterator[ElementChunk]:
+        yield from last.inputs
+        large = last.inputs[-1]
+        while True:
+            pulled.append(large.count)
+            yield ElementChunk(
+                large.count * 200_000, bytes(large.data) * 200_000, first=large.count
+            )
+
+    bundle = last.run(endless())
+    desk.wait_for(3)
+    split = last.stage.split(0.0, 10**9)
+    assert split == BundleSplit(3, 4)
+    desk.go_on()
+    bundle.result()
+    assert desk.notes() == ["0", "1", "2", "3"]
+    assert 0 < len(pulled) < 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_everything_is_processed_once_whatever_is_split(serve, tmp_path, seed):
+    rng = random.Random(seed)
+    desk = Desk(tmp_path)
+    numbers = [rng.randrange(1, 200) for _ in range(12)]
+    last = counting_to(numbers, Slow(desk), serve)
+    waiting = [last.inputs]
+    bundles = 0
+    while waiting:
+        last.inputs = waiting.pop()
+        count = sum(chunk.meant for chunk in last.inputs)
+        bundle = last.run(last.inputs)
+        bundles += 1
+        while bundle.running and bundles < 60:
+            time.sleep(rng.random() * 0.02)
+            split = last.stage.split(rng.choice([0.0, 0.3, 0.7, 0.9]), count)
+            if split is not None:
+                count = min(count, split.first_residual)
+                waiting.append(_given_away(last.inputs, split))
+                last.inputs = _kept(last.inputs, split)
+        assert bundle.result().residuals == ()
+    assert bundles > 5
+    expected = [f"{number}:{i}" for number in numbers for i in range(number)]
+    assert sorted(desk.notes()) == sorted(expected)
+
+
+class Slow(Counts):
+    def process(self, element: int, tracker: Any = TRACKER) -> Any:
+        for number in super().process(element, tracker):
+            yield number
+            time.sleep(0.0005)
+
+
+def _single(chunks: list[ElementChunk]) -> list[ElementChunk]:
+    """Every element that is meant in a chunk of its own."""
+    singles = []
+    for chunk in chunks:
+        stop = chunk.first + chunk.meant
+        singles += [
+            ElementChunk(chunk.count, chunk.data, chunk.ends, first=i, last=i + 1)
+            for i in range(chunk.first, stop)
+        ]
+    return singles
+
+
+def _given_away(chunks: list[ElementChunk], split: BundleSplit) -> list[ElementChunk]:
+    residuals = [ElementChunk(1, each.element) for each in split.residuals]
+    return residuals + _single(chunks)[split.first_residual :]
+
+
+def _kept(chunks: list[ElementChunk], split: BundleSplit) -> list[ElementChunk]:
+    return _single(chunks)[: split.first_residual]

@@ -1,0 +1,348 @@
+"""User code over the Fn API reads what it wrote, by key and window, and the host keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import desk as desk_module
+import pytest
+from apache_beam import coders
+from apache_beam.coders import coders as beam_coders
+from apache_beam.transforms import userstate, window
+from apache_beam.utils.timestamp import Timestamp
+from desk import Desk
+from tiny_host import Rows, new_pipeline, pickle_by_value
+from toy_state import StatefulHost, ToyState
+
+from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.fnapi.paging import PAGE_BYTES
+from beam_runner_worker.records import StateCell
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+pickle_by_value(desk_module.__name__)
+
+VARINT = coders.VarIntCoder()
+
+
+class Steps(beam.DoFn):
+    """Every element is a key and a step, which is taken and whose outcome is noted."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def note(self, key: object, *found: object) -> None:
+        self.desk.come_to(" ".join(map(str, (key, *found))))
+
+
+def run(
+    dofn: beam.DoFn, steps: Iterable[tuple[str, Any]], serve: Any, *, one_by_one: bool = False
+) -> StatefulHost:
+    """Takes all steps, in one bundle or in one each."""
+    p = new_pipeline()
+    steps = p | beam.Impulse() | beam.FlatMap(lambda _, all=list(steps): all)
+    keyed = steps | beam.Map(lambda step: step).with_output_types(tuple[str, Any])
+    keyed | "Steps" >> beam.ParDo(dofn)
+    host = StatefulHost(p, one_by_one=one_by_one)
+    host.run(serve(host).harness)
+    return host
+
+
+class Bags(Steps):
+    BAG = userstate.BagStateSpec("bag", VARINT)
+
+    def process(self, element, bag=beam.DoFn.StateParam(BAG)):  # noqa: B008
+        key, step = element
+        if step == "clear":
+            bag.clear()
+        elif step != "read":
+            bag.add(step)
+        self.note(key, *bag.read())
+
+
+def test_bags(serve, tmp_path):
+    desk = Desk(tmp_path)
+    steps = [("a", 1), ("b", 7), ("a", 300), ("a", "clear"), ("a", 3), ("b", "read")]
+    host = run(Bags(desk), steps, serve)
+    assert desk.notes() == ["a 1", "b 7", "a 1 300", "a", "a 3", "b 7"]
+    kept = {cell.key: data for cell, data in host.state.bags.items() if data}
+    assert kept == {b"\x01a": b"\x03", b"\x01b": b"\x07"}
+    assert {cell.state_id for cell in host.state.bags} == {"bag"}
+    assert {cell.window for cell in host.state.bags} == {b""}
+
+
+class Sums(beam.CombineFn):
+    def create_accumulator(self):
+        return 0
+
+    def add_input(self, accumulator, element):
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators):
+        return sum(accumulators)
+
+    def extract_output(self, accumulator):
+        return accumulator
+
+
+class Values(Steps):
+    VALUE = userstate.ReadModifyWriteStateSpec("value", coders.StrUtf8Coder())
+    SUM = userstate.CombiningValueStateSpec("sum", VARINT, Sums())
+
+    def process(
+        self,
+        element,
+        value=beam.DoFn.StateParam(VALUE),  # noqa: B008
+        total=beam.DoFn.StateParam(SUM),  # noqa: B008
+    ):
+        key, step = element
+        if step is None:
+            value.clear()
+            total.clear()
+        else:
+            value.write(f"<{step}>")
+            total.add(step)
+        self.note(key, value.read(), total.read())
+
+
+def test_values_and_combined_values(serve, tmp_path):
+    desk = Desk(tmp_path)
+    steps = [("a", 1), ("a", 2), ("b", 5), ("a", None), ("a", 4), ("b", 6)] + [("c", 1)] * 20
+    run(Values(desk), steps, serve)
+    assert desk.notes() == [
+        *("a <1> 1", "a <2> 3", "b <5> 5", "a None 0", "a <4> 4", "b <6> 11"),
+        *(f"c <1> {number}" for number in range(1, 21)),
+    ]
+
+
+class Sets(Steps):
+    SET = userstate.SetStateSpec("set", coders.StrUtf8Coder())
+
+    def process(self, element, held=beam.DoFn.StateParam(SET)):  # noqa: B008
+        key, step = element
+        if step:
+            held.add(step)
+        else:
+            held.clear()
+        self.note(key, *sorted(held.read()))
+
+
+def test_sets(serve, tmp_path):
+    desk = Desk(tmp_path)
+    steps = [("a", "x"), ("a", "y"), ("a", "x"), ("b", "z"), ("a", ""), ("a", "w")]
+    run(Sets(desk), steps, serve)
+    assert desk.notes() == ["a x", "a x y", "a x y", "b z", "a", "a w"]
+
+
+class Lists(Steps):
+    LIST = userstate.OrderedListStateSpec("list", coders.StrUtf8Coder())
+
+    def process(self, element, held=beam.DoFn.StateParam(LIST)):  # noqa: B008
+        key, (what, *times) = element
+        if what == "add":
+            for time in times:
+                held.add((Timestamp(time), f"v{time}"))
+        elif what == "clear":
+            held.clear_range(*map(Timestamp, times)) if times else held.clear()
+        found = held.read_range(*map(Timestamp, times)) if what == "read" else held.read()
+        self.note(key, *(f"{time.micros // 1_000_000}{value}" for time, value in found))
+
+
+def test_ordered_lists(serve, tmp_path):
+    """In several bundles, so that most of it goes to the host and comes back."""
+    desk = Desk(tmp_path)
+    steps = [
+        ("a", ("add", 5, -3, 4)),
+        ("a", ("add", 4)),
+        ("a", ("read", -3, 5)),
+        ("a", ("clear", 4, 5)),
+        ("b", ("add", 1)),
+        ("a", ("read", -9, 9)),
+        ("a", ("clear",)),
+        ("a", ("add", 2)),
+    ]
+    host = run(Lists(desk), steps, serve, one_by_one=True)
+    assert desk.notes() == [
+        "a -3v-3 4v4 5v5",
+        "a -3v-3 4v4 4v4 5v5",
+        "a -3v-3 4v4 4v4",
+        "a -3v-3 5v5",
+        "b 1v1",
+        "a -3v-3 5v5",
+        "a",
+        "a 2v2",
+    ]
+    held = {cell.key: pairs for cell, pairs in host.state.lists.items() if pairs}
+    assert held == {b"\x01a": [(2_000_000, b"v2")], b"\x01b": [(1_000_000, b"v1")]}
+
+
+class NamedWindow(window.IntervalWindow):
+    """A window that only this SDK can read."""
+
+
+class NamedWindowCoder(beam_coders.FastCoder):
+    def _create_impl(self) -> Any:
+        return beam_coders.coder_impl.CallbackCoderImpl(
+            lambda each: f"{each.start.micros}/{each.end.micros}".encode(),
+            lambda data: NamedWindow(*(int(part) / 1_000_000 for part in data.split(b"/"))),
+        )
+
+    def is_deterministic(self) -> bool:
+        return True
+
+
+class NamedWindows(window.NonMergingWindowFn):
+    def assign(self, context: Any) -> list[NamedWindow]:
+        start = context.timestamp.micros // 60_000_000 * 60
+        return [NamedWindow(start, start + 60)]
+
+    def get_window_coder(self) -> coders.Coder:
+        return NamedWindowCoder()
+
+
+class Key:
+    """A key of no coder that a runner knows."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class KeyCoder(beam_coders.FastCoder):
+    def _create_impl(self) -> Any:
+        return beam_coders.coder_impl.CallbackCoderImpl(
+            lambda key: key.name.encode(), lambda data: Key(data.decode())
+        )
+
+    def is_deterministic(self) -> bool:
+        return True
+
+
+coders.registry.register_coder(Key, KeyCoder)
+
+
+class NamesKeys(Bags):
+    def process(self, element, bag=beam.DoFn.StateParam(Bags.BAG), at=beam.DoFn.WindowParam):  # noqa: B008
+        key, number = element
+        bag.add(number)
+        self.note(key.name, at.start.micros // 1_000_000, *bag.read())
+
+
+@pytest.mark.parametrize(
+    "windows", [window.FixedWindows(60), NamedWindows()], ids=["fixed", "of its own coder"]
+)
+def test_cells_are_those_of_the_rows_of_a_keyed_edge(serve, tmp_path, windows):
+    desk = Desk(tmp_path)
+    p = new_pipeline()
+    pairs = (
+        p
+        | beam.Impulse()
+        | beam.FlatMap(lambda _: [("a", 1), ("b", 2), ("a", 61), ("a", 3)])
+        | beam.Map(lambda pair: window.TimestampedValue(pair, pair[1]))
+        | beam.WindowInto(windows)
+        | beam.Map(lambda pair: (Key(pair[0]), pair[1])).with_output_types(tuple[Key, int])
+    )
+    pairs | beam.GroupByKey() | beam.Map(len)
+    pairs | "Steps" >> beam.ParDo(NamesKeys(desk))
+    host = StatefulHost(p)
+    host.run(serve(host).harness)
+    assert desk.notes() == ["a 0 1", "b 0 2", "a 60 61", "a 0 1 3"]
+    (rows,) = (each for each in host.buffers.values() if isinstance(each, Rows))
+    keys_and_windows = {(key, at) for key, _, at, _ in rows.rows}
+    assert {(cell.key, cell.window) for cell in host.state.bags} == keys_and_windows
+    assert len(keys_and_windows) == 3
+
+
+class Hoards(Steps):
+    """Adds values of a kilobyte, and reads all of them."""
+
+    KNOWN = userstate.BagStateSpec("known", coders.BytesCoder())
+    OPAQUE = userstate.BagStateSpec("opaque", coders.PickleCoder())
+
+    def process(
+        self,
+        element,
+        known=beam.DoFn.StateParam(KNOWN),  # noqa: B008
+        opaque=beam.DoFn.StateParam(OPAQUE),  # noqa: B008
+    ):
+        key, count = element
+        for number in range(count):
+            known.add(b"%1000d" % number)
+            opaque.add("%1000d" % number)  # noqa: UP031
+        if not count:
+            for values in (known, opaque):
+                for _ in range(2):
+                    self.note(key, sum(1 for _ in values.read()), sum(map(int, values.read())))
+
+
+def test_long_bags_come_in_pages_and_can_be_read_again(serve, tmp_path):
+    desk = Desk(tmp_path)
+    host = run(Hoards(desk), [("a", 5000), ("a", 0)], serve, one_by_one=True)
+    assert desk.notes() == [f"a 5000 {sum(range(5000))}"] * 4
+    assert {len(data) > 4 * PAGE_BYTES for data in host.state.bags.values()} == {True}
+
+
+class Full(ToyState):
+    """Can't keep any more; or can't find what it kept."""
+
+    def __init__(self, *broken: str) -> None:
+        super().__init__()
+        self.broken = broken
+
+    def append(self, cell: StateCell, values: bytes) -> None:
+        if "append" in self.broken:
+            raise OSError("no space left")
+        super().append(cell, values)
+
+    def bag(self, cell: StateCell) -> bytes:
+        if "bag" in self.broken:
+            raise OSError("the state is gone")
+        return super().bag(cell)
+
+
+class Careless(Steps):
+    """Goes on when state can't be read."""
+
+    BAG = userstate.BagStateSpec("bag", VARINT)
+
+    def process(self, element, bag=beam.DoFn.StateParam(BAG)):  # noqa: B008
+        if element[1] == 13:
+            raise ValueError("user code's own trouble")
+        try:
+            self.note("found", *bag.read())
+        except RuntimeError:
+            self.note("nothing")
+        bag.add(1)
+
+
+def test_trouble_with_state_is_the_host_s_own_and_leaves_the_harness_usable(serve, tmp_path):
+    desk = Desk(tmp_path)
+    p = new_pipeline()
+    p | beam.Impulse() | beam.Map(lambda x: ("a", 1)) | "Steps" >> beam.ParDo(Careless(desk))
+    host = StatefulHost(p)
+    server = serve(host)
+    first, spec = host.specs
+    host.run_stage(first, server.harness(first.environment_id))
+    stage = server.harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space left"):
+            stage.process_bundle("b", host.inputs(spec), {}, Full("append"))
+        with pytest.raises(OSError, match="the state is gone"):
+            stage.process_bundle("b", host.inputs(spec), {}, Full("bag"))
+        state = ToyState()
+        stage.process_bundle("b", host.inputs(spec), {}, state)
+        assert list(state.bags.values()) == [b"\x01"]
+    assert desk.notes() == ["found", "nothing", "found"] * 2
+
+
+def test_trouble_of_user_code_is_told_as_such(serve, tmp_path):
+    with pytest.raises(BundleFailed, match="own trouble") as caught:
+        run(Careless(Desk(tmp_path)), [("a", 13)], serve)
+    assert caught.value.transform == "Steps"

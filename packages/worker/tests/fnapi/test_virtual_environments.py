@@ -1,0 +1,121 @@
+"""Virtual environments with staged packages: made once, shared, kept while in use, and removed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from wheels import make_wheel
+
+from beam_runner_worker.fnapi import virtual_environments
+from beam_runner_worker.fnapi.virtual_environments import (
+    CannotInstall,
+    cache_folder,
+    python_with,
+)
+from beam_runner_worker.packages import StagedPackages
+
+pytestmark = pytest.mark.timeout(180)
+
+ASK = """
+import sys
+from pathlib import Path
+from beam_runner_worker.fnapi.virtual_environments import python_with
+from beam_runner_worker.packages import StagedPackages
+print(python_with(StagedPackages.of(Path(sys.argv[1])), Path(sys.argv[2]), print))
+"""
+USE = """
+import attrs, apache_beam, beam_runner_worker, forced_module, needed_module
+print(attrs.__file__, forced_module.WHO, needed_module.WHO)
+"""
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Path:
+    folder = tmp_path / "staged"
+    folder.mkdir()
+    return folder
+
+
+def test_processes_that_ask_at_once_share_one_environment(staged: Path, tmp_path: Path) -> None:
+    """It has what was staged, first of all, and what this interpreter has."""
+    make_wheel(staged, "needed_module", "WHO = 'needed'")
+    make_wheel(staged, "forced_module", "WHO = 'forced'", needs="needed_module>=1")
+    make_wheel(staged, "attrs", "WHO = 'staged'", version="99.0")
+    (staged / "requirements.txt").write_text("needed_module==1.0\n")
+    (staged / "extra_packages.txt").write_text("forced_module-1.0-py3-none-any.whl\n")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    asking = [
+        subprocess.Popen(
+            [sys.executable, "-c", ASK, str(staged), str(cache)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=150)[0].splitlines() for process in asking]
+    assert [process.returncode for process in asking] == [0, 0]
+    (python,) = {lines[-1] for lines in said}
+    assert sorted(len(lines) > 1 for lines in said) == [False, True], said
+    used = subprocess.run([python, "-c", USE], stdout=subprocess.PIPE, text=True, check=True)
+    place, *who = used.stdout.split()
+    assert who == ["forced", "needed"]
+    assert not place.startswith(str(cache)), "what nobody asked for is not installed"
+
+
+def made_without_pip(place: Path, *others: object) -> None:
+    place.mkdir()
+    (place / "ready").touch()
+
+
+def test_environments_that_nobody_uses_are_removed(
+    staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(virtual_environments, "_make", made_without_pip)
+    cache = tmp_path / "cache"
+    for name, days in (("unused", 40), ("used", 40), ("young", 20)):
+        (cache / name).mkdir(parents=True)
+        (cache / f"{name}.lock").touch()
+        ready = cache / name / "ready"
+        ready.touch()
+        os.utime(ready, (time.time() - days * 24 * 3600,) * 2)
+    (staged / "workflow.tar.gz").touch()
+    with open(cache / "used.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        python = python_with(StagedPackages.of(staged), cache, print)
+    key = python.parent.parent.name
+    assert {path.name for path in cache.iterdir() if path.is_dir()} == {"used", "young", key}
+
+
+def test_an_environment_in_use_is_held(
+    staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(virtual_environments, "_make", made_without_pip)
+    (staged / "workflow.tar.gz").touch()
+    python = python_with(StagedPackages.of(staged), tmp_path, print)
+    name = tmp_path / f"{python.parent.parent.name}.lock"
+    with open(name) as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_where_environments_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEAM_RUNNER_CACHE_DIR", str(tmp_path / "named"))
+    assert cache_folder() == tmp_path / "named" / "beam-runner" / "python-environments"
+    monkeypatch.delenv("BEAM_RUNNER_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    folder = cache_folder()
+    assert folder == tmp_path / "xdg" / "beam-runner" / "python-environments"
+    folder.chmod(0o777)
+    monkeypatch.setattr(virtual_environments.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert cache_folder().parent.parent == tmp_path / f"beam-runner-{os.getuid()}"
+
+
+def test_no_folder_to_install_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BEAM_RUNNER_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(CannotInstall, match="BEAM_RUNNER_CACHE_DIR"):
+        cache_folder()

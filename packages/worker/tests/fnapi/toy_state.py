@@ -1,0 +1,146 @@
+"""A host of stateful stages in one page: state in dictionaries, timers that fire when all is read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import apache_beam as beam
+import attrs
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_urns import transforms as urns
+from tiny_host import TinyHost
+
+from beam_runner_worker.ports import Harness
+from beam_runner_worker.records import (
+    BundleResult,
+    ElementChunk,
+    InputChunk,
+    Settle,
+    StageSpec,
+    StateCell,
+    Timer,
+    TimerChunk,
+)
+
+TimerId = tuple[str, str, str, bytes, tuple[bytes, ...]]
+
+
+class ToyState:
+    """User state of one stage, for as many bundles as one likes.
+
+    Attributes:
+        bags: by cell.
+        maps: by cell, the values of each key.
+        lists: by cell, pairs of sort key and value.
+        timers: that are set, by what tells them apart.
+        changes: timers as they were set and cleared.
+        gets: how many times something was read.
+    """
+
+    def __init__(self) -> None:
+        self.bags: dict[StateCell, bytes] = defaultdict(bytes)
+        self.maps: dict[StateCell, dict[bytes, bytes]] = defaultdict(dict)
+        self.lists: dict[StateCell, list[tuple[int, bytes]]] = defaultdict(list)
+        self.timers: dict[TimerId, Timer] = {}
+        self.changes: list[Timer] = []
+        self.gets = 0
+
+    def bag(self, cell: StateCell) -> bytes:
+        self.gets += 1
+        return self.bags[cell]
+
+    def append(self, cell: StateCell, values: bytes) -> None:
+        self.bags[cell] += values
+
+    def clear(self, cell: StateCell) -> None:
+        for cells in (self.bags, self.maps, self.lists):
+            cells.pop(cell, None)
+
+    def map_keys(self, cell: StateCell) -> bytes:
+        return b"".join(self.maps[cell])
+
+    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+        return self.maps[cell].get(map_key, b"")
+
+    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+        self.maps[cell][map_key] = self.map_values(cell, map_key) + values
+
+    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+        self.maps[cell].pop(map_key, None)
+
+    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        held = sorted(self.lists[cell], key=lambda pair: pair[0])
+        yield from (pair for pair in held if start <= pair[0] < end)
+
+    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+        self.lists[cell].append((sort_key, value))
+
+    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+        self.lists[cell] = [pair for pair in self.lists[cell] if not start <= pair[0] < end]
+
+    def set_timer(self, timer: Timer) -> None:
+        self.changes.append(timer)
+        name = (timer.transform_id, timer.family, timer.tag, timer.key, timer.windows)
+        self.timers.pop(name, None)
+        if timer.fire_at is not None:
+            self.timers[name] = timer
+
+    def fire_all(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
+        """The input, then one timer after the other as they are due, until none is left."""
+        yield from inputs
+        yield Settle()
+        while self.timers:
+            name, due = min(self.timers.items(), key=lambda item: item[1].fire_at or 0)
+            del self.timers[name]
+            yield TimerChunk((due,))
+            yield Settle()
+
+
+class StatefulHost(TinyHost):
+    """A TinyHost whose only stateful stage gets state, and has all its timers fired.
+
+    Attributes:
+        state: of that stage.
+        one_by_one: whether each element of that stage gets a bundle of its own.
+        stateful: that stage's result.
+    """
+
+    def __init__(self, pipeline: beam.Pipeline, *, one_by_one: bool = False) -> None:
+        super().__init__(pipeline)
+        self.state = ToyState()
+        self.one_by_one = one_by_one
+        self.stateful: BundleResult | None = None
+
+    def run_stage(self, spec: StageSpec, harness: Harness) -> None:
+        if not is_stateful(spec):
+            super().run_stage(spec, harness)
+            return
+        stage = harness.stage(spec, self.side_inputs(spec))
+        inputs = self.inputs(spec)
+        for bundle in map(_single, _elements(inputs)) if self.one_by_one else [inputs]:
+            self.stateful = stage.process_bundle(
+                "bundle", self.state.fire_all(bundle), self.outputs(spec), self.state
+            )
+
+
+def _elements(chunks: Iterable[InputChunk]) -> Iterator[ElementChunk]:
+    for chunk in chunks:
+        assert isinstance(chunk, ElementChunk)
+        for number in range(chunk.count):
+            yield attrs.evolve(chunk, first=number, last=number + 1)
+
+
+def _single(chunk: ElementChunk) -> list[InputChunk]:
+    return [chunk]
+
+
+def is_stateful(spec: StageSpec) -> bool:
+    """Whether a transform of the stage has state or timers."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
+    payloads = [
+        beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+        for transform in descriptor.transforms.values()
+        if transform.spec.urn == urns.PAR_DO
+    ]
+    return any(payload.state_specs or payload.timer_family_specs for payload in payloads)

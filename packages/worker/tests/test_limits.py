@@ -1,0 +1,80 @@
+"""An element that is too large is refused in both harnesses, by the name of who put it out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "embedded"))
+sys.path.insert(0, str(Path(__file__).parent / "fnapi"))
+
+from mini_runner import MiniRunner
+from tiny_host import Artifacts, Logs, TinyHost, external, job_with, pickle_by_value
+
+from beam_runner_worker import limits
+from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.fnapi import FnApiServer
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+LIMIT = 1 << 20
+ALLOWED = LIMIT
+TOO_LARGE = 4 << 20
+WRITERS = {
+    "grouped": "Outer/Pair",
+    "stored": "Reshuffle/ReshufflePerKey/Map(reify_metadata_default_window)",
+}
+
+
+@pytest.fixture(autouse=True)
+def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_ELEMENT_BYTES", LIMIT)
+
+
+def pipeline(size: int, kind: str) -> beam.Pipeline:
+    """Puts out an element of this size, to a buffer of some kind."""
+    p = beam.Pipeline()
+    made = p | beam.Impulse() | "Outer/Make" >> beam.Map(lambda _, size=size: b"x" * size)
+    if kind == "grouped":
+        pair = beam.Map(lambda value: (7, value)).with_output_types(tuple[int, bytes])
+        made | "Outer/Pair" >> pair | beam.GroupByKey() | beam.Map(lambda group: group[0])
+    else:
+        made | beam.Reshuffle() | beam.Map(len)
+    return p
+
+
+def run_embedded(p: beam.Pipeline) -> None:
+    MiniRunner(p).run()
+
+
+def run_over_fn_api(p: beam.Pipeline) -> None:
+    address, pool = BeamFnExternalWorkerPoolServicer.start()
+    host = TinyHost(p)
+    job = job_with(external(address), environments=host.environment_ids)
+    server = FnApiServer(job, Artifacts(), Logs())
+    try:
+        host.run(server.harness)
+    finally:
+        server.close()
+        pool.stop(0).wait(5)
+
+
+def kinds() -> Iterator[pytest.ParameterSet]:
+    for run in (run_embedded, run_over_fn_api):
+        for kind in ("grouped", "stored"):
+            yield pytest.param(run, kind, id=f"{run.__name__} {kind}")
+
+
+@pytest.mark.parametrize(("run", "kind"), list(kinds()))
+def test_an_element_that_is_too_large(run, kind: str) -> None:
+    run(pipeline(ALLOWED, kind))
+    with pytest.raises(BundleFailed, match=r"4\d{6} bytes.* up to 1048576: put out") as failed:
+        run(pipeline(TOO_LARGE, kind))
+    assert "ElementTooLarge" in failed.value.summary
+    assert failed.value.transform == WRITERS[kind]

@@ -1,0 +1,44 @@
+"""Samples are wanted by an experiment, and of all that come the latest are kept."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.portability.api import beam_fn_api_pb2
+
+from beam_runner_worker.samples import MOST_BYTES, elements_of, is_wanted, sample_infos
+from beam_runner_worker.totals import Totals
+
+
+def response(**samples: list[bytes]) -> beam_fn_api_pb2.SampleDataResponse:
+    said = beam_fn_api_pb2.SampleDataResponse()
+    for pcollection_id, elements in samples.items():
+        for element in elements:
+            said.element_samples[pcollection_id].elements.add(element=element)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("", False),
+        ("{}", False),
+        ('{"beam:option:experiments:v1": null}', False),
+        ('{"beam:option:experiments:v1": ["beam_fn_api"]}', False),
+        ('{"beam:option:experiments:v1": ["enable_data_sampling"]}', True),
+        ('{"experiments": ["enable_data_sampling"]}', True),
+    ],
+)
+def test_wanted(options: str, wanted: bool) -> None:
+    assert is_wanted(options) is wanted
+
+
+def test_the_latest_of_each_collection_are_kept() -> None:
+    totals = Totals()
+    totals.add(sample_infos(response(p=[b"%d" % i for i in range(8)], q=[b"q"])))
+    totals.add(sample_infos(response(p=[b"%d" % i for i in range(8, 15)])))
+    found = {dict(info.labels)["PCOLLECTION"]: elements_of(info) for info in totals.infos()}
+    assert found == {"p": [b"%d" % i for i in range(5, 15)], "q": [b"q"]}
+
+
+def test_what_is_large_is_left_out() -> None:
+    assert sample_infos(response(p=[bytes(MOST_BYTES + 1)], q=[])) == ()

@@ -1,0 +1,178 @@
+"""Metrics of the same name add up as their type says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from apache_beam.coders import FloatCoder, IterableCoder, StrUtf8Coder, TupleCoder, VarIntCoder
+from apache_beam.metrics.cells import BoundedTrieData, HistogramData
+from apache_beam.utils.histogram import Histogram, LinearBucket
+from beam_runner_urns import metrics as metric_urns
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_worker._protos import metrics_pb2
+from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.totals import Totals, is_known
+
+INTEGER, DOUBLE, STRINGS = VarIntCoder(), FloatCoder(), IterableCoder(StrUtf8Coder())
+
+
+def info(kind: str, payload: bytes, name: str = "n") -> MonitoringInfo:
+    return MonitoringInfo("beam:metric:user:x:v1", kind, (("NAME", name),), payload)
+
+
+def total(kind: str, *payloads: bytes) -> bytes:
+    (only,) = totals_of([info(kind, payload) for payload in payloads])
+    return only.payload
+
+
+def totals_of(infos: list[MonitoringInfo]) -> tuple[MonitoringInfo, ...]:
+    """The totals; whether the infos come one by one or together makes no difference."""
+    together, one_by_one = Totals(), Totals()
+    together.add(infos)
+    for one in infos:
+        one_by_one.add([one])
+    assert together.infos() == one_by_one.infos()
+    return together.infos()
+
+
+TUPLES = {
+    metric_urns.DISTRIBUTION_INT64_TYPE: TupleCoder([INTEGER] * 4),
+    metric_urns.DISTRIBUTION_DOUBLE_TYPE: TupleCoder([INTEGER, DOUBLE, DOUBLE, DOUBLE]),
+    metric_urns.LATEST_INT64_TYPE: TupleCoder([INTEGER, INTEGER]),
+    metric_urns.LATEST_DOUBLE_TYPE: TupleCoder([INTEGER, DOUBLE]),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "coder", "values", "expected"),
+    [
+        (metric_urns.SUM_INT64_TYPE, INTEGER, [1, 2, -5], -2),
+        (metric_urns.SUM_DOUBLE_TYPE, DOUBLE, [0.5, 1.5], 2.0),
+    ],
+)
+def test_sums(kind: str, coder: Any, values: list[Any], expected: Any) -> None:
+    assert coder.decode(total(kind, *map(coder.encode, values))) == expected
+
+
+@pytest.mark.parametrize(
+    "kind", [metric_urns.DISTRIBUTION_INT64_TYPE, metric_urns.DISTRIBUTION_DOUBLE_TYPE]
+)
+def test_distributions(kind: str) -> None:
+    coder = TUPLES[kind]
+    parts = [(2, 10, 3, 7), (1, -4, -4, -4), (1, 9, 9, 9)]
+    assert coder.decode(total(kind, *map(coder.encode, parts))) == (4, 15, -4, 9)
+
+
+@pytest.mark.parametrize("kind", [metric_urns.LATEST_INT64_TYPE, metric_urns.LATEST_DOUBLE_TYPE])
+def test_the_latest_gauge_stands(kind: str) -> None:
+    coder = TUPLES[kind]
+    parts = [(5, 50), (9, 90), (7, 70)]
+    assert coder.decode(total(kind, *map(coder.encode, parts))) == (9, 90)
+
+
+def test_string_sets() -> None:
+    parts = [STRINGS.encode(part) for part in (["b", "a"], [], ["b", "c"])]
+    assert list(STRINGS.decode(total(metric_urns.SET_STRING_TYPE, *parts))) == ["a", "b", "c"]
+
+
+def test_bounded_tries() -> None:
+    parts = []
+    for path in (("a", "b"), ("a", "c")):
+        trie = BoundedTrieData(singleton=path)
+        parts.append(trie.to_proto().SerializeToString())
+    added = BoundedTrieData.from_proto(
+        metrics_pb2.BoundedTrie.FromString(total(metric_urns.BOUNDED_TRIE_TYPE, *parts))
+    )
+    assert {path[:-1] for path in added.as_trie().flattened()} == {("a", "b"), ("a", "c")}
+
+
+def histogram(*values: float) -> bytes:
+    cell = HistogramData(Histogram(LinearBucket(0, 10, 5)))
+    for value in values:
+        cell.histogram.record(value)
+    return bytes(cell.to_proto().SerializeToString())
+
+
+def test_histograms() -> None:
+    """What lies outside of the buckets, as 99 does, is counted, too."""
+    added = total(metric_urns.HISTOGRAM_TYPE, histogram(1, 11), histogram(12, 99))
+    assert metrics_pb2.HistogramValue.FromString(added) == metrics_pb2.HistogramValue.FromString(
+        histogram(1, 11, 12, 99)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "coder", "expected"),
+    [
+        (metric_urns.TOP_N_INT64_TYPE, INTEGER, [9, 5, 4, 1]),
+        (metric_urns.TOP_N_DOUBLE_TYPE, DOUBLE, [9, 5, 4, 1]),
+        (metric_urns.BOTTOM_N_INT64_TYPE, INTEGER, [1, 4, 5, 9]),
+        (metric_urns.BOTTOM_N_DOUBLE_TYPE, DOUBLE, [1, 4, 5, 9]),
+    ],
+)
+def test_the_largest_and_the_smallest(kind: str, coder: Any, expected: list[float]) -> None:
+    values = IterableCoder(coder)
+    parts = [values.encode(part) for part in ([5, 1], [], [9, 4])]
+    assert list(values.decode(total(kind, *parts))) == expected
+
+
+@pytest.mark.parametrize(
+    "kind", [metric_urns.DISTRIBUTION_INT64_TYPE, metric_urns.DISTRIBUTION_DOUBLE_TYPE]
+)
+def test_distributions_to_which_nothing_was_added(kind: str) -> None:
+    """Some SDKs send all four parts then, some no more than the count."""
+    some = TUPLES[kind].encode((1, 9, 9, 9))
+    for empty in (b"\x00", TUPLES[kind].encode((0, 0, 0, 0))):
+        assert total(kind, empty, some) == total(kind, some, empty) == some
+        assert total(kind, empty, empty) == empty
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "wrong"),
+    [
+        ("unheard:of", b"first", b"last"),
+        (metric_urns.HISTOGRAM_TYPE, histogram(1), b"\xff"),
+    ],
+)
+def test_what_cannot_be_added_is_named_once(
+    kind: str, first: bytes, wrong: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    totals = Totals()
+    for payload in (first, wrong, wrong):
+        totals.add([info(kind, payload, "strange")])
+    (kept,) = totals.infos()
+    assert kept.payload == first
+    (record,) = caplog.records
+    assert "strange" in record.getMessage()
+
+
+def test_every_type_of_the_model_can_be_added_up() -> None:
+    """But for progress, which is of a moment."""
+    types = {value for name, value in vars(metric_urns).items() if name.endswith("_TYPE")}
+    assert {kind for kind in types if not is_known(kind)} == {metric_urns.PROGRESS_TYPE}
+
+
+def test_other_names_types_and_labels_stay_apart() -> None:
+    one = INTEGER.encode(1)
+    infos = [
+        info(metric_urns.SUM_INT64_TYPE, one),
+        info(metric_urns.SUM_INT64_TYPE, one, name="other"),
+        info(metric_urns.SUM_DOUBLE_TYPE, DOUBLE.encode(1.0)),
+    ]
+    assert len(totals_of(infos)) == 3
+
+
+@given(st.lists(st.lists(st.integers(-1000, 1000), min_size=1), min_size=1))
+def test_a_distribution_in_parts_is_the_distribution_of_all(parts: list[list[int]]) -> None:
+    coder = TUPLES[metric_urns.DISTRIBUTION_INT64_TYPE]
+
+    def described(values: list[int]) -> tuple[int, int, int, int]:
+        return len(values), sum(values), min(values), max(values)
+
+    payloads = [coder.encode(described(part)) for part in parts]
+    everything = [value for part in parts for value in part]
+    added = coder.decode(total(metric_urns.DISTRIBUTION_INT64_TYPE, *payloads))
+    assert added == described(everything)
