@@ -18,17 +18,23 @@ LIMIT = 20.0
 
 
 class FakeJob:
-    """A job the test drives through `reporter`. Reports CANCELLED when it is cancelled."""
+    """A job the test drives through `reporter`. Reports CANCELLED when it is cancelled, DRAINED when
+    it is drained."""
 
     def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
         self.spec = spec
         self.reporter = reporter
         self.cancels = 0
+        self.drains = 0
         self.reported_metrics = JobMetrics()
 
     def cancel(self) -> None:
         self.cancels += 1
         self.reporter.state(JobState.CANCELLED)
+
+    def drain(self) -> None:
+        self.drains += 1
+        self.reporter.state(JobState.DRAINED)
 
     def metrics(self) -> JobMetrics:
         return self.reported_metrics

@@ -13,7 +13,11 @@ from .fakes import LIMIT
 
 
 def history(limits=None):
-    return JobHistory(limits or Limits(), StateEvent(JobState.STOPPED, 1.0))
+    return JobHistory(limits or Limits(), [StateEvent(JobState.STOPPED, 1.0)])
+
+
+def add(told, importance, text, time):
+    told.add_message(told.new_message(importance, text, time))
 
 
 def never():
@@ -26,9 +30,9 @@ def shown(entries):
 
 def test_a_reader_gets_everything_in_order_and_then_the_end():
     told = history()
-    told.add_message(Importance.BASIC, "one", 2.0)
+    add(told, Importance.BASIC, "one", 2.0)
     told.add_state(JobState.STARTING, 3.0)
-    told.add_message(Importance.ERROR, "two", 4.0)
+    add(told, Importance.ERROR, "two", 4.0)
     told.add_state(JobState.FAILED, 5.0)
     expected = ["STOPPED", "one", "STARTING", "two", "FAILED"]
     assert shown(told.follow(never)) == expected
@@ -37,8 +41,8 @@ def test_a_reader_gets_everything_in_order_and_then_the_end():
 
 def test_messages_are_numbered_and_timed():
     told = history()
-    told.add_message(Importance.WARNING, "one", 0.5)
-    told.add_message(Importance.BASIC, "two", 1.0)
+    add(told, Importance.WARNING, "one", 0.5)
+    add(told, Importance.BASIC, "two", 1.0)
     told.add_state(JobState.DONE, 2.0)
     messages = [entry for entry in told.follow(never) if isinstance(entry, JobMessage)]
     assert messages == [
@@ -65,7 +69,7 @@ def test_a_waiting_reader_is_woken_by_what_comes():
     reader = threading.Thread(target=lambda: seen.extend(told.follow(never)))
     reader.start()
     for number in range(1000):
-        told.add_message(Importance.BASIC, str(number), 2.0)
+        add(told, Importance.BASIC, str(number), 2.0)
     told.add_state(JobState.DONE, 3.0)
     reader.join(LIMIT)
     assert shown(seen) == ["STOPPED", *map(str, range(1000)), "DONE"]
@@ -87,7 +91,7 @@ def test_old_messages_are_dropped_and_the_reader_is_told_how_many():
     told = history(Limits(messages=100))
     told.add_state(JobState.RUNNING, 2.0)
     for number in range(1000):
-        told.add_message(Importance.BASIC, str(number), 2.0)
+        add(told, Importance.BASIC, str(number), 2.0)
     told.add_state(JobState.DONE, 3.0)
     first, second, gap, *rest, last = shown(told.follow(never))
     assert (first, second, last) == ("STOPPED", "RUNNING", "DONE")
@@ -101,10 +105,10 @@ def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
     reader = told.follow(never)
     assert next(reader).state is JobState.STOPPED
     for number in range(500):
-        told.add_message(Importance.BASIC, str(number), 2.0)
+        add(told, Importance.BASIC, str(number), 2.0)
     told.add_state(JobState.CANCELLING, 3.0)
     for number in range(500, 1000):
-        told.add_message(Importance.BASIC, str(number), 2.0)
+        add(told, Importance.BASIC, str(number), 2.0)
     told.add_state(JobState.CANCELLED, 3.0)
     state, gap, *rest, end = shown(reader)
     assert (state, end) == ("CANCELLING", "CANCELLED")
@@ -114,14 +118,14 @@ def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
 def test_long_texts_count_towards_the_limit():
     told = history(Limits(message_chars=1000))
     for _ in range(100):
-        told.add_message(Importance.BASIC, "x" * 300, 2.0)
+        add(told, Importance.BASIC, "x" * 300, 2.0)
     told.add_state(JobState.DONE, 3.0)
     assert 2 <= shown(told.follow(never)).count("x" * 300) <= 3
 
 
 def test_one_message_above_all_limits_is_kept_though_cut():
     told = history(Limits(message_chars=10, text_chars=100))
-    told.add_message(Importance.ERROR, "a" * 500 + "b" * 500, 2.0)
+    add(told, Importance.ERROR, "a" * 500 + "b" * 500, 2.0)
     told.add_state(JobState.FAILED, 3.0)
     _, text, _ = shown(told.follow(never))
     assert text == "a" * 50 + "\n... (900 characters left out) ...\n" + "b" * 50

@@ -18,8 +18,11 @@ from beam_runner_jobservices import (
     Limits,
     MonitoringInfo,
     StateEvent,
+    Unavailable,
 )
+from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
+from beam_runner_jobservices.recorder import Unrecorded
 from beam_runner_jobservices.states import TRANSITIONS
 
 from .fakes import Clock
@@ -30,6 +33,8 @@ SPEC = JobSpec("word-1", "word", b"", {}, "{}", {}, "localhost:1")
 class Handle:
     def __init__(self, error=None):
         self.cancels = 0
+        self.drains = 0
+        self.asked = 0
         self.error = error
 
     def cancel(self):
@@ -37,8 +42,14 @@ class Handle:
         if self.error:
             raise self.error
 
+    def drain(self):
+        self.drains += 1
+        if self.error:
+            raise self.error
+
     def metrics(self):
-        return JobMetrics(attempted=(MonitoringInfo("urn", "type", b"1"),))
+        self.asked += 1
+        return JobMetrics(attempted=(MonitoringInfo("urn", "type", b"%d" % self.asked),))
 
 
 @pytest.fixture
@@ -52,7 +63,9 @@ def job(ends):
 
 
 def make(ends):
-    return Job(SPEC, limits=Limits(), clock=Clock(), on_end=lambda: ends.append(1))
+    history = JobHistory(Limits(), [StateEvent(JobState.STOPPED, 1.0)])
+    recorder = Unrecorded()
+    return Job(SPEC, history, recorder=recorder, clock=Clock(), on_end=lambda: ends.append(1))
 
 
 def names(job):
@@ -72,7 +85,7 @@ def report(job, state):
         return False
 
 
-reports = st.lists(st.sampled_from([*JobState, "cancel", "message"]), max_size=30)
+reports = st.lists(st.sampled_from([*JobState, "cancel", "drain", "message"]), max_size=30)
 
 
 @given(reports)
@@ -84,6 +97,9 @@ def test_whatever_is_reported_the_history_follows_the_table_and_ends_once(action
         if action == "cancel":
             state = job.cancel()
             assert state.is_terminal or state is JobState.CANCELLING
+        elif action == "drain":
+            state = job.drain()
+            assert state.is_terminal or state in (JobState.DRAINING, JobState.CANCELLING)
         elif action == "message":
             job.message(Importance.BASIC, "text")
         else:
@@ -169,8 +185,98 @@ def test_a_cancel_that_the_executor_fails_is_told(job):
     assert texts(job) == ["the job could not be cancelled: ValueError: no way"]
 
 
-def test_metrics_are_empty_until_there_is_a_handle(job):
-    assert job.metrics() == JobMetrics()
+def test_a_drain_reaches_the_executor_and_waits_for_its_word(job):
+    handle = Handle()
+    job.state(JobState.STARTING)
+    job.attach(handle)
+    assert job.drain() is JobState.DRAINING
+    assert not job.state(JobState.RUNNING)
+    assert job.state(JobState.DRAINED)
+    assert names(job) == ["STOPPED", "STARTING", "DRAINING", "DRAINED"]
+    assert job.drain() is JobState.DRAINED
+    assert handle.drains == 1
+
+
+def test_a_drain_before_there_is_a_handle_is_passed_on_to_it(job):
+    assert job.drain() is JobState.DRAINING
+    assert not job.state(JobState.STARTING)
     handle = Handle()
     job.attach(handle)
-    assert job.metrics() == handle.metrics()
+    assert (handle.drains, handle.cancels) == (1, 0)
+
+
+def test_a_job_that_drains_can_be_cancelled_but_not_the_other_way_round(job):
+    handle = Handle()
+    job.state(JobState.STARTING)
+    job.attach(handle)
+    job.drain()
+    assert job.cancel() is JobState.CANCELLING
+    assert job.drain() is JobState.CANCELLING
+    assert handle.drains == 1
+
+
+def test_a_drain_that_the_executor_fails_is_told(job):
+    job.state(JobState.STARTING)
+    job.attach(Handle(error=ValueError("no way")))
+    assert job.drain() is JobState.DRAINING
+    job.state(JobState.FAILED)
+    assert texts(job) == ["the job could not be drained: ValueError: no way"]
+
+
+def attempted(job):
+    return [info.payload for info in job.metrics().attempted]
+
+
+def test_metrics_are_the_handles_until_the_end_and_final_then(job):
+    assert job.metrics() == JobMetrics()
+    handle = Handle()
+    job.state(JobState.STARTING)
+    job.attach(handle)
+    assert attempted(job) == [b"1"]
+    assert attempted(job) == [b"2"]
+    job.state(JobState.DONE)
+    assert attempted(job) == attempted(job) == [b"3"]
+    job.state(JobState.DONE)
+    assert attempted(job) == [b"3"]
+
+
+def test_metrics_of_a_job_that_ended_before_its_handle_came(job):
+    job.state(JobState.STARTING)
+    job.state(JobState.DONE)
+    job.attach(Handle())
+    assert attempted(job) == attempted(job) == [b"1"]
+
+
+def test_metrics_that_the_executor_fails_to_give_do_not_keep_the_job_from_its_end(job):
+    class Failing(Handle):
+        def metrics(self):
+            raise ValueError
+
+    job.state(JobState.STARTING)
+    job.attach(Failing())
+    assert job.state(JobState.DONE)
+    assert job.metrics() == JobMetrics()
+
+
+def test_a_suspended_job_stays_as_it_is(ends, job):
+    job.state(JobState.STARTING)
+    assert job.suspend()
+    job.message(Importance.BASIC, "not heard")
+    for state in (JobState.RUNNING, JobState.DONE, JobState.FAILED, JobState.STOPPED):
+        assert not job.state(state, "not heard")
+    with pytest.raises(Unavailable, match="cancel the job when it is back"):
+        job.cancel()
+    with pytest.raises(Unavailable, match="drain the job when it is back"):
+        job.drain()
+    assert names(job) == ["STOPPED", "STARTING"]
+    assert texts_so_far(job) == ends == []
+
+
+def texts_so_far(job):
+    entries, _ = job.history.read(0)
+    return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
+
+
+def test_a_job_that_ended_does_not_count_as_suspended(job):
+    job.state(JobState.FAILED)
+    assert not job.suspend()

@@ -18,6 +18,7 @@ from beam_runner_jobservices import (
 )
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices.preparations import Preparations
+from beam_runner_jobservices.recorder import Unrecorded
 from beam_runner_jobservices.registry import Registry
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import prepare_request
@@ -30,7 +31,9 @@ class Jobs:
         limits = Limits(ended_jobs=3)
         self.store = ArtifactStore(folder)
         self.preparations = Preparations(self.store, limits, Clock())
-        self.registry = Registry(executor, self.store, self.preparations, limits, Clock())
+        self.registry = Registry(
+            *(executor, self.store, self.preparations, Unrecorded(), limits, Clock())
+        )
 
     def prepare(self, name="job", **options):
         message = job_api.PrepareJobRequest(pipeline=pipeline_proto(), job_name=name)
@@ -177,6 +180,16 @@ def test_cancel_all_cancels_what_runs_and_names_what_does_not_end(jobs, executor
     assert jobs.registry.cancel_all(0.1) == (stubborn,)
     states = [job.history.current.state for job in jobs.registry.jobs()]
     assert states == [JobState.DONE, JobState.CANCELLED, JobState.CANCELLING]
+
+
+def test_drain_all_drains_what_runs(jobs, executor):
+    executor.on_start = run_to_end
+    jobs.run(jobs.prepare())
+    executor.on_start = lambda fake: None
+    running = jobs.run(jobs.prepare())
+    assert jobs.registry.drain_all() == (running,)
+    states = [job.history.current.state for job in jobs.registry.jobs()]
+    assert states == [JobState.DONE, JobState.DRAINED]
 
 
 def test_a_registry_that_refuses_still_answers_for_what_was_run(jobs):

@@ -57,7 +57,7 @@ def test_a_job_from_submission_to_its_end(client, executor, pipeline, clock):
         "1", "2023-11-14T22:13:20.000+00:00", Importance.WARNING, "[A/B] careful"
     )
     assert shown([reason, done]) == ["all is well", "DONE"]
-    assert client.wait(job_id, LIMIT) is JobState.DONE
+    assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
 
 
 def test_metrics_while_running_and_afterwards(client, executor, pipeline):
@@ -67,8 +67,8 @@ def test_metrics_while_running_and_afterwards(client, executor, pipeline):
     info = MonitoringInfo("urn", "type", b"\x01", {"PTRANSFORM": "A"})
     fake.reported_metrics = JobMetrics(attempted=(info, info))
     assert client.metrics(job_id) == JobMetrics(attempted=(info, info))
-    run_to_end(fake)
     fake.reported_metrics = JobMetrics(attempted=(info,), committed=(info,))
+    run_to_end(fake)
     assert client.metrics(job_id) == fake.reported_metrics
 
 
@@ -80,6 +80,16 @@ def test_cancel(client, executor, pipeline):
     assert shown(states) == ["CANCELLING", "CANCELLED"]
     assert client.cancel(job_id) is JobState.CANCELLED
     assert executor.job(job_id).cancels == 1
+
+
+def test_drain(client, executor, pipeline):
+    job_id = client.submit(pipeline)
+    states = client.states(job_id, LIMIT)
+    assert next(states).state is JobState.STARTING
+    assert client.drain(job_id) in (JobState.DRAINING, JobState.DRAINED)
+    assert shown(states) == ["DRAINING", "DRAINED"]
+    assert client.drain(job_id) is JobState.DRAINED
+    assert executor.job(job_id).drains == 1
 
 
 def test_jobs_in_parallel_do_not_mix(client, executor, pipeline):
@@ -96,7 +106,7 @@ def test_jobs_in_parallel_do_not_mix(client, executor, pipeline):
     assert len(set(ids)) == 30
 
 
-METHODS = ["state", "pipeline", "metrics", "cancel", "states", "messages"]
+METHODS = ["state", "pipeline", "metrics", "cancel", "drain", "states", "messages"]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from .client import JobApiError, JobClient
+from .client import JobClient
 from .errors import (
     AddressError,
     ExecutorFailed,
     IllegalTransition,
     InvalidRequest,
+    JobApiError,
     JobRejected,
     JobServicesError,
     NotFound,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,8 @@ import grpc
 
 from ._protos import JobStub, RetrievalStub, StagingStub
 from .channels import CHANNEL_OPTIONS
-from .errors import JobServicesError
+from .errors import JobApiError, JobServicesError
+from .following import NewEntries, NewStates, follow
 from .history import Entry
 from .records import Artifact, JobInfo, JobMetrics, JobState, PipelineOption, StateEvent
 from .staging import Chunk, Dependency, Embedded, GetRequest, Resolved
@@ -22,18 +24,16 @@ from .wire.jobs import Prepared
 from .wire.pipelines import dependencies_of
 
 _CHUNK = 2 << 20
+_OPTIONS = (
+    *CHANNEL_OPTIONS,
+    # A server that comes back is found within seconds, one that vanishes without a word is missed.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
 _Record = TypeVar("_Record")
-
-
-class JobApiError(JobServicesError):
-    """The server refused, or could not be reached. `code` is the gRPC status' name, such as
-    NOT_FOUND.
-    """
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(f"{text} ({code})")
-        self.code = code
-        self.text = text
 
 
 class JobClient:
@@ -44,7 +44,8 @@ class JobClient:
     """
 
     def __init__(self, address: str, timeout: float = 60.0) -> None:
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._closed = threading.Event()
         self._jobs = JobStub(self._channel)
         self._retrieval = RetrievalStub(self._channel)
         self._timeout = timeout
@@ -119,6 +120,12 @@ class JobClient:
         """Ask for the job's end; returns its state, which is usually CANCELLING."""
         return JobState(self._call(self._jobs.Cancel, wire.cancel_request(job_id)).state)
 
+    def drain(self, job_id: str) -> JobState:
+        """Ask for the end of the job's sources: what they have given is processed, and the job ends
+        DRAINED. Returns its state, which is usually DRAINING.
+        """
+        return JobState(self._call(self._jobs.Drain, wire.drain_request(job_id)).state)
+
     def metrics(self, job_id: str) -> JobMetrics:
         """The job's metrics so far."""
         return wire.job_metrics(self._call(self._jobs.GetJobMetrics, wire.metrics_request(job_id)))
@@ -128,25 +135,42 @@ class JobClient:
         request = wire.describe_request()
         return wire.pipeline_options(self._call(self._jobs.DescribePipelineOptions, request))
 
-    def states(self, job_id: str, timeout: float | None = None) -> Iterator[StateEvent]:
+    def states(
+        self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
+    ) -> Iterator[StateEvent]:
         """The present state and every later one, to the terminal one.
 
-        `timeout` in seconds is for the whole. Closing the iterator ends the stream.
+        `timeout` in seconds is for the whole. Where the server is lost, waits up to
+        `reconnect_seconds` for it to be back, and goes on without repeating anything; what happened
+        meanwhile is there as far as the stream tells. Closing the iterator ends the stream.
         """
-        call = self._jobs.GetStateStream(wire.state_request(job_id), timeout=timeout)
-        for message in _following(call):
-            yield wire.state_event(message)
 
-    def messages(self, job_id: str, timeout: float | None = None) -> Iterator[Entry]:
+        def open_stream(left: float | None) -> Iterator[StateEvent]:
+            call = self._jobs.GetStateStream(wire.state_request(job_id), timeout=left)
+            return (wire.state_event(message) for message in _following(call))
+
+        return follow(open_stream, NewStates(), timeout, reconnect_seconds, self._closed.wait)
+
+    def messages(
+        self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
+    ) -> Iterator[Entry]:
         """States and messages from the job's start to its terminal state. As `states` otherwise."""
-        call = self._jobs.GetMessageStream(wire.messages_request(job_id), timeout=timeout)
-        for message in _following(call):
-            yield wire.entry(message)
 
-    def wait(self, job_id: str, timeout: float | None = None) -> JobState:
-        """Wait for the job's terminal state; DEADLINE_EXCEEDED after `timeout` seconds."""
+        def open_stream(left: float | None) -> Iterator[Entry]:
+            call = self._jobs.GetMessageStream(wire.messages_request(job_id), timeout=left)
+            return (wire.entry(message) for message in _following(call))
+
+        return follow(open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait)
+
+    def wait_until_finish(
+        self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 60.0
+    ) -> JobState:
+        """Wait for the job's terminal state; DEADLINE_EXCEEDED after `timeout` seconds.
+
+        Survives restarts of the server, each up to `reconnect_seconds` long.
+        """
         last = JobState.UNSPECIFIED
-        for event in self.states(job_id, timeout):
+        for event in self.states(job_id, timeout, reconnect_seconds):
             last = event.state
         return last
 
@@ -158,6 +182,7 @@ class JobClient:
 
     def close(self) -> None:
         """End all calls and streams."""
+        self._closed.set()
         self._channel.close()
 
     def __enter__(self) -> JobClient:

@@ -21,6 +21,17 @@ class JobRejected(JobServicesError):
         self.unsupported = unsupported
 
 
+class JobApiError(JobServicesError):
+    """Raised by `JobClient`: the server refused, or could not be reached. `code` is the gRPC
+    status' name, such as NOT_FOUND.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{text} ({code})")
+        self.code = code
+        self.text = text
+
+
 class IllegalTransition(JobServicesError):
     """A job was told to enter a state that its present state does not lead to."""
 

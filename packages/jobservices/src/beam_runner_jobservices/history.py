@@ -7,7 +7,7 @@ the limits, and a reader who has missed some is told how many.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from .limits import Limits
 from .records import Importance, JobMessage, JobState, StateEvent
@@ -21,18 +21,25 @@ class JobHistory:
     """States and messages of one job. Thread-safe.
 
     Entries are numbered from 0 in the order in which they were added, and never renumbered.
+
+    `entries` is what there is so far: at least one state, and messages as an earlier history kept
+    them, whose ids go on to grow.
     """
 
-    def __init__(self, limits: Limits, first: StateEvent) -> None:
+    def __init__(self, limits: Limits, entries: Sequence[Entry]) -> None:
         self._limits = limits
         self._changed = threading.Condition()
-        self._states = [first]
-        self._kept: list[Entry] = [first]
-        self._dropped = 0
-        self._dropped_states: list[tuple[int, StateEvent]] = []
-        self._messages = 0
-        self._chars = 0
-        self._next_message_id = 1
+        self._states = [entry for entry in entries if isinstance(entry, StateEvent)]
+        messages = [entry for entry in entries if isinstance(entry, JobMessage)]
+        self._first_message_id = int(messages[0].message_id) if messages else 1
+        self._next_message_id = int(messages[-1].message_id) + 1 if messages else 1
+        self._messages = len(messages)
+        self._chars = sum(len(message.text) for message in messages)
+        # The states before the first message that is left, if others were dropped.
+        before = entries.index(messages[0]) if self._first_message_id > 1 else 0
+        self._dropped_states = list(enumerate(self._states[:before]))
+        self._dropped = before + self._first_message_id - 1
+        self._kept: list[Entry] = list(entries[before:])
 
     @property
     def current(self) -> StateEvent:
@@ -52,15 +59,25 @@ class JobHistory:
             self._kept.append(event)
             self._changed.notify_all()
 
-    def add_message(self, importance: Importance, text: str, time: float) -> None:
-        """Append a message, cut to the limit, and drop the oldest ones beyond the limits."""
+    @property
+    def first_message_id(self) -> int:
+        """The id of the oldest message that is kept, or of the first one that comes."""
+        return self._first_message_id
+
+    def new_message(self, importance: Importance, text: str, time: float) -> JobMessage:
+        """A message with the next id, cut to the limit, for `add_message`."""
         text = cut(text, self._limits.text_chars)
         with self._changed:
             message = JobMessage(str(self._next_message_id), iso_time(time), importance, text)
             self._next_message_id += 1
+        return message
+
+    def add_message(self, message: JobMessage) -> None:
+        """Append the latest new message, and drop the oldest ones beyond the limits."""
+        with self._changed:
             self._kept.append(message)
             self._messages += 1
-            self._chars += len(text)
+            self._chars += len(message.text)
             if self._messages > self._limits.messages or self._chars > self._limits.message_chars:
                 self._drop()
             self._changed.notify_all()
@@ -79,6 +96,7 @@ class JobHistory:
             else:
                 self._messages -= 1
                 self._chars -= len(entry.text)
+                self._first_message_id = int(entry.message_id) + 1
             count += 1
         del self._kept[:count]
         self._dropped += count

@@ -6,9 +6,10 @@ import logging
 import threading
 from collections.abc import Callable
 
+from .errors import Unavailable
 from .history import JobHistory
-from .limits import Limits
 from .ports import JobHandle
+from .recorder import Recorder
 from .records import Importance, JobInfo, JobMetrics, JobSpec, JobState, StateEvent
 from .states import Verdict, judge
 from .texts import one_line
@@ -19,24 +20,30 @@ _LOGGER = logging.getLogger(__name__)
 class Job:
     """A job and its history. Implements `JobReporter`. Thread-safe.
 
-    `on_end` is called once, on the thread that reports the terminal state and before readers learn
-    of it.
+    `history` is what has become of it so far, and `metrics` the final ones of a job that has ended.
+    `on_end` is called once, on the thread that reports the terminal state, after that is recorded
+    and before readers learn of it.
     """
 
     def __init__(
         self,
         spec: JobSpec,
+        history: JobHistory,
         *,
-        limits: Limits,
+        recorder: Recorder,
         clock: Callable[[], float],
         on_end: Callable[[], None],
+        metrics: JobMetrics | None = None,
     ) -> None:
         self.spec = spec
-        self.history = JobHistory(limits, StateEvent(JobState.STOPPED, clock()))
+        self.history = history
+        self._recorder = recorder
         self._clock = clock
         self._on_end = on_end
         self._lock = threading.RLock()
         self._handle: JobHandle | None = None
+        self._metrics = metrics or JobMetrics()
+        self._suspended = False
 
     @property
     def info(self) -> JobInfo:
@@ -49,19 +56,28 @@ class Job:
 
     def state(self, state: JobState, reason: str | None = None) -> bool:
         """See `JobReporter.state`."""
+        # Before the lock is taken, since the executor may report something meanwhile.
+        asked = self._collect_metrics() if state.is_terminal else None
         with self._lock:
             present = self.history.current.state
-            if judge(present, state) is Verdict.IGNORE:
+            if self._suspended or judge(present, state) is Verdict.IGNORE:
                 _LOGGER.debug(
                     "job %s is %s: ignored %s", self.spec.job_id, present.name, state.name
                 )
                 return False
             if reason is not None:
                 importance = Importance.ERROR if state is JobState.FAILED else Importance.BASIC
-                self.history.add_message(importance, reason, self._clock())
+                self._add_message(importance, reason)
+            event = StateEvent(state, self._clock())
+            self._recorder.state(self.spec.job_id, event)
             if state.is_terminal:
                 self._on_end()
-            self.history.add_state(state, self._clock())
+            self.history.add_state(event.state, event.time)
+            if state.is_terminal and self._handle is asked:
+                self._handle = None
+        if state.is_terminal:
+            # Of a handle that came meanwhile.
+            self._collect_metrics()
         _LOGGER.info("job %s is %s", self.spec.job_id, state.name)
         return True
 
@@ -69,36 +85,105 @@ class Job:
         """See `JobReporter.message`."""
         shown = f"[{transform}] {text}" if transform else text
         with self._lock:
-            if not self.history.current.state.is_terminal:
-                self.history.add_message(importance, shown, self._clock())
+            if not self._suspended and not self.history.current.state.is_terminal:
+                self._add_message(importance, shown)
+
+    def _add_message(self, importance: Importance, text: str) -> None:
+        """Add a message, recorded before readers see it: its id is never given again."""
+        message = self.history.new_message(importance, text, self._clock())
+        self._recorder.message(self.spec.job_id, message, self.history.first_message_id)
+        self.history.add_message(message)
 
     def attach(self, handle: JobHandle) -> None:
-        """Take the executor's handle; passes on a cancel that came before it."""
+        """Take the executor's handle; passes on a cancel or a drain that came before it."""
         with self._lock:
             self._handle = handle
-            cancelled = self.history.current.state is JobState.CANCELLING
-        if cancelled:
-            self._pass_on_cancel(handle)
+            state = self.history.current.state
+        self._pass_on(state, handle)
+        if state.is_terminal:
+            self._collect_metrics()
+
+    def suspend(self) -> bool:
+        """Take no more reports, and end the streams; whether the job has not ended.
+
+        The job is as it is now when the next server takes it up.
+        """
+        with self._lock:
+            self._suspended = True
+            ended = self.history.current.state.is_terminal
+        self.history.wake()
+        return not ended
+
+    @property
+    def suspended(self) -> bool:
+        """Whether nothing more is heard of the job from this server."""
+        return self._suspended
 
     def cancel(self) -> JobState:
-        """Ask for the job's end and return its state; does nothing to a job that has ended."""
+        """Ask for the job's end and return its state; does nothing to a job that has ended.
+
+        Raises:
+            Unavailable: the job is left to the next server.
+        """
+        return self._ask(JobState.CANCELLING, "cancel")
+
+    def drain(self) -> JobState:
+        """Ask for the end of the job's sources and return its state; does nothing to a job that has
+        ended or is cancelled.
+
+        Raises:
+            Unavailable: the job is left to the next server.
+        """
+        return self._ask(JobState.DRAINING, "drain")
+
+    def _ask(self, wish: JobState, what: str) -> JobState:
         with self._lock:
-            self.state(JobState.CANCELLING)
+            if self._suspended:
+                raise Unavailable(f"the job server is stopping; {what} the job when it is back")
+            self.state(wish)
             handle = self._handle
             state = self.history.current.state
-        if handle is not None and not state.is_terminal:
-            self._pass_on_cancel(handle)
+        if handle is not None:
+            self._pass_on(state, handle)
         return self.history.current.state
 
-    def _pass_on_cancel(self, handle: JobHandle) -> None:
+    def _pass_on(self, wish: JobState, handle: JobHandle) -> None:
+        """Tell the executor what a client has asked for, if one has."""
+        wishes = {
+            JobState.CANCELLING: (handle.cancel, "cancelled"),
+            JobState.DRAINING: (handle.drain, "drained"),
+        }
+        if wish not in wishes:
+            return
+        tell, done = wishes[wish]
         try:
-            handle.cancel()
+            tell()
         except Exception as error:
-            _LOGGER.exception("job %s: the executor failed to cancel it", self.spec.job_id)
-            self.message(Importance.ERROR, f"the job could not be cancelled: {one_line(error)}")
+            _LOGGER.exception("job %s: the executor failed to have it %s", self.spec.job_id, done)
+            self.message(Importance.ERROR, f"the job could not be {done}: {one_line(error)}")
 
     def metrics(self) -> JobMetrics:
         """The executor's metrics of the job; none before it has taken the job on."""
         with self._lock:
+            ended = self.history.current.state.is_terminal
+            handle, metrics = self._handle, self._metrics
+        return metrics if ended or handle is None else handle.metrics()
+
+    def _collect_metrics(self) -> JobHandle | None:
+        """Keep the metrics as they are now, and return the handle that gave them.
+
+        For a job that ends, or whose handle came after its end.
+        """
+        with self._lock:
             handle = self._handle
-        return JobMetrics() if handle is None else handle.metrics()
+        if handle is None:
+            return None
+        try:
+            metrics = handle.metrics()
+        except BaseException:
+            _LOGGER.exception("job %s: the executor failed to give metrics", self.spec.job_id)
+        else:
+            with self._lock:
+                self._metrics = metrics
+                self._recorder.metrics(self.spec.job_id, metrics)
+        return handle

@@ -5,19 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from ._protos import JobServicer
 from .answering import answering, streaming
-from .errors import TooMany
-from .history import JobHistory
+from .errors import TooMany, Unavailable
+from .history import Entry
+from .job import Job
 from .preparations import Preparations
-from .records import PipelineOption
+from .records import PipelineOption, StateEvent
 from .registry import Registry
 from .wire import jobs as wire
 from .wire.pipelines import prepare_request
+
+_Entry = TypeVar("_Entry", bound=Entry)
 
 
 class JobService(JobServicer):
@@ -76,32 +79,48 @@ class JobService(JobServicer):
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.cancelled_message(self._registry.job(request.job_id).cancel())
 
+    @answering
+    def Drain(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return wire.drained_message(self._registry.job(request.job_id).drain())
+
     @streaming
     def GetStateStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        history = self._registry.job(request.job_id).history
-        with self._stream(history, context) as gone:
-            for event in history.follow_states(gone):
-                yield wire.state_message(event)
+        job = self._registry.job(request.job_id)
+        for event in self._follow(job, context, job.history.follow_states):
+            yield wire.state_message(event)
 
     @streaming
     def GetMessageStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        history = self._registry.job(request.job_id).history
-        with self._stream(history, context) as gone:
-            for entry in history.follow(gone):
-                yield wire.entry_message(entry)
+        job = self._registry.job(request.job_id)
+        for entry in self._follow(job, context, job.history.follow):
+            yield wire.entry_message(entry)
+
+    def _follow(
+        self,
+        job: Job,
+        context: grpc.ServicerContext,
+        entries: Callable[[Callable[[], bool]], Iterator[_Entry]],
+    ) -> Iterator[_Entry]:
+        """The entries to the terminal state, or until the client has gone or the server stops."""
+        with self._counted():
+            context.add_callback(job.history.wake)
+            for entry in entries(lambda: job.suspended or not context.is_active()):
+                yield entry
+                if isinstance(entry, StateEvent) and entry.state.is_terminal:
+                    return
+            if job.suspended:
+                raise Unavailable(
+                    "the job server is stopping; the job goes on when it is started again"
+                )
 
     @contextmanager
-    def _stream(
-        self, history: JobHistory, context: grpc.ServicerContext
-    ) -> Iterator[Callable[[], bool]]:
-        """Count a stream, and tell it when its client has gone."""
+    def _counted(self) -> Iterator[None]:
         if not self._streams.acquire(blocking=False):
             raise TooMany(
                 f"{self._most_streams} state and message streams are open, and more are not"
                 " allowed; close some"
             )
         try:
-            context.add_callback(history.wake)
-            yield lambda: not context.is_active()
+            yield
         finally:
             self._streams.release()

@@ -20,13 +20,25 @@ class JobHandle(Protocol):
         any more.
         """
 
+    def drain(self) -> None:
+        """Ask the job's sources to end, and the job with them. Returns at once; may be called more
+        than once, and after the end.
+
+        The job is then in state DRAINING; the executor reports DRAINED when all that the sources
+        had given is processed.
+        """
+
     def metrics(self) -> JobMetrics:
-        """The metrics so far; after the end, the final ones. Should take milliseconds."""
+        """The metrics so far. Should take milliseconds.
+
+        Asked for once more from within the report of a terminal state, on the thread that reports;
+        the answer is final, and the handle is let go. So no lock that this needs may be held then.
+        """
 
 
 class JobReporter(Protocol):
-    """Where an executor reports what becomes of one job. Implemented by this package; never
-    blocks.
+    """Where an executor reports what becomes of one job. Implemented by this package; never waits
+    for readers. A server that keeps its jobs writes states to the disk before it returns.
     """
 
     def state(self, state: JobState, reason: str | None = None) -> bool:
@@ -39,7 +51,9 @@ class JobReporter(Protocol):
 
         Returns False, and changes nothing, where the report lost a race that an executor cannot
         avoid: the job is already in this state or in a terminal one, or it is CANCELLING and the
-        report is an earlier stage of life.
+        report is an earlier stage of life. Also where a server that keeps its jobs is stopping: the
+        job is then left to the next server. So whatever it takes to resume a job must be kept until
+        the report of its terminal state has returned True.
 
         Raises:
             IllegalTransition: the present state does not lead to `state`.
@@ -58,15 +72,21 @@ class JobExecutor(Protocol):
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         """Start `job` and return soon; the Run RPC waits for this call, at most seconds. Called
-        once for each job.
+        once for each job in the life of a server.
+
+        A server that keeps its jobs calls it again, after a restart, for each job that has not
+        ended, with the same job id. An executor that has a journal of that id resumes the job from
+        it; one that has none begins anew, unless `job.resumed` says that it had taken the job on:
+        then what it had is lost, and it should raise `JobRejected`. Where a client has asked for
+        the job's end, `JobHandle.cancel` or `JobHandle.drain` is called at once.
 
         The job itself runs on threads of the executor's own, and reports to `reporter`, which may
-        be used before this returns. If a cancel arrives in the meantime, `JobHandle.cancel` is
-        called as soon as there is a handle.
+        be used before this returns. If a cancel or a drain arrives in the meantime, the handle is
+        told as soon as there is one.
 
         Raises:
-            JobRejected: the job asks for something this runner does not do. The job becomes FAILED,
-                and Run fails with the reason.
+            JobRejected: the job asks for something this runner does not do, or cannot be resumed.
+                The job becomes FAILED, and Run fails with the reason.
             Exception: anything else makes the job FAILED and Run fail with INTERNAL and the
-            exception's one-line text.
+                exception's one-line text.
         """

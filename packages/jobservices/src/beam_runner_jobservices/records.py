@@ -127,6 +127,8 @@ class JobSpec:
       which).
     - `retrieval_endpoint`: `host:port` of the ArtifactRetrievalService, which serves any of these
       artifacts.
+    - `resumed`: whether an executor has taken this job on before, in an earlier life of the server.
+      A client has been told that it runs, so an executor that finds nothing of it has lost it.
     """
 
     job_id: str
@@ -136,6 +138,7 @@ class JobSpec:
     options_json: str = attrs.field(repr=False)
     artifacts: Mapping[str, tuple[Artifact, ...]] = attrs.field(repr=False)
     retrieval_endpoint: str
+    resumed: bool = False
 
 
 @attrs.frozen

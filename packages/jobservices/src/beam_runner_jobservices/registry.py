@@ -8,17 +8,19 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 import attrs
 
-from .errors import ExecutorFailed, JobRejected, NotFound, Unavailable
+from .errors import ExecutorFailed, JobRejected, JobServicesError, NotFound, Unavailable
+from .history import JobHistory
 from .job import Job
 from .limits import Limits
 from .ports import JobExecutor
 from .preparations import Preparation, Preparations
-from .records import JobSpec, JobState
+from .recorder import KeptJob, Recorder
+from .records import Importance, JobSpec, JobState, StateEvent
 from .store import ArtifactStore
 from .texts import one_line
 from .wire.pipelines import PrepareRequest, with_staged
@@ -49,12 +51,14 @@ class Registry:
         executor: JobExecutor,
         store: ArtifactStore,
         preparations: Preparations,
+        recorder: Recorder,
         limits: Limits,
         clock: Callable[[], float],
     ) -> None:
         self._executor = executor
         self._store = store
         self._preparations = preparations
+        self._recorder = recorder
         self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
@@ -62,16 +66,18 @@ class Registry:
         self._starts: dict[str, _Start] = {}
         self._jobs: dict[str, Job] = {}
         self._ended: deque[_Start] = deque()
+        self._unfinished: list[KeptJob] = []
 
     def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
-        """Start the prepared job and return its id, which differs from the preparation's.
+        """Start the prepared job and return its id, which differs from the preparation's. The job
+        is recorded by then.
 
         A repeated Run starts nothing: it gets the answer to the first, so that a client whose
         connection broke can ask again.
 
         Raises:
             NotFound, NotReady: see `Preparations.take`.
-            Unavailable: the server is shutting down.
+            Unavailable: the server is shutting down, or the job cannot be recorded.
             JobRejected: the executor will not run it; there is a job, and it is FAILED.
             ExecutorFailed: the executor failed to start it; there is a job, and it is FAILED.
         """
@@ -98,30 +104,95 @@ class Registry:
         return f"{readable[:40] or 'job'}-{secrets.token_hex(4)}"
 
     def _start(self, start: _Start, preparation: Preparation, retrieval_endpoint: str) -> None:
-        spec = _spec(start.job_id, preparation, retrieval_endpoint)
+        kept = KeptJob(
+            _spec(start.job_id, preparation, retrieval_endpoint),
+            start.preparation_id,
+            preparation.owner,
+            (StateEvent(JobState.STOPPED, self._clock()),),
+        )
+        self._recorder.add(kept)
+        self._launch(self._add(kept, start), kept.spec)
+
+    def _add(self, kept: KeptJob, start: _Start) -> Job:
         job = Job(
-            spec,
-            limits=self._limits,
+            kept.spec,
+            JobHistory(self._limits, kept.entries),
+            recorder=self._recorder,
             clock=self._clock,
-            on_end=lambda: self._end(start, preparation.owner),
+            on_end=lambda: self._end(start, kept.owner),
+            metrics=kept.metrics,
         )
         with self._lock:
             self._jobs[start.job_id] = job
+        return job
+
+    def _launch(self, job: Job, spec: JobSpec) -> None:
+        """Give the job to the executor; if that does not take it on, the job is FAILED."""
         job.state(JobState.STARTING)
         try:
             job.attach(self._executor(spec, job))
         except JobRejected as rejection:
-            _LOGGER.info("job %s was rejected: %s", start.job_id, rejection.reason)
+            _LOGGER.info("job %s was rejected: %s", spec.job_id, rejection.reason)
             job.state(JobState.FAILED, rejection.reason)
             raise JobRejected(
-                f"job {start.job_id} was rejected: {rejection.reason}",
+                f"job {spec.job_id} was rejected: {rejection.reason}",
                 unsupported=rejection.unsupported,
             ) from None
         except BaseException as error:
-            _LOGGER.exception("the executor failed to start job %s", start.job_id)
+            _LOGGER.exception("the executor failed to start job %s", spec.job_id)
             reason = f"the job could not be started: {one_line(error)}"
             job.state(JobState.FAILED, reason)
-            raise ExecutorFailed(f"job {start.job_id}: {reason}") from error
+            raise ExecutorFailed(f"job {spec.job_id}: {reason}") from error
+        if not spec.resumed:
+            self._recorder.taken_on(spec.job_id)
+
+    def restore(self, jobs: Iterable[KeptJob]) -> None:
+        """Bring back the jobs of an earlier life of the server; before anything else is done."""
+        ended = []
+        for kept in jobs:
+            start = _Start(kept.preparation_id, kept.spec.job_id, Future())
+            start.answer.set_result(start.job_id)
+            self._starts[start.preparation_id] = start
+            self._add(kept, start)
+            if kept.last.state.is_terminal:
+                ended.append((kept.last.time, start))
+            else:
+                self._unfinished.append(kept)
+        self._ended.extend(start for _, start in sorted(ended, key=lambda item: item[0]))
+
+    def resume(self, retrieval_endpoint: str) -> None:
+        """Give the jobs that were brought back and have not ended to the executor again.
+
+        Returns when it has taken them on; those that it does not take on are FAILED. Stops early
+        after `refuse`.
+        """
+        for kept in self._unfinished:
+            if self._refusing:
+                return
+            job = self.job(kept.spec.job_id)
+            if missing := self._missing(kept.spec):
+                job.state(JobState.FAILED, f"the job cannot be resumed: {missing}")
+                continue
+            job.message(
+                Importance.BASIC,
+                "the job server was started again; the job goes on from what was committed",
+            )
+            spec = attrs.evolve(
+                kept.spec, retrieval_endpoint=retrieval_endpoint, resumed=kept.taken_on
+            )
+            try:
+                self._launch(job, spec)
+            except JobServicesError as error:
+                _LOGGER.warning("a job could not be resumed: %s", error)
+
+    def _missing(self, spec: JobSpec) -> str:
+        """Which artifact of the job is not there, or empty if all are."""
+        for artifacts in spec.artifacts.values():
+            for artifact in artifacts:
+                path = self._store.path(artifact.sha256)
+                if not path.exists() or path.stat().st_size != artifact.size:
+                    return f"its artifact {artifact.file_name!r} is missing from {path}"
+        return ""
 
     def _end(self, start: _Start, owner: str) -> None:
         """Let go of an ended job's artifacts, and of the job that ended longest ago."""
@@ -131,10 +202,12 @@ class Registry:
             _LOGGER.exception("job %s: its artifacts could not be removed", start.job_id)
         with self._lock:
             self._ended.append(start)
-            if len(self._ended) > self._limits.ended_jobs:
-                forgotten = self._ended.popleft()
-                del self._jobs[forgotten.job_id]
-                del self._starts[forgotten.preparation_id]
+            if len(self._ended) <= self._limits.ended_jobs:
+                return
+            forgotten = self._ended.popleft()
+            del self._jobs[forgotten.job_id]
+            del self._starts[forgotten.preparation_id]
+        self._recorder.forget(forgotten.job_id)
 
     def job(self, job_id: str) -> Job:
         """The job with this id.
@@ -158,7 +231,7 @@ class Registry:
 
         Returns the ids of those that have not ended by then.
         """
-        running = [job for job in self.jobs() if not job.history.current.state.is_terminal]
+        running = self._running()
         for job in running:
             job.cancel()
         deadline = time.monotonic() + timeout
@@ -167,6 +240,20 @@ class Registry:
             for job in running
             if not job.history.wait_until_ended(max(0.0, deadline - time.monotonic()))
         )
+
+    def drain_all(self) -> tuple[str, ...]:
+        """Drain every job that has not ended; returns their ids."""
+        running = self._running()
+        for job in running:
+            job.drain()
+        return tuple(job.spec.job_id for job in running)
+
+    def _running(self) -> list[Job]:
+        return [job for job in self.jobs() if not job.history.current.state.is_terminal]
+
+    def suspend_all(self) -> tuple[str, ...]:
+        """Hear nothing more of any job; returns the ids of those that have not ended."""
+        return tuple(job.spec.job_id for job in self.jobs() if job.suspend())
 
     def refuse(self) -> None:
         """Take no more jobs."""

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import TracebackType
 
 import grpc
@@ -16,10 +17,12 @@ from ._protos import add_job_service, add_retrieval_service, add_staging_service
 from .artifact_services import RetrievalService, StagingService
 from .binding import bind
 from .channels import CHANNEL_OPTIONS
+from .job_file import JobFile
 from .job_service import JobService
 from .limits import Limits
 from .ports import JobExecutor
 from .preparations import Preparations
+from .recorder import KeptJob, Unrecorded
 from .records import JobInfo, PipelineOption
 from .registry import Registry
 from .store import ArtifactStore
@@ -50,7 +53,11 @@ class JobServer:
     begins to serve.
 
     - `executor`: starts the jobs.
-    - `artifacts_dir`: a folder of this server's own; artifacts in it are removed at start and stop.
+    - `artifacts_dir`: a folder of this server's own; artifacts that no job needs are removed at
+      start and stop.
+    - `state_dir`: a folder of this server's own where jobs are kept, so that the next server with
+      the same `state_dir` and `artifacts_dir` shows those that have ended, and gives the others to
+      its executor again. Without it jobs end with the server.
     - `host`, `port`: where to listen. `localhost` is IPv4 and IPv6; port 0 picks one.
     - `options`: the pipeline options that the runner understands beyond Beam's own.
     - `advertised_host`: the host that clients and SDK harnesses are told; by default `host`, or the
@@ -59,8 +66,8 @@ class JobServer:
 
     Raises:
         AddressError: it cannot listen there.
-        JobServicesError: the folder is in use by another server.
-        OSError: the folder cannot be made or written.
+        JobServicesError: a folder is in use by another server, or was written by another version.
+        OSError: a folder cannot be made or written.
     """
 
     def __init__(
@@ -68,6 +75,7 @@ class JobServer:
         executor: JobExecutor,
         *,
         artifacts_dir: str | os.PathLike[str],
+        state_dir: str | os.PathLike[str] | None = None,
         host: str = "localhost",
         port: int = 8099,
         options: Iterable[PipelineOption] = (),
@@ -86,19 +94,35 @@ class JobServer:
         """The port it listens at."""
         self.address = f"{advertised_host or _advertised(host)}:{self.port}"
         """`host:port` for clients."""
+        self._file: JobFile | None = None
         try:
-            self._store = ArtifactStore(artifacts_dir)
+            if state_dir is not None:
+                self._file = JobFile(Path(state_dir))
+            held = None if self._file is None else _held(self._file.jobs)
+            self._store = ArtifactStore(artifacts_dir, held)
         except BaseException:
+            if self._file is not None:
+                self._file.close()
             self._give_port_back(0.0)
             raise
         self._preparations = Preparations(self._store, limits, clock)
-        self._registry = Registry(executor, self._store, self._preparations, limits, clock)
+        self._registry = Registry(
+            *(executor, self._store, self._preparations, self._file or Unrecorded(), limits, clock)
+        )
+        if self._file is not None:
+            self._registry.restore(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
         self._add_services(tuple(options), limits)
         self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
         self._stopping = threading.Event()
         self._keeper = threading.Thread(
             target=self._keep_house, name="beam-job-api-housekeeping", daemon=True
+        )
+        self._resumer = threading.Thread(
+            target=self._registry.resume,
+            args=(self.address,),
+            name="beam-job-api-resuming",
+            daemon=True,
         )
 
     def _add_services(self, options: tuple[PipelineOption, ...], limits: Limits) -> None:
@@ -108,11 +132,21 @@ class JobServer:
         add_staging_service(self._staging, self._server)
         add_retrieval_service(retrieval, self._server)
 
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Sentences that say what was found damaged in `state_dir`, and where it is kept."""
+        return () if self._file is None else self._file.damage
+
     def start(self) -> str:
-        """Begin to serve, and return the address for clients. To be called once."""
+        """Begin to serve, and return the address for clients. To be called once.
+
+        The jobs of an earlier server that have not ended are given to the executor on a thread of
+        their own.
+        """
         self._keeper.start()
         self._server.start()
         self._started = True
+        self._resumer.start()
         _LOGGER.info("serving the Beam Job API at %s", self.address)
         return self.address
 
@@ -127,19 +161,34 @@ class JobServer:
         """
         return self._registry.cancel_all(timeout)
 
-    def stop(self, grace: float = 5.0) -> tuple[str, ...]:
-        """Take no more jobs, cancel those that run, and stop serving; may be called more than once.
+    def drain_all(self) -> tuple[str, ...]:
+        """Take no more jobs, and drain those that have not ended; returns their ids.
 
-        Waits up to `grace` seconds for the jobs to end, and then up to a second for clients to read
-        the last of their streams. Returns the ids of the jobs that have not ended.
+        Does not wait: `jobs` tells how they are getting on.
         """
         self._registry.refuse()
-        left = self.cancel_all(grace)
-        if left:
+        return self._registry.drain_all()
+
+    def stop(self, grace: float = 5.0) -> tuple[str, ...]:
+        """Take no more jobs, and stop serving; may be called more than once.
+
+        Without a `state_dir`, cancels the jobs that run, and waits up to `grace` seconds for them to
+        end. With one, leaves them to the next server: what the executor reports of them from now on
+        is not heard, and their streams end with UNAVAILABLE. Then waits up to a second for clients
+        to read the last of their streams. Returns the ids of the jobs that have not ended.
+        """
+        self._registry.refuse()
+        if self._file is not None:
+            left = self._registry.suspend_all()
+        elif left := self.cancel_all(grace):
             _LOGGER.warning("jobs that did not end within %.0f s: %s", grace, ", ".join(left))
         self._stopping.set()
         self._give_port_back(_LAST_WORDS)
+        if self._resumer.is_alive():
+            self._resumer.join(_STOPPING_LIMIT)
         self._store.close()
+        if self._file is not None:
+            self._file.close()
         return left
 
     def _give_port_back(self, grace: float) -> None:
@@ -168,6 +217,15 @@ class JobServer:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def _held(jobs: Iterable[KeptJob]) -> dict[str, set[str]]:
+    """The hashes of the artifacts that jobs still need, per owner."""
+    return {
+        job.owner: {artifact.sha256 for found in job.spec.artifacts.values() for artifact in found}
+        for job in jobs
+        if not job.last.state.is_terminal
+    }
 
 
 def _advertised(host: str) -> str:

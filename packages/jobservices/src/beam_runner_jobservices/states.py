@@ -17,7 +17,7 @@ from .records import JobState
 _S = JobState
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    _S.STOPPED: frozenset({_S.STARTING, _S.CANCELLING, _S.FAILED}),
+    _S.STOPPED: frozenset({_S.STARTING, _S.DRAINING, _S.CANCELLING, _S.FAILED}),
     _S.STARTING: frozenset(
         {_S.RUNNING, _S.DRAINING, _S.CANCELLING, _S.DONE, _S.FAILED, _S.CANCELLED}
     ),

@@ -11,20 +11,20 @@ No name that a client gives is ever part of a path.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import attrs
 
-from .errors import JobServicesError, NotFound
+from .errors import NotFound
+from .folders import hold_folder, sync_folder
 
 _HEX = frozenset("0123456789abcdef")
 
@@ -64,48 +64,55 @@ class IncomingFile:
     def commit(self) -> StoredFile:
         """Make the file part of the store, held by the owner."""
         self._file.flush()
+        if self._store.outlives_process:
+            os.fsync(self._file.fileno())
         self._file.close()
         return self._store._adopt(self._owner, self._path, self.sha256, self._size)
 
 
 class ArtifactStore:
-    """The store in `folder`, which is made if it is not there. Thread-safe; files left by an
-    earlier process are removed.
+    """The store in `folder`, which is made if it is not there. Thread-safe.
+
+    With `held`, which says per owner what it holds by sha256, the files outlive the process: those
+    that are held are still there, as far as they were, and complete ones are on the disk when
+    `commit` returns. All other files left by an earlier process are removed. Without it all are
+    removed, also by `close`.
 
     Raises:
         JobServicesError: another store uses the folder.
         OSError: the folder cannot be made or written.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        held: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
         self._root = Path(folder).absolute()
-        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock_file = self._take_folder()
+        self.outlives_process = held is not None
+        self._lock_file = hold_folder(self._root, "lock", "artifacts")
         self._incoming = self._root / "incoming"
         self._complete = self._root / "sha256"
         self._mutex = threading.Lock()
         self._held: dict[str, set[str]] = {}
         self._owners: dict[str, set[str]] = {}
+        for owner, hashes in (held or {}).items():
+            for sha256 in hashes:
+                if self.path(sha256).exists():
+                    self._hold(owner, sha256)
         self._remove_files()
         self._incoming.mkdir()
-        self._complete.mkdir()
-
-    def _take_folder(self) -> BinaryIO:
-        lock_file = (self._root / "lock").open("ab")
-        try:
-            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock_file.close()
-            raise JobServicesError(
-                f"the artifacts folder {self._root} is in use by another server;"
-                " give this one a folder of its own"
-            ) from None
-        return lock_file
+        self._complete.mkdir(exist_ok=True)
 
     def _remove_files(self) -> None:
-        for folder in (self._incoming, self._complete):
-            if folder.exists():
-                shutil.rmtree(folder)
+        """Remove what nobody holds."""
+        if self._incoming.exists():
+            shutil.rmtree(self._incoming)
+        if not self._owners and self._complete.exists():
+            shutil.rmtree(self._complete)
+        for path in self._complete.glob("*/*"):
+            if path.name not in self._owners:
+                path.unlink()
 
     @contextmanager
     def incoming(self, owner: str) -> Iterator[IncomingFile]:
@@ -132,9 +139,15 @@ class ArtifactStore:
                 source.chmod(0o444)
                 target.parent.mkdir(exist_ok=True)
                 os.replace(source, target)
-            self._owners.setdefault(sha256, set()).add(owner)
-            self._held.setdefault(owner, set()).add(sha256)
+                if self.outlives_process:
+                    sync_folder(target.parent)
+                    sync_folder(self._complete)
+            self._hold(owner, sha256)
         return StoredFile(sha256, size, target)
+
+    def _hold(self, owner: str, sha256: str) -> None:
+        self._owners.setdefault(sha256, set()).add(owner)
+        self._held.setdefault(owner, set()).add(sha256)
 
     def path(self, sha256: str) -> Path:
         """Where the file with this content is, or would be.
@@ -170,7 +183,11 @@ class ArtifactStore:
                     self.path(sha256).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Remove all files and give up the folder. May be called more than once."""
+        """Give up the folder, and remove the files that need not outlive the process. May be called
+        more than once.
+        """
         if not self._lock_file.closed:
+            if not self.outlives_process:
+                self._owners.clear()
             self._remove_files()
             self._lock_file.close()

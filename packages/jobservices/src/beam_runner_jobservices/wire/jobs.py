@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from .._protos import (
+    DecodeError,
     Struct,
     Timestamp,
     beam_job_api_pb2,
@@ -158,6 +159,14 @@ def cancelled_message(state: JobState) -> Any:
     return beam_job_api_pb2.CancelJobResponse(state=state.value)
 
 
+def drain_request(job_id: str) -> Any:
+    return beam_job_api_pb2.DrainJobRequest(job_id=job_id)
+
+
+def drained_message(state: JobState) -> Any:
+    return beam_job_api_pb2.DrainJobResponse(state=state.value)
+
+
 def metrics_request(job_id: str) -> Any:
     return beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id)
 
@@ -169,6 +178,22 @@ def metrics_message(metrics: JobMetrics) -> Any:
             committed=[_monitoring_info_message(info) for info in metrics.committed],
         )
     )
+
+
+def metrics_bytes(metrics: JobMetrics) -> bytes:
+    return bytes(metrics_message(metrics).SerializeToString())
+
+
+def metrics_of_bytes(data: bytes) -> JobMetrics:
+    """What `metrics_bytes` was given.
+
+    Raises:
+        ValueError: `data` is not what it gave.
+    """
+    try:
+        return job_metrics(beam_job_api_pb2.GetJobMetricsResponse.FromString(data))
+    except DecodeError as error:
+        raise ValueError("metrics that cannot be read") from error
 
 
 def job_metrics(message: Any) -> JobMetrics:

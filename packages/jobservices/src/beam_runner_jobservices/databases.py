@@ -1,0 +1,129 @@
+"""SQLite files that are checked when they are opened, and set aside, never reset, when damaged.
+
+A file appears under its name only when it is complete, so that an empty or half one is damaged and
+not new.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import attrs
+
+from .errors import JobServicesError
+from .folders import sync_folder
+
+_COMPANIONS = ("", "-wal", "-shm")
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_BUSY_SECONDS = 10.0
+
+
+@attrs.frozen
+class Schema:
+    """The tables of a kind of file: `statements` make them, `version` is kept in the file."""
+
+    version: int
+    statements: str
+
+
+class DatabaseDamaged(JobServicesError):
+    """A file is not what was written to it; the text says what is wrong with it."""
+
+
+def open_database(
+    path: Path, schema: Schema, *, durable: bool
+) -> tuple[sqlite3.Connection, str | None]:
+    """Open the file at `path`, new where there is none, and say in a sentence what was set aside.
+
+    A damaged file is moved to `<name>.damaged-<n>` and replaced with a new one. The caller holds the
+    folder, see `folders`. The connection may be used from any thread, by one at a time, and begins
+    transactions only when told (`BEGIN IMMEDIATE`). With `durable` a commit waits for the disk;
+    without, it survives the end of the process but not that of the machine. Reads the whole file,
+    at about a second for each GB.
+
+    Raises:
+        JobServicesError: the file was written by another version, or cannot be read.
+        OSError: the folder cannot be written.
+    """
+    damage = None
+    if path.exists():
+        try:
+            return _open(path, schema, durable), None
+        except DatabaseDamaged as error:
+            damage = f"{path} is damaged ({error}); it is kept as {_set_aside(path)}"
+    elif Path(f"{path}-wal").exists():
+        damage = f"{path} is missing, but not its log; the log is kept as {_set_aside(path)}-wal"
+    _create(path, schema)
+    return _open(path, schema, durable), damage
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that the file, and not the moment or the statement, is wrong."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
+def name_aside(path: Path) -> Path:
+    """The first of `<name>.damaged-1`, `-2`, ... that is not taken."""
+    number = 1
+    while any(Path(f"{path}.damaged-{number}{suffix}").exists() for suffix in _COMPANIONS):
+        number += 1
+    return Path(f"{path}.damaged-{number}")
+
+
+def _set_aside(path: Path) -> Path:
+    """Move a closed database with its companions; returns its new path."""
+    target = name_aside(path)
+    for suffix in _COMPANIONS:
+        companion = Path(f"{path}{suffix}")
+        if companion.exists():
+            companion.rename(f"{target}{suffix}")
+    return target
+
+
+def _create(path: Path, schema: Schema) -> None:
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    connection = sqlite3.connect(new, isolation_level=None)
+    try:
+        connection.executescript(schema.statements)
+        connection.execute(f"PRAGMA user_version = {schema.version}")
+    finally:
+        connection.close()
+    new.chmod(0o600)
+    new.rename(path)
+    sync_folder(path.parent)
+
+
+def _open(path: Path, schema: Schema, durable: bool) -> sqlite3.Connection:
+    if not path.stat().st_size:
+        raise DatabaseDamaged("it is empty")
+    try:
+        connection = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _check(connection, path, schema)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        if is_damage(error):
+            raise DatabaseDamaged(str(error)) from error
+        raise JobServicesError(f"{path} cannot be opened: {error}") from error
+    return connection
+
+
+def _check(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
+    """Read the file without changing anything in it; raises what `_open` does."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != schema.version:
+        raise JobServicesError(
+            f"{path} was written by another program, or another version of this one: finish its"
+            " jobs with that, or use another folder"
+        )
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise DatabaseDamaged(str(found))

@@ -1,0 +1,83 @@
+"""A job server with a runner that counts: ``server_to_kill.py FOLDER PORT``; prints its address.
+
+A job counts to 150 in steps of about 10 ms. Each step is a message, then a number in a file of the
+job's, from which it goes on when the server is started again. SIGTERM stops the server in good order.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from beam_runner_jobservices import (
+    Importance,
+    JobMetrics,
+    JobReporter,
+    JobServer,
+    JobSpec,
+    JobState,
+)
+
+GOAL = 150
+STOPPING = threading.Event()
+
+
+class CountingJob:
+    def __init__(self, journal: Path, reporter: JobReporter) -> None:
+        self.journal = journal
+        self.reporter = reporter
+        self.cancelled = threading.Event()
+        self.thread = threading.Thread(target=self.count, daemon=True)
+        self.thread.start()
+
+    def count(self) -> None:
+        self.reporter.state(JobState.RUNNING)
+        for number in range(int(self.journal.read_text()) + 1, GOAL + 1):
+            if STOPPING.is_set():
+                return
+            if self.cancelled.wait(0.01):
+                self.reporter.state(JobState.CANCELLED)
+                return
+            self.reporter.message(Importance.BASIC, str(number))
+            new = self.journal.with_suffix(".new")
+            new.write_text(str(number))
+            new.rename(self.journal)
+        self.reporter.state(JobState.DONE)
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+    def drain(self) -> None:
+        pass
+
+    def metrics(self) -> JobMetrics:
+        return JobMetrics()
+
+
+def main(folder: Path, port: int) -> None:
+    jobs = []
+
+    def executor(job: JobSpec, reporter: JobReporter) -> CountingJob:
+        journal = folder / f"{job.job_id}.count"
+        assert journal.exists() or not job.resumed
+        if not journal.exists():
+            journal.write_text("0")
+        jobs.append(CountingJob(journal, reporter))
+        return jobs[-1]
+
+    signal.signal(signal.SIGTERM, lambda *_: STOPPING.set())
+    server = JobServer(
+        executor, artifacts_dir=folder / "artifacts", state_dir=folder / "state", port=port
+    )
+    print(server.start(), flush=True)
+    while not STOPPING.is_set():
+        time.sleep(0.05)
+    for job in jobs:
+        job.thread.join()
+    server.stop()
+
+
+main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,303 @@
+"""A server that keeps its jobs: stopped or killed, the next one goes on."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from beam_runner_jobservices import (
+    Importance,
+    JobApiError,
+    JobClient,
+    JobMessage,
+    JobMetrics,
+    JobRejected,
+    JobServer,
+    JobServicesError,
+    JobState,
+    Limits,
+    MonitoringInfo,
+    StateEvent,
+)
+
+from .fakes import LIMIT, FakeExecutor, eventually, file_artifact, pipeline_proto, run_to_end
+
+RESUMED = "the job server was started again; the job goes on from what was committed"
+
+
+class Servers:
+    """One server after the other in the same folders, each with an executor of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.limits = Limits(ended_jobs=3)
+        self.executor = FakeExecutor()
+        self.server = None
+
+    def start(self, on_start=lambda job: None):
+        self.stop()
+        self.executor = FakeExecutor()
+        self.executor.on_start = on_start
+        self.server = JobServer(
+            self.executor,
+            artifacts_dir=self.folder / "artifacts",
+            state_dir=self.folder / "state",
+            port=0,
+            limits=self.limits,
+        )
+        self.server.start()
+        self.client = JobClient(self.server.address, timeout=LIMIT)
+        return self.client
+
+    def stop(self):
+        if self.server is not None:
+            self.client.close()
+            self.server.stop()
+            self.server = None
+
+    def resumed(self, job_id):
+        """The job that this server's executor was given again."""
+        assert eventually(lambda: any(job.spec.job_id == job_id for job in self.executor.jobs))
+        return self.executor.job(job_id)
+
+
+@pytest.fixture
+def servers(tmp_path):
+    made = Servers(tmp_path)
+    yield made
+    made.stop()
+
+
+def shown(entries):
+    return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
+
+
+def test_jobs_that_ended_are_shown_as_they_ended(servers, pipeline):
+    client = servers.start()
+    options = {"beam:option:job_name:v1": "words"}
+    done, failed = client.submit(pipeline, options), client.submit(pipeline)
+    metrics = JobMetrics((MonitoringInfo("urn", "type", b"1"),))
+    servers.executor.job(done).reported_metrics = metrics
+    servers.executor.job(done).reporter.message(Importance.WARNING, "careful")
+    run_to_end(servers.executor.job(done))
+    servers.executor.job(failed).reporter.state(JobState.FAILED, "the reason")
+
+    def everything(client):
+        return (
+            client.jobs(),
+            [client.state(job_id) for job_id in (done, failed)],
+            [list(client.messages(job_id, LIMIT)) for job_id in (done, failed)],
+            [client.metrics(job_id) for job_id in (done, failed)],
+            client.pipeline(done),
+        )
+
+    before = everything(client)
+    assert before[3][0] == metrics
+    for _ in range(2):
+        assert everything(servers.start()) == before
+        assert servers.executor.jobs == []
+
+
+def test_a_job_that_has_not_ended_is_given_to_the_executor_again(servers, pipeline):
+    client = servers.start()
+    job_id = client.submit(pipeline, {"beam:option:x:v1": 1})
+    first = servers.executor.job(job_id)
+    first.reporter.state(JobState.RUNNING)
+    first.reporter.message(Importance.BASIC, "before")
+    address = servers.server.address
+    client = servers.start()
+    again = servers.resumed(job_id)
+    assert again.spec.pipeline == first.spec.pipeline
+    assert again.spec.options == first.spec.options
+    assert again.spec.options_json == first.spec.options_json
+    assert again.spec.retrieval_endpoint == servers.server.address != address
+    assert (first.spec.resumed, again.spec.resumed) == (False, True)
+    assert client.state(job_id).state is JobState.RUNNING
+    assert not again.reporter.state(JobState.RUNNING)
+    again.reporter.message(Importance.BASIC, "after")
+    again.reporter.state(JobState.DONE)
+    entries = list(client.messages(job_id, LIMIT))
+    expected = ["STOPPED", "STARTING", "RUNNING", "before", RESUMED, "after", "DONE"]
+    assert shown(entries) == expected
+    ids = [entry.message_id for entry in entries if isinstance(entry, JobMessage)]
+    assert ids == ["1", "2", "3"]
+    assert [info.state for info in servers.start().jobs()] == [JobState.DONE]
+
+
+def test_a_job_of_which_the_executor_never_heard_is_begun(servers, pipeline):
+    dying = threading.Event()
+
+    def never_return(job):
+        dying.wait(LIMIT)
+        raise SystemExit
+
+    client = servers.start(never_return)
+    prepared = client.prepare(pipeline)
+    client.stage(prepared, pipeline)
+    ThreadPoolExecutor(1).submit(client.run, prepared)
+    assert eventually(lambda: servers.executor.jobs != [])
+    job_id = servers.executor.jobs[0].spec.job_id
+    old, servers.server = servers.server, None
+    old._registry.suspend_all()
+    old._file.close()
+    old._store.close()
+    servers.start()
+    assert not servers.resumed(job_id).spec.resumed
+    dying.set()
+    client.close()
+    old.stop()
+
+
+def test_a_repeated_run_gets_the_same_job_after_a_restart(servers, pipeline):
+    client = servers.start()
+    prepared = client.prepare(pipeline)
+    client.stage(prepared, pipeline)
+    job_id = client.run(prepared)
+    assert servers.start().run(prepared) == job_id
+    assert len(servers.executor.jobs) <= 1
+
+
+def test_a_cancel_reaches_the_next_executor(servers, pipeline):
+    client = servers.start()
+    job_id = client.submit(pipeline)
+    servers.executor.job(job_id).cancel = lambda: None
+    assert client.cancel(job_id) is JobState.CANCELLING
+    client = servers.start()
+    assert client.wait_until_finish(job_id, LIMIT) is JobState.CANCELLED
+    assert servers.executor.job(job_id).cancels == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (JobRejected("its harness is gone"), "its harness is gone"),
+        (ValueError("oh"), "the job could not be started: ValueError: oh"),
+    ],
+)
+def test_a_job_that_is_not_taken_on_again_is_failed_with_the_reason(
+    servers, pipeline, error, reason
+):
+    client = servers.start()
+    job_id = client.submit(pipeline)
+
+    def fail(job):
+        raise error
+
+    client = servers.start(fail)
+    assert client.wait_until_finish(job_id, LIMIT) is JobState.FAILED
+    assert shown(client.messages(job_id, LIMIT))[-2:] == [reason, "FAILED"]
+    client = servers.start()
+    assert client.state(job_id).state is JobState.FAILED
+    assert servers.executor.jobs == []
+
+
+class TestArtifacts:
+    @pytest.fixture
+    def with_artifact(self, tmp_path):
+        source = tmp_path / "main.pickle"
+        source.write_bytes(b"session")
+        proto = pipeline_proto()
+        environment = proto.components.environments["python"]
+        environment.dependencies.append(file_artifact(source, "main.pickle"))
+        return proto.SerializeToString()
+
+    def test_those_of_unfinished_jobs_stay_and_others_go(self, servers, tmp_path, with_artifact):
+        client = servers.start()
+        job_id = client.submit(with_artifact)
+        prepared = client.prepare(with_artifact)
+        client.stage(prepared, with_artifact)
+        (tmp_path / "artifacts" / "sha256" / "ff").mkdir()
+        stray = tmp_path / "artifacts" / "sha256" / "ff" / ("f" * 64)
+        stray.write_bytes(b"of nobody")
+        client = servers.start()
+        again = servers.resumed(job_id)
+        ((artifact,),) = again.spec.artifacts.values()
+        assert b"".join(client.artifact(artifact)) == b"session"
+        assert not stray.exists()
+        run_to_end(again)
+        with pytest.raises(JobApiError, match="no artifact"):
+            list(client.artifact(artifact))
+
+    def test_a_job_whose_artifact_is_gone_is_failed(self, servers, with_artifact, tmp_path):
+        client = servers.start()
+        job_id = client.submit(with_artifact)
+        servers.stop()
+        for path in (tmp_path / "artifacts" / "sha256").glob("*/*"):
+            path.unlink()
+        client = servers.start()
+        assert client.wait_until_finish(job_id, LIMIT) is JobState.FAILED
+        reason = shown(client.messages(job_id, LIMIT))[-2]
+        assert "'main.pickle' is missing" in reason
+        assert servers.executor.jobs == []
+
+
+class TestStopping:
+    @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED, JobState.DONE])
+    def test_what_is_reported_because_of_it_is_not_heard(self, servers, pipeline, state):
+        client = servers.start()
+        job_id = client.submit(pipeline)
+        job = servers.executor.job(job_id)
+        job.reporter.state(JobState.RUNNING)
+        stream = client.states(job_id, LIMIT)
+        assert next(stream).state is JobState.RUNNING
+        assert servers.server.stop() == (job_id,)
+        assert not job.reporter.state(state, "the server stops")
+        assert job.cancels == 0
+        with pytest.raises(JobApiError, match="goes on when it is started again") as raised:
+            next(stream)
+        assert raised.value.code == "UNAVAILABLE"
+        client = servers.start()
+        assert client.state(job_id).state is JobState.RUNNING
+        run_to_end(servers.resumed(job_id))
+        assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
+
+    def test_a_second_server_in_the_folder_is_refused(self, servers, tmp_path):
+        servers.start()
+        with pytest.raises(JobServicesError, match="state folder .* is in use by another server"):
+            JobServer(
+                servers.executor,
+                artifacts_dir=tmp_path / "other",
+                state_dir=tmp_path / "state",
+                port=0,
+            )
+
+
+def test_of_the_ended_jobs_the_last_are_remembered(servers, pipeline):
+    client = servers.start(run_to_end)
+    ids = [client.submit(pipeline) for _ in range(5)]
+    client = servers.start(run_to_end)
+    assert [info.job_id for info in client.jobs()] == ids[2:]
+    newest = client.submit(pipeline)
+    assert [info.job_id for info in servers.start().jobs()] == [*ids[3:], newest]
+
+
+def test_a_damaged_file_is_reported_and_kept(servers, pipeline, tmp_path):
+    client = servers.start()
+    client.submit(pipeline)
+    assert servers.server.damage == ()
+    servers.stop()
+    (tmp_path / "state" / "jobs.sqlite").write_bytes(b"damaged")
+    client = servers.start()
+    (sentence,) = servers.server.damage
+    assert "jobs.sqlite is damaged" in sentence
+    assert client.jobs() == ()
+    assert (tmp_path / "state" / "jobs.sqlite.damaged-1").read_bytes() == b"damaged"
+
+
+def test_a_history_that_dropped_messages_says_how_many_after_a_restart(servers, pipeline):
+    servers.limits = Limits(messages=1_000)
+    client = servers.start()
+    job_id = client.submit(pipeline)
+    reporter = servers.executor.job(job_id).reporter
+    for number in range(1, 2_051):
+        reporter.message(Importance.BASIC, str(number))
+    client = servers.start()
+    run_to_end(servers.resumed(job_id))
+    stopped, starting, gap, *rest = shown(client.messages(job_id, LIMIT))
+    assert (stopped, starting) == ("STOPPED", "STARTING")
+    assert gap == f"({int(rest[0]) - 1} earlier messages are no longer kept)"
+    assert rest[-4:] == ["2050", RESUMED, "RUNNING", "DONE"]
+    assert [int(text) for text in rest[:-3]] == list(range(int(rest[0]), 2_051))
+    assert len(rest) >= 900
