@@ -29,17 +29,26 @@ def test_all_flags() -> None:
         [
             *("--job-port", "0", "--job-host", "0.0.0.0", "--artifacts-dir", "/a/b"),
             *("--spark-master-url", "spark://host:7077", "--log-level", "ERROR"),
+            *("--state-dir", "/s", "--max-task-attempts", "3", "--on-sigterm", "suspend"),
             *("--spark-conf", "spark.a=1", "--spark-conf=spark.b_c=x=y", "--log-kind", "json"),
         ]
     )
     assert settings == ServerSettings(
         job_host="0.0.0.0",
         job_port=0,
+        state_dir=Path("/s"),
         artifacts_dir=Path("/a/b"),
+        on_sigterm="suspend",
+        max_task_attempts=3,
         spark=SparkSettings("spark://host:7077", {"spark.a": "1", "spark.b_c": "x=y"}, "error"),
         log_level="error",
         log_kind="json",
     )
+
+
+@pytest.mark.parametrize("wish", ["cancel", "drain"])
+def test_jobs_can_be_ended_at_sigterm_without_a_state_folder(wish: str) -> None:
+    assert parse(["--on-sigterm", wish]).on_sigterm == wish
 
 
 def test_underscores_are_dashes_in_names_only() -> None:
@@ -87,6 +96,9 @@ def test_an_unknown_flag_like_no_other(capsys: pytest.CaptureFixture[str]) -> No
         (["--spark-master-url", "here"], "'here' is not a Spark master URL; expected local"),
         (["--log-kind", "xml"], "choose from"),
         (["--log-level", "loud"], "choose from"),
+        (["--max-task-attempts", "0"], "expected a number from 1 on"),
+        (["--on-sigterm", "wait"], "choose from"),
+        (["--on-sigterm=suspend"], "needs a --state-dir"),
         (["8099"], "unexpected argument '8099'"),
     ],
 )
@@ -101,7 +113,8 @@ def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
         parse(["--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    for name in ("job-port", "job-host", "artifacts-dir", "spark-master-url", "spark-conf"):
+    names = ("job-port", "job-host", "state-dir", "artifacts-dir", "spark-master-url", "spark-conf")
+    for name in names:
         assert f"--{name}" in text
 
 

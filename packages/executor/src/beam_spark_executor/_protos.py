@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from apache_beam.portability.api import (
     beam_fn_api_pb2,
+    beam_interactive_api_pb2,
+    beam_interactive_api_pb2_grpc,
     beam_runner_api_pb2,
     endpoints_pb2,
-    metrics_pb2,
     standard_window_fns_pb2,
 )
+from google.protobuf import wrappers_pb2
 
 Pipeline = beam_runner_api_pb2.Pipeline
 Components = beam_runner_api_pb2.Components
@@ -23,6 +25,10 @@ ArtifactInformation = beam_runner_api_pb2.ArtifactInformation
 ArtifactFilePayload = beam_runner_api_pb2.ArtifactFilePayload
 ArtifactStagingToRolePayload = beam_runner_api_pb2.ArtifactStagingToRolePayload
 ParDoPayload = beam_runner_api_pb2.ParDoPayload
+StateSpec = beam_runner_api_pb2.StateSpec
+TimeDomain = beam_runner_api_pb2.TimeDomain
+SideInput = beam_runner_api_pb2.SideInput
+ReadPayload = beam_runner_api_pb2.ReadPayload
 CombinePayload = beam_runner_api_pb2.CombinePayload
 WindowIntoPayload = beam_runner_api_pb2.WindowIntoPayload
 WindowingStrategy = beam_runner_api_pb2.WindowingStrategy
@@ -30,6 +36,13 @@ FixedWindowsPayload = standard_window_fns_pb2.FixedWindowsPayload
 SlidingWindowsPayload = standard_window_fns_pb2.SlidingWindowsPayload
 SessionWindowsPayload = standard_window_fns_pb2.SessionWindowsPayload
 Trigger = beam_runner_api_pb2.Trigger
+TimestampTransform = beam_runner_api_pb2.TimestampTransform
+TestStreamPayload = beam_runner_api_pb2.TestStreamPayload
+EventsRequest = beam_interactive_api_pb2.EventsRequest
+TestStreamServiceStub = beam_interactive_api_pb2_grpc.TestStreamServiceStub
+AccumulationMode = beam_runner_api_pb2.AccumulationMode
+ClosingBehavior = beam_runner_api_pb2.ClosingBehavior
+OnTimeBehavior = beam_runner_api_pb2.OnTimeBehavior
 IsBounded = beam_runner_api_pb2.IsBounded
 MergeStatus = beam_runner_api_pb2.MergeStatus
 OutputTime = beam_runner_api_pb2.OutputTime
@@ -38,5 +51,5 @@ ProcessBundleDescriptor = beam_fn_api_pb2.ProcessBundleDescriptor
 RemoteGrpcPort = beam_fn_api_pb2.RemoteGrpcPort
 
 ApiServiceDescriptor = endpoints_pb2.ApiServiceDescriptor
-BoundedTrie = metrics_pb2.BoundedTrie
-HistogramValue = metrics_pb2.HistogramValue
+
+BytesValue = wrappers_pb2.BytesValue

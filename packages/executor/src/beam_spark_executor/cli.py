@@ -46,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush=True,
         )
         failure = _serve(server, signals)
+        if signals.terminated:
+            _end_jobs(server, settings.on_sigterm)
     server.stop()
     return 0 if failure is None else _say(failure)
 
@@ -55,10 +57,14 @@ class _CannotStart(Exception):
 
 
 class _Signals:
-    """The signals that ask for the end: the first one sets ``received``, the second one hurries."""
+    """The signals that ask for the end: the first one sets ``received``, the second one hurries.
+
+    ``terminated`` says whether the first one was SIGTERM.
+    """
 
     def __init__(self) -> None:
         self.received = threading.Event()
+        self.terminated = False
         self._hurry: Callable[[], None] | None = None
         self._hurried = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -70,6 +76,7 @@ class _Signals:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self.received.is_set():
+            self.terminated = number == signal.SIGTERM
             self.received.set()
             sys.stderr.write(f"{PROGRAM} is stopping\n")
         elif self._hurry is not None and not self._hurried:
@@ -83,12 +90,18 @@ def _bind(settings: ServerSettings) -> Server:
     with logs.hushed():
         from beam_runner_jobservices import JobServicesError
 
+        from beam_spark_executor.journal.errors import JournalError
         from beam_spark_executor.server import Server
 
     try:
-        return Server(settings)
-    except (JobServicesError, OSError) as error:
+        server = Server(settings)
+    except (JobServicesError, JournalError, OSError) as error:
         raise _CannotStart(str(error)) from error
+    for sentence in server.damage:
+        log.warning("%s", sentence)
+        if not log.isEnabledFor(logging.WARNING):
+            _say(sentence)
+    return server
 
 
 def _start(server: Server, signals: _Signals) -> str | None:
@@ -123,6 +136,15 @@ def _serve(server: Server, signals: _Signals) -> str | None:
         if not server.spark.is_alive:
             return "Spark's Java process has ended unexpectedly; its last lines are in the log"
     return None
+
+
+def _end_jobs(server: Server, wish: str | None) -> None:
+    """Does to the jobs what was asked for, beyond what stopping the server does to them."""
+    match wish:
+        case "cancel":
+            server.cancel_jobs()
+        case "drain":
+            server.drain_jobs()
 
 
 def _say(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,15 +29,23 @@ class ServerSettings:
     """What a server is started with.
 
     - ``job_port``: the port to serve at; 0 picks a free one.
-    - ``artifacts_dir``: where staged files are kept while their jobs run; ``None`` is a private
-      temporary folder.
+    - ``state_dir``: where jobs survive the server: their list, journals, artifacts and data;
+      ``None`` is a private temporary folder, and jobs end with the server.
+    - ``artifacts_dir``: where staged files are kept while their jobs run; ``None`` is a folder in
+      the one above.
+    - ``on_sigterm``: what becomes of jobs at SIGTERM: ``suspend``, ``cancel`` or ``drain``; ``None``
+      is ``suspend`` with a state folder and ``cancel`` without one.
+    - ``max_task_attempts``: how often a bundle is tried whose user code raises.
     - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
     - ``log_kind``: ``text``, or ``json`` for one object per line.
     """
 
     job_host: str = "localhost"
     job_port: int = DEFAULT_PORT
+    state_dir: Path | None = None
     artifacts_dir: Path | None = None
+    on_sigterm: str | None = None
+    max_task_attempts: int = 1
     spark: SparkSettings = attrs.field(factory=SparkSettings)
     log_level: str = "info"
     log_kind: str = "text"
@@ -54,10 +62,15 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
     found, unknown = parser.parse_known_args([_with_dashes(argument) for argument in arguments])
     if unknown:
         parser.error(_unknown(unknown[0], parser))
+    if found.on_sigterm == "suspend" and found.state_dir is None:
+        parser.error("--on-sigterm=suspend needs a --state-dir from which jobs can be resumed")
     return ServerSettings(
         job_host=found.job_host,
         job_port=found.job_port,
+        state_dir=found.state_dir,
         artifacts_dir=found.artifacts_dir,
+        on_sigterm=found.on_sigterm,
+        max_task_attempts=found.max_task_attempts,
         spark=SparkSettings(
             master=found.spark_master_url,
             conf=dict(found.spark_conf),
@@ -79,7 +92,13 @@ def _parser() -> _Parser:
         description="Serves the Beam Job API and runs the jobs on Apache Spark.",
         allow_abbrev=False,
     )
-    flag = parser.add_argument
+    _add_server_flags(parser.add_argument)
+    _add_job_flags(parser.add_argument)
+    parser.add_argument("--version", action="version", version=_versions())
+    return parser
+
+
+def _add_server_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--job-port",
         type=_port,
@@ -92,26 +111,6 @@ def _parser() -> _Parser:
         default="localhost",
         metavar="HOST",
         help="host name or address to listen at (default: %(default)s)",
-    )
-    flag(
-        "--artifacts-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder for the files that clients stage (default: a temporary one)",
-    )
-    flag(
-        "--spark-master-url",
-        type=_master,
-        metavar="URL",
-        help=f"Spark master (default: that of the ambient Spark session, else {DEFAULT_MASTER})",
-    )
-    flag(
-        "--spark-conf",
-        type=_property,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a Spark property, as in spark.driver.memory=4g; may be repeated",
     )
     flag(
         "--log-level",
@@ -127,8 +126,52 @@ def _parser() -> _Parser:
         default="text",
         help="form of the log's lines (default: %(default)s)",
     )
-    flag("--version", action="version", version=_versions())
-    return parser
+
+
+def _add_job_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder in which jobs survive the server, to be resumed by the next one with the same"
+        " folder; on a cluster all machines must share it (default: a temporary one, and jobs end"
+        " with the server)",
+    )
+    flag(
+        "--artifacts-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder for the files that clients stage (default: one in the state folder)",
+    )
+    flag(
+        "--on-sigterm",
+        choices=("suspend", "cancel", "drain"),
+        help="what becomes of jobs when SIGTERM stops the server: they are left to the next server,"
+        " cancelled, or drained, for which the server waits (default: suspend with a --state-dir,"
+        " else cancel)",
+    )
+    flag(
+        "--max-task-attempts",
+        type=_attempts,
+        default=1,
+        metavar="N",
+        help="how often a bundle is tried whose user code raises, before its job fails (default:"
+        " %(default)s); one that fails for other reasons is tried 4 times",
+    )
+    flag(
+        "--spark-master-url",
+        type=_master,
+        metavar="URL",
+        help=f"Spark master (default: that of the ambient Spark session, else {DEFAULT_MASTER})",
+    )
+    flag(
+        "--spark-conf",
+        type=_property,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a Spark property, as in spark.driver.memory=4g; may be repeated",
+    )
 
 
 def _with_dashes(argument: str) -> str:
@@ -150,6 +193,12 @@ def _unknown(argument: str, parser: argparse.ArgumentParser) -> str:
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def _attempts(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
     return int(text)
 
 

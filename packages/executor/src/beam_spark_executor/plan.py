@@ -1,4 +1,4 @@
-"""The plan of a job: stages, the buffers between them, and the sections that run as one Spark job.
+"""The plan of a job: stages, the buffers between them, and scripted sources.
 
 Made once by ``translation`` and read by ``driver`` and ``task``; nothing in it is a protocol buffer.
 """
@@ -9,7 +9,10 @@ import enum
 from collections.abc import Mapping
 
 import attrs
+from beam_runner_engine.keyed.state import State
+from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.window_fns import GlobalWindows, WindowFn
 from beam_runner_worker.records import JobContext, StageSpec
 
 
@@ -22,6 +25,8 @@ class BufferKind(enum.Enum):
     """Dealt out evenly over tasks, element by element: Reshuffle, Redistribute, splits of a source."""
     GROUPED = "grouped"
     """Grouped by key and window: GroupByKey."""
+    KEYED = "keyed"
+    """Whole elements by key shard: the input of a stateful transform."""
     SIDE_ITERABLE = "side_iterable"
     """Kept in files by window, as a side input that is read as a whole."""
     SIDE_MULTIMAP = "side_multimap"
@@ -29,8 +34,26 @@ class BufferKind(enum.Enum):
 
     @property
     def is_shuffle(self) -> bool:
-        """Whether Spark shuffles the buffer's rows to the tasks that read it."""
-        return self in (BufferKind.DEALT, BufferKind.GROUPED)
+        """Whether a row of it is for one of the key shards, or shares, of the stage that reads it."""
+        return self is BufferKind.DEALT or self.is_keyed
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether a row of it is for one of the key shards of the stage that reads it."""
+        return self in (BufferKind.GROUPED, BufferKind.KEYED)
+
+
+@attrs.frozen
+class MergingPlan:
+    """How custom windows merge: by a stage of one transform, which only an SDK can run.
+
+    Attributes:
+        spec: what the harness must know. It reads the windows of keys, and writes how they merge.
+        embedded: whether it runs in the Spark Python worker itself.
+    """
+
+    spec: StageSpec
+    embedded: bool
 
 
 @attrs.frozen
@@ -38,23 +61,92 @@ class BufferPlan:
     """A buffer: written by some stages, read by others.
 
     Attributes:
-        buffer_id: unique in the job.
+        buffer_id: unique in the job; also the name of the scheduler's collection.
         kind: what happens in it.
-        strategy: the windowing strategy to group by, for GROUPED only.
+        strategy: the windowing strategy of what is written to it; None where nothing is.
+        bulk: for GROUPED and KEYED: it is bounded, and needs no state between bundles: for GROUPED
+            where the trigger fires once.
+        whole: for GROUPED and KEYED: it is bounded, and a shard is read once, when all of it is
+            there; else it is read as it comes.
+        merging: for GROUPED and KEYED: how its windows merge, if the engine does not know it.
+        windows: for STORED, DEALT and KEYED: each piece of its data is of one window and tells it, since
+            a stage that reads it waits for side inputs window by window.
     """
 
     buffer_id: str
     kind: BufferKind
     strategy: WindowingStrategy | None = None
+    bulk: bool = True
+    whole: bool = attrs.field(default=attrs.Factory(lambda self: self.bulk, takes_self=True))
+    merging: MergingPlan | None = None
+    windows: bool = False
 
 
 @attrs.frozen
 class SideInputUse:
-    """A stage's transform reads a buffer as the side input named by a tag."""
+    """A stage's transform reads a buffer as the side input named by a tag.
+
+    Attributes:
+        mapping_fn: which window of the side input belongs to a window of the main input: the side
+            input's own window function, or an opaque one where the engine can't tell.
+        by_window: windows of it can be read one after the other, and not only when it has ended: it is
+            unbounded, and the engine knows which of its windows are asked for.
+        early: it may be read as soon as it has a pane: it is unbounded, in the global window, and its
+            trigger may fire before the end.
+        retention: how long (ms) after the end of a window of it late main input may still ask for
+            it: the main input's allowed lateness.
+        latest: of a window of it only the element that came last is seen: it is a single value, and
+            there may be several panes.
+    """
 
     transform_id: str
     tag: str
     buffer_id: str
+    mapping_fn: WindowFn = attrs.field(factory=GlobalWindows)
+    by_window: bool = False
+    early: bool = False
+    retention: int = 0
+    latest: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name among the side inputs of the stage."""
+        return f"{self.transform_id}:{self.tag}"
+
+
+@attrs.frozen
+class StatefulPlan:
+    """What a stage that begins with a stateful transform declares.
+
+    Attributes:
+        transform_id: the stateful transform.
+        states: the kind of each state by its local name.
+        timers: the time domain of each timer family by its local name.
+        expiration_family: the family that is told when a window expires; empty if none is.
+        time_sorted: its elements must come in order of time.
+        scripted_clock: processing time is scripted, and not that of the SDK's clock.
+    """
+
+    transform_id: str
+    states: Mapping[str, type[State]]
+    timers: Mapping[str, TimeDomain]
+    expiration_family: str = ""
+    time_sorted: bool = False
+    scripted_clock: bool = False
+
+
+@attrs.frozen
+class TruncationPlan:
+    """How the restrictions that a stage processes are truncated when the job drains.
+
+    Attributes:
+        spec: a stage of one transform, in which the SDK says what is left of them; None if the SDK
+            does not know how to. Then they are dropped if they may be endless, else kept.
+        endless: whether they may be without end.
+    """
+
+    spec: StageSpec | None
+    endless: bool
 
 
 @attrs.frozen
@@ -70,6 +162,10 @@ class StagePlan:
         side_inputs: every side input of every transform in it.
         counted_elsewhere: the PCollection that it reads, if another stage that produces it counts
             its elements already; else empty.
+        truncation: how a drain ends it, if it begins with a splittable DoFn that processes
+            restrictions.
+        stable_input: its input must be committed before user code sees it.
+        stateful: what its stateful transform declares, if it begins with one.
     """
 
     spec: StageSpec
@@ -79,36 +175,89 @@ class StagePlan:
     outputs: Mapping[str, str]
     side_inputs: tuple[SideInputUse, ...]
     counted_elsewhere: str = ""
+    truncation: TruncationPlan | None = None
+    stable_input: bool = False
+    stateful: StatefulPlan | None = None
 
     @property
     def stage_id(self) -> str:
         """The stage's id."""
         return self.spec.stage_id
 
+    @property
+    def splittable(self) -> bool:
+        """Whether it begins with a splittable DoFn that processes restrictions."""
+        return self.truncation is not None
+
 
 @attrs.frozen
-class SectionPlan:
-    """Stages that run as one Spark job, joined by shuffles; the last one's outputs are committed.
+class Elements:
+    """A step of a scripted source: elements for a buffer, as its readers decode them."""
 
-    Attributes:
-        section_id: the id of its last stage.
-        stages: the ids of its stages, a stage after all those it reads from.
-        needs: the sections whose committed outputs it reads.
-    """
+    buffer_id: str
+    count: int
+    data: bytes = attrs.field(repr=False)
+    min_timestamp: int
 
-    section_id: str
-    stages: tuple[str, ...]
-    needs: frozenset[str]
+
+@attrs.frozen
+class Watermark:
+    """A step of a scripted source: the watermark (ms) of a buffer advances."""
+
+    buffer_id: str
+    watermark: int
+
+
+@attrs.frozen
+class Clock:
+    """A step of a scripted source: processing time advances by so many milliseconds."""
+
+    duration: int
+
+
+@attrs.frozen
+class TestStreamPlan:
+    """A scripted source (``beam:transform:teststream:v1``): its outputs and its steps in order."""
+
+    __test__ = False
+
+    name: str
+    buffers: tuple[str, ...]
+    steps: tuple[Elements | Watermark | Clock, ...]
+
+    @property
+    def scripts_clock(self) -> bool:
+        """Whether it advances processing time: then the job has no other clock."""
+        return any(isinstance(step, Clock) for step in self.steps)
 
 
 @attrs.frozen
 class JobPlan:
-    """Everything there is to do for a job."""
+    """Everything there is to do for a job.
+
+    Attributes:
+        context: what all stages share.
+        stages: by id, a stage after those that write what it reads.
+        buffers: by id.
+        test_streams: its scripted sources.
+        streaming: whether anything in it is unbounded: then all data tells its event times.
+    """
 
     context: JobContext
     stages: Mapping[str, StagePlan]
     buffers: Mapping[str, BufferPlan]
-    sections: Mapping[str, SectionPlan]
+    test_streams: tuple[TestStreamPlan, ...] = ()
+    streaming: bool = False
+
+    @property
+    def needs_stable_input(self) -> bool:
+        """Whether some stage's input must be committed before user code sees it."""
+        return any(stage.stable_input for stage in self.stages.values())
+
+    @property
+    def scripts_clock(self) -> bool:
+        """Whether its processing time is scripted, and no other clock counts."""
+        return any(stream.scripts_clock for stream in self.test_streams)
 
     def writers(self, buffer_id: str) -> tuple[StagePlan, ...]:
         """The stages that write a buffer, in a fixed order."""

@@ -45,7 +45,7 @@ _WARM_MODULES = (
     "apache_beam.runners.worker.bundle_processor",
     "apache_beam.runners.worker.sdk_worker_main",
     "beam_runner_worker.embedded",
-    "beam_spark_executor.task.entry",
+    "beam_spark_executor.task.lane",
 )
 
 log = logging.getLogger(__name__)

@@ -6,18 +6,22 @@ import logging
 import shutil
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from beam_runner_jobservices import JobHandle, JobReporter, JobServer, JobSpec
 
-from beam_spark_executor.driver.executor import SparkJobExecutor
+from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.flags import ServerSettings
+from beam_spark_executor.journal.store import Store
 from beam_spark_executor.spark.pool import WorkerPools, warm_up
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.settings import is_on_this_machine
+from beam_spark_executor.spark.settings import is_on_this_machine, slots_of
 
 JOBS_LIMIT_SECONDS = 10.0
 """How long jobs have to end when the server stops."""
+
+_DRAIN_CHECK_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +34,24 @@ class Server:
         ...
         server.stop()
 
-    Making one takes the port and costs next to nothing else; `start` starts Spark.
+    Making one takes the port and the state folder, and costs next to nothing else where no jobs are
+    left to resume; `start` starts Spark.
 
     Raises:
         beam_runner_jobservices.AddressError: the port is taken, or the host is not this machine's.
-        OSError: the folder for artifacts cannot be made or written.
+        beam_runner_jobservices.JobServicesError: a folder is in use by another server.
+        beam_spark_executor.journal.errors.JournalError: the journal cannot be read or written.
+        OSError: a folder cannot be made or written.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="beam-spark-jobserver-"))
+        self._durable = settings.state_dir is not None
+        self._task_attempts = settings.max_task_attempts
+        self._folder = (
+            Path(tempfile.mkdtemp(prefix="beam-spark-jobserver-"))
+            if settings.state_dir is None
+            else settings.state_dir.absolute()
+        )
         self._stopping = threading.Lock()
         self._executor: SparkJobExecutor | None = None
         self.spark = RunningSpark(settings.spark)
@@ -46,17 +59,25 @@ class Server:
             self._job_server = JobServer(
                 self._start_job,
                 artifacts_dir=settings.artifacts_dir or self._folder / "artifacts",
+                state_dir=self._folder if self._durable else None,
                 host=settings.job_host,
                 port=settings.job_port,
             )
+            try:
+                self._store = Store(self._folder, self._durable)
+            except BaseException:
+                self._job_server.stop()
+                raise
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove_temporary()
             raise
         self.address = self._job_server.address
         """``host:port`` for clients."""
+        self.damage = (*self._job_server.damage, *self._store.damage)
+        """Sentences that say what was found damaged in the state folder, and where it is kept."""
 
     def start(self) -> str:
-        """Starts Spark, warms it up, then serves; returns the address for clients.
+        """Starts Spark, warms it up unless jobs are to go on, then serves; returns its address.
 
         Takes about ten seconds. To be called once; if it raises, `stop` cleans up.
 
@@ -65,30 +86,80 @@ class Server:
             Exception: `kill` was called meanwhile.
         """
         self.spark.start()
+        log.info("Spark %s is up at %s", self.spark.version, self.spark.master)
         pools = WorkerPools(self.spark.session)
-        warm_up(self.spark.session, pools)
+        unfinished = self._unfinished()
+        if not unfinished:
+            # Jobs that go on are not to wait for it, and warm up what they need.
+            warm_up(self.spark.session, pools)
+        self._remove_leftovers(unfinished)
         self._executor = SparkJobExecutor(
-            self.spark.session, pools, self._folder / "jobs", self._channel_host(self.spark)
+            self.spark.session,
+            pools,
+            self._store,
+            ExecutorSettings(
+                self._folder / "jobs",
+                self.spark.session.sparkContext.defaultParallelism,
+                self._channel_host(self.spark),
+                self._task_attempts,
+                slots_of(self.spark.master),
+            ),
         )
         return self._job_server.start()
 
-    def stop(self) -> None:
-        """Cancels what runs, stops serving, stops Spark and removes all files; again does nothing.
+    def cancel_jobs(self) -> None:
+        """Cancels all jobs and waits for their ends, at most ``JOBS_LIMIT_SECONDS``."""
+        self._job_server.cancel_all(JOBS_LIMIT_SECONDS)
 
-        Takes about two seconds where no job runs. May be called from any thread.
+    def drain_jobs(self) -> None:
+        """Takes no more jobs, drains those that run, and waits for their ends as long as it takes.
+
+        Clients are served meanwhile. Returns early only if Spark ends.
+        """
+        draining = self._job_server.drain_all()
+        while self.spark.is_alive:
+            if self._unfinished().isdisjoint(draining):
+                return
+            time.sleep(_DRAIN_CHECK_SECONDS)
+
+    def stop(self) -> None:
+        """Stops serving, ends the work on all jobs and stops Spark; again does nothing.
+
+        With a state folder jobs are left to the next server, without one they are cancelled and all
+        files removed. Takes about two seconds where no job runs. May be called from any thread.
         """
         with self._stopping:
             self._job_server.stop(grace=JOBS_LIMIT_SECONDS)
             if self._executor is not None:
-                self._executor.close()
+                self._executor.close(suspend=self._durable)
                 self._executor = None
             self.spark.stop()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._store.close()
+            self._remove_temporary()
 
     def kill(self) -> None:
-        """Ends Spark at once, whatever it does, also while it starts, and removes all files."""
+        """Ends Spark at once, whatever it does, also while it starts, and removes temporary files."""
         self.spark.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove_temporary()
+
+    def _remove_temporary(self) -> None:
+        if not self._durable:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _unfinished(self) -> set[str]:
+        """The jobs that have not ended."""
+        return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}
+
+    def _remove_leftovers(self, unfinished: set[str]) -> None:
+        """Removes journals and data of jobs that have ended, if the list of jobs is whole."""
+        if self._job_server.damage:
+            return
+        for job_id in self._store.job_ids():
+            if job_id not in unfinished:
+                self._store.journal(job_id).delete()
+        for folder in (self._folder / "jobs").glob("*"):
+            if folder.name not in unfinished:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         if self._executor is None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import queue
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +13,10 @@ import attrs
 import grpc
 import pytest
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import JobContext, LogRecord, Severity
+from beam_runner_worker.log_records import LogRecord, Severity
+from beam_runner_worker.records import JobContext
 
+from beam_spark_executor.channel import server as server_module
 from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.messages import (
     Abort,
@@ -22,15 +27,15 @@ from beam_spark_executor.channel.messages import (
     FromWorker,
     Goodbye,
     Hello,
+    JobWork,
     Logged,
-    StageWork,
 )
 from beam_spark_executor.channel.server import SERVICE, ChannelServer, WorkerLink
-from beam_spark_executor.task.files import Piece
+from beam_spark_executor.plan import JobPlan
 
 SECONDS = 10
 CONTEXT = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
-PIECES = ((Piece("file", 0, 1),), (Piece("file", 1, 2),))
+WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, "folder")
 
 
 @attrs.define(eq=False)
@@ -38,15 +43,12 @@ class FakeJob:
     """A job as the channel sees it, which keeps what it hears."""
 
     heard: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
+    broken: bool = False
 
-    def context(self) -> JobContext:
-        return CONTEXT
-
-    def stage_work(self, section: str, stage_id: str) -> StageWork:
-        raise LookupError(f"{section} has no {stage_id}")
-
-    def pieces(self, section: str, source: str) -> tuple[tuple[Piece, ...], ...]:
-        return PIECES
+    def job_work(self) -> JobWork:
+        if self.broken:
+            raise LookupError("the plan is lost")
+        return WORK
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
         content = {"abc": [b"one", b"two"], "empty": []}
@@ -94,8 +96,7 @@ class Attached:
 
 
 def test_answers(client: ChannelClient) -> None:
-    assert client.context() == CONTEXT
-    assert client.pieces("section", "buffer") == PIECES
+    assert client.job_work() == WORK
 
 
 def test_artifacts_in_pieces(client: ChannelClient) -> None:
@@ -106,19 +107,20 @@ def test_artifacts_in_pieces(client: ChannelClient) -> None:
 
 
 def test_an_unknown_job_and_a_failing_answer_are_errors(
-    server: ChannelServer, client: ChannelClient
+    server: ChannelServer, client: ChannelClient, job: FakeJob
 ) -> None:
     with pytest.raises(HarnessError, match="no job 'other'"):
-        ChannelClient(server.endpoint, "other").context()
-    with pytest.raises(HarnessError, match="StageWork"):
-        client.stage_work("section", "stage")
+        ChannelClient(server.endpoint, "other").job_work()
+    job.broken = True
+    with pytest.raises(HarnessError, match="JobWork"):
+        client.job_work()
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])
 def test_no_token_no_answer(server: ChannelServer, token: str) -> None:
     intruder = ChannelClient(Endpoint(server.endpoint.address, token), "job-1")
     with pytest.raises(HarnessError, match="token"):
-        intruder.context()
+        intruder.job_work()
     with pytest.raises(HarnessError, match="token"):
         list(intruder.read("abc"))
     attached = Attached(intruder)
@@ -138,7 +140,7 @@ def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: Fake
 
     with grpc.insecure_channel(server.endpoint.address) as channel:
         bomb = pickle.dumps(Exploding())
-        for method in ("Context", "StageWork", "Pieces"):
+        for method in ("JobWork",):
             with pytest.raises(grpc.RpcError) as refused:
                 channel.unary_unary(f"/{SERVICE}/{method}")(bomb, timeout=SECONDS)
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -195,3 +197,35 @@ def test_a_worker_of_a_job_that_is_gone_is_refused(server: ChannelServer) -> Non
     lost: queue.SimpleQueue[bool] = queue.SimpleQueue()
     stranger.attach(Hello("gone", "host", 1), lambda command: None, lambda: lost.put(True))
     assert lost.get(timeout=SECONDS)
+
+
+CLIENT = """
+import sys, threading
+from beam_spark_executor.channel.client import ChannelClient
+from beam_spark_executor.channel.messages import Endpoint, Hello
+
+client = ChannelClient(Endpoint(*sys.argv[1:]), "job-1")
+client.attach(Hello("job-1", "host", 42), lambda command: None, lambda: None)
+threading.Event().wait()
+"""
+
+
+def test_a_silent_peer_is_noticed(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is stopped closes no connection, as a host that vanishes does not."""
+    soon = tuple(
+        (name, 1000 if value == 10_000 else value) for name, value in server_module.OPTIONS
+    )
+    monkeypatch.setattr(server_module, "OPTIONS", soon)
+    server = ChannelServer("127.0.0.1", {"job-1": job}.get)
+    server.start()
+    endpoint = server.endpoint
+    process = subprocess.Popen([sys.executable, "-c", CLIENT, endpoint.address, endpoint.token])
+    try:
+        link = job.heard.get(timeout=60)
+        assert link.hello.pid == 42
+        process.send_signal(signal.SIGSTOP)
+        assert job.heard.get(timeout=SECONDS) == "detached"
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+        server.stop()

@@ -115,6 +115,8 @@ def test_workers_that_leave_are_replaced_without_a_failed_task(
 ) -> None:
     seen: set[int] = set()
     daemons: set[int] = set()
+    context = spark.session.sparkContext
+    context.setJobGroup("leavers", "workers that leave")
     for _ in range(25):
         rows = run(spark, pools, slot, facts_then_exit)
         pids = {row["pid"] for row in rows}
@@ -123,8 +125,10 @@ def test_workers_that_leave_are_replaced_without_a_failed_task(
         daemons |= {row["daemon"] for row in rows}
         wait_until_gone(pids)
     assert len(daemons) == 1
-    tracker = spark.session.sparkContext.statusTracker()
-    for job in tracker.getJobIdsForGroup():
+    tracker = context.statusTracker()
+    jobs = tracker.getJobIdsForGroup("leavers")
+    assert len(jobs) >= 25
+    for job in jobs:
         for stage in tracker.getJobInfo(job).stageIds:
             info = tracker.getStageInfo(stage)
             assert info is None or info.numFailedTasks == 0

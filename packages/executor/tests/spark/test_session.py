@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam_spark_executor.spark.session import RunningSpark, start_spark
-from beam_spark_executor.spark.settings import SparkSettings
+from beam_spark_executor.spark.settings import SLOTS_PER_CORE, SparkSettings
 
 SCENARIO = """
 import json, logging, os, sys, threading, time
@@ -108,7 +108,7 @@ def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> No
 @pytest.mark.timeout(120)
 def test_the_settings_are_in_force(spark: RunningSpark) -> None:
     conf = dict(spark.session.sparkContext.getConf().getAll())
-    assert spark.master == "local[2,4]"
+    assert spark.master == f"local[{2 * SLOTS_PER_CORE},4]"
     assert conf["spark.sql.adaptive.enabled"] == "false"
     assert conf["spark.driver.host"] == "127.0.0.1"
     assert conf["spark.ui.showConsoleProgress"] == "false"

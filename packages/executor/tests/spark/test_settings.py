@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
+    SLOTS_PER_CORE,
     SparkSettings,
     SparkUnavailable,
     check_master,
     chosen_conf,
     default_conf,
+    driver_memory,
     is_on_this_machine,
     java_options,
+    slots_of,
+    with_slots,
 )
 
 FOLDER = Path("/tmp/folder")
@@ -55,7 +60,7 @@ def test_wrong_master_urls(master: str, said: str) -> None:
 def test_default_master_where_nobody_names_one() -> None:
     submitted = {"spark.master": "local[*]", "spark.app.name": "pyspark-shell"}
     conf = chosen_conf(submitted, SparkSettings(), FOLDER)
-    assert conf["spark.master"] == DEFAULT_MASTER
+    assert conf["spark.master"] == with_slots(DEFAULT_MASTER)[0]
     assert conf["spark.app.name"] == "beam-spark-jobserver"
 
 
@@ -68,7 +73,8 @@ def test_the_surroundings_name_the_master() -> None:
 def test_the_user_wins_over_surroundings_and_defaults() -> None:
     settings = SparkSettings(master="local[3]", conf={"spark.ui.enabled": "true"})
     conf = chosen_conf({"spark.master": "yarn", "spark.ui.enabled": "false"}, settings, FOLDER)
-    assert conf["spark.master"] == "local[3]"
+    assert conf["spark.master"] == f"local[{3 * SLOTS_PER_CORE},1]"
+    assert conf["spark.default.parallelism"] == "3"
     assert conf["spark.ui.enabled"] == "true"
 
 
@@ -97,3 +103,45 @@ def test_long_paths_do_without_unix_sockets() -> None:
 def test_java_options_do_not_contradict_the_users() -> None:
     assert "+UseSerialGC" in java_options(FOLDER, FOLDER / "log", "warn", "")
     assert "+UseSerialGC" not in java_options(FOLDER, FOLDER / "log", "warn", "-XX:+UseG1GC")
+
+
+@pytest.mark.parametrize(
+    ("master", "cores", "attempts"),
+    [
+        ("local", 1, 1),
+        ("local[2]", 2, 1),
+        ("local[3,4]", 3, 4),
+        ("local[2, 4]", 2, 4),
+        ("local[*]", os.cpu_count(), 1),
+        ("local[*,4]", os.cpu_count(), 4),
+    ],
+)
+def test_a_machine_has_more_slots_than_cores(master: str, cores: int, attempts: int) -> None:
+    assert with_slots(master) == (f"local[{cores * SLOTS_PER_CORE},{attempts}]", cores)
+    conf = chosen_conf({}, SparkSettings(master=master), FOLDER)
+    assert conf["spark.default.parallelism"] == str(cores)
+    assert slots_of(conf["spark.master"]) == cores * SLOTS_PER_CORE
+
+
+@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "yarn", "spark://one:7077"])
+def test_the_slots_of_a_cluster_are_its_own(master: str) -> None:
+    assert with_slots(master) == (master, None)
+    conf = chosen_conf({}, SparkSettings(master=master), FOLDER)
+    assert conf["spark.master"] == master
+    assert slots_of(master) is None
+    assert "spark.default.parallelism" not in conf
+
+
+def test_the_user_may_say_how_parallel_a_job_is() -> None:
+    settings = SparkSettings(master="local[3]", conf={"spark.default.parallelism": "7"})
+    assert chosen_conf({}, settings, FOLDER)["spark.default.parallelism"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("cores", "gigabytes", "heap"),
+    [(2, 1, "512m"), (2, 3, "768m"), (2, 24, "1024m"), (8, 64, "4096m")],
+)
+def test_the_heap_is_what_cores_want_and_memory_allows(
+    cores: int, gigabytes: int, heap: str
+) -> None:
+    assert driver_memory(cores, gigabytes << 30) == heap

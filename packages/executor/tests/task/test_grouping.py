@@ -1,88 +1,25 @@
-"""Grouping in columns obeys the same rules as every other bulk grouper."""
+"""Grouping, in columns and of few rows, obeys the same rules as every other bulk grouper."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 
-import attrs
-import pyarrow as pa
 import pytest
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.bulk import bulk_grouper
 from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
-from beam_runner_engine.values.panes import ONLY_FIRING, encode_pane
-from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import OpaqueWindows
-from beam_runner_worker.records import KeyedChunk
+from beam_runner_engine.values.windows import OpaqueWindow
+from beam_runner_worker.records import GroupChunk
+from column_groups import ColumnsGrouper, JoinParity, keyed, whole
 
-from beam_spark_executor.task.columns import by_shard, from_bytes, to_batch, to_bytes
+from beam_spark_executor.task.columns import by_shard, from_bytes, to_bytes
+from beam_spark_executor.task.few_groups import group_few
 from beam_spark_executor.task.grouping import group_chunks
-
-_HEADER = 4
-
-
-def _ends(parts: Sequence[bytes]) -> list[int]:
-    ends, end = [], 0
-    for part in parts:
-        end += len(part)
-        ends.append(end)
-    return ends
-
-
-def keyed(
-    keys: Sequence[bytes],
-    windows: bytes | Sequence[bytes],
-    timestamps: Sequence[int] | None,
-    values: Sequence[bytes],
-) -> pa.RecordBatch:
-    return to_batch(
-        KeyedChunk(
-            b"".join(keys), _ends(keys), b"".join(values), _ends(values), windows, timestamps
-        )
-    )
-
-
-@attrs.define
-class ColumnsGrouper:
-    """The column grouping behind the engine's port; values get a length so that they can be cut."""
-
-    strategy: WindowingStrategy
-    batches: list[pa.RecordBatch] = attrs.field(factory=list)
-
-    def add(
-        self,
-        keys: Sequence[bytes],
-        windows: Sequence[bytes],
-        timestamps: Sequence[int],
-        values: Sequence[bytes],
-    ) -> None:
-        if keys:
-            framed = [len(v).to_bytes(_HEADER, "big") + v for v in values]
-            self.batches.append(keyed(keys, windows, timestamps, framed))
-
-    def groups(self) -> Iterator[Group]:
-        for chunk in group_chunks(self.batches, self.strategy):
-            assert chunk.pane == encode_pane(ONLY_FIRING)
-            for index, key in enumerate(chunk.keys):
-                windows = chunk.windows
-                yield Group(
-                    key,
-                    windows if isinstance(windows, bytes) else windows[index],
-                    chunk.timestamps[index],
-                    ONLY_FIRING,
-                    _unframe(bytes(chunk.values[index]), chunk.counts[index]),
-                )
-
-
-def _unframe(blob: bytes, count: int) -> list[bytes]:
-    values = []
-    position = 0
-    while position < len(blob):
-        size = int.from_bytes(blob[position : position + _HEADER], "big")
-        position += _HEADER
-        values.append(blob[position : position + size])
-        position += size
-    assert len(values) == count
-    return values
+from beam_spark_executor.task.values import ValuesInMemory
 
 
 def _computable(case: BulkCase) -> bool:
@@ -92,8 +29,65 @@ def _computable(case: BulkCase) -> bool:
 @pytest.mark.parametrize(
     "case", list(filter(_computable, bulk_cases())), ids=lambda case: case.name
 )
-def test_obeys_the_contract(case: BulkCase) -> None:
-    check_bulk_grouper(ColumnsGrouper, case)
+@pytest.mark.parametrize("group", [group_chunks, group_few])
+def test_obeys_the_contract(case: BulkCase, group: Callable[..., Iterator[GroupChunk]]) -> None:
+    check_bulk_grouper(partial(ColumnsGrouper, group=group), case)
+
+
+@pytest.mark.parametrize("combiner", list(TimestampCombiner))
+@pytest.mark.parametrize("windows", [1, 7])
+def test_windows_that_only_an_sdk_merges(combiner: TimestampCombiner, windows: int) -> None:
+    strategy = WindowingStrategy(
+        window_fn=OpaqueWindows("custom"),
+        merge_status=MergeStatus.NEEDS_MERGE,
+        timestamp_combiner=combiner,
+    )
+    ends = [n % windows for n in range(100)]
+    merger = JoinParity()
+    graded = ColumnsGrouper(strategy, merger=merger), bulk_grouper(strategy, JoinParity())
+    for grouper in graded:
+        for half in (range(50), range(50, 100)):
+            grouper.add(
+                [b"%d" % (n % 3) for n in half],
+                [encode_window(OpaqueWindow(b"w", ends[n])) for n in half],
+                list(half),
+                [b"%d" % n for n in half],
+            )
+    ours, expected = (
+        sorted((g.key, g.window, g.timestamp, tuple(g.values)) for g in grouper.groups())
+        for grouper in graded
+    )
+    assert ours == expected
+    assert len(ours) == 3 * min(windows, 2)
+    assert merger.asked == 1
+
+
+def test_windows_that_nobody_can_merge() -> None:
+    strategy = WindowingStrategy(OpaqueWindows("odd"), merge_status=MergeStatus.NEEDS_MERGE)
+    grouper = ColumnsGrouper(strategy)
+    grouper.add([b"k"], [encode_window(OpaqueWindow(b"w", 0))], [0], [b"v"])
+    with pytest.raises(ValueError, match="only the SDK knows"):
+        list(grouper.groups())
+
+
+def test_chunks_have_few_bytes_and_large_groups_come_in_pieces() -> None:
+    small = [(b"k%d" % number, b"%d" % number) for number in range(10_000)]
+    large = [(b"large", b"%07d|" % number * 1000) for number in range(1000)]
+    medium = [(b"m%d" % number, b"x" * 1_000_000) for number in range(10)]
+    rows = [*small[:5000], *large, *medium, *small[5000:]]
+    batch = keyed([key for key, _ in rows], b"", None, [value for _, value in rows])
+    found: dict[bytes, bytes] = {}
+    for chunk in group_chunks([batch], WindowingStrategy()):
+        assert len(chunk.keys) <= 4096
+        if len(chunk.keys) > 1:
+            assert sum(map(len, chunk.values)) <= 4 << 20
+        for key, values in zip(chunk.keys, chunk.values, strict=True):
+            assert isinstance(values, ValuesInMemory) == (key == b"large")
+            if isinstance(values, ValuesInMemory):
+                assert len(values) == 8_000_000
+                assert {values.piece(n)[-1:] for n in range(values.pieces)} == {b"|"}
+            found[key] = whole(values)
+    assert found == dict([*small, *medium, (b"large", b"".join(value for _, value in large))])
 
 
 def test_shared_windows_survive_the_way_through_a_blob() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from zlib import crc32
 
+import attrs
 import pyarrow as pa
 from beam_runner_worker.records import ElementChunk, KeyedChunk
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.storage.rows import Row, RowKind, read_elements
 from beam_spark_executor.task.columns import from_bytes
 from beam_spark_executor.task.outputs import row_port
-from beam_spark_executor.task.rows import Row, RowKind, read_elements
 
 SIZE = 4
 
@@ -78,6 +79,26 @@ def test_keyed_rows_go_to_the_shard_of_their_key() -> None:
     row_port(BufferKind.GROUPED, 5, 0, rows.append).write(KEYED)
     found = {key: row.shard for row in rows for key in keys_in(row)}
     assert found == {key: crc32(key) % 5 for key in (b"aa", b"bb", b"c")}
+
+
+def test_keyed_rows_tell_their_windows_one_by_one_if_they_must() -> None:
+    rows: list[Row] = []
+    windows = [b"v", b"w", b"v"]
+    chunk = attrs.evolve(KEYED, windows=windows)
+    row_port(BufferKind.KEYED, 1, 0, rows.append, windows=True).write(chunk)
+    told = [(sorted(row.windows or ()), row.count, keys_in(row)) for row in rows]
+    assert told == [([b"v"], 2, [b"aa", b"c"]), ([b"w"], 1, [b"bb"])]
+
+
+def test_rows_of_elements_tell_the_window_that_chunks_do() -> None:
+    for kind in (BufferKind.STORED, BufferKind.DEALT):
+        rows: list[Row] = []
+        port = row_port(kind, 2, 0, rows.append, windows=True)
+        for window in (b"v", b"w"):
+            port.write(attrs.evolve(chunk_of(0, 3), window=window))
+        told = [window for row in rows for window in row.windows or ()]
+        assert sorted(set(told)) == [b"v", b"w"]
+        assert len(told) == len(rows)
 
 
 def test_side_inputs_are_not_sharded() -> None:

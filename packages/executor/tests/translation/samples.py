@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam import pvalue
+from apache_beam.coders import StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms import trigger
 from apache_beam.transforms.core import RestrictionProvider
-from apache_beam.transforms.window import FixedWindows, Sessions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    TimestampCombiner,
+    TimestampedValue,
+)
 from beam_runner_jobservices.records import JobSpec
+from beam_runner_urns import python_sdk
+from stateful_fn import Stateful
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import JobPlan
@@ -25,7 +38,8 @@ EXTERNAL = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
 
 def proto_of(build: Build, *flags: str) -> _protos.Pipeline:
     """The pipeline as Beam's portable runner submits it."""
-    options = PipelineOptions(flags or EMBEDDED)
+    # Python refuses to group the global window of a script at its end, unless asked.
+    options = PipelineOptions([*(flags or EMBEDDED), "--allow_unsafe_triggers"])
     pipeline = beam.Pipeline(options=options)
     build(pipeline)
     return PortableRunner.get_proto_pipeline(pipeline, options)
@@ -38,8 +52,9 @@ def job_of(proto: _protos.Pipeline) -> JobSpec:
     return JobSpec("job-1", "sample", proto.SerializeToString(), {}, "{}", {}, "localhost:1")
 
 
+@functools.cache
 def plan_of(build: Build, *flags: str) -> JobPlan:
-    """The plan of the pipeline."""
+    """The plan of the pipeline; made once, since Python takes its time to make pipelines."""
     return translate(job_of(proto_of(build, *flags)))
 
 
@@ -164,6 +179,172 @@ def splittable_with_side_input(p: beam.Pipeline) -> None:
     p | beam.Create([3]) | beam.ParDo(_Count(), pvalue.AsList(side)) | beam.Map(str)
 
 
+def side_input_behind_a_group(p: beam.Pipeline) -> None:
+    side = p | "side" >> beam.Create([1])
+    sums = p | beam.Create([("a", 1)]) | beam.CombinePerKey(sum)
+    sums | beam.Map(lambda x, y: y, pvalue.AsIter(side)) | beam.Map(str)
+
+
+def side_input_sink_behind_a_group(p: beam.Pipeline) -> None:
+    side = p | "side" >> beam.Create([1])
+    grouped = p | beam.Create([("a", 1)]) | beam.GroupByKey()
+    grouped | "one" >> beam.Map(lambda x, y: None, pvalue.AsIter(side))
+    grouped | "two" >> beam.Map(str)
+
+
+def scripted(p: beam.Pipeline) -> None:
+    script = TestStream().advance_watermark_to(10).add_elements([1, 2]).advance_processing_time(5)
+    p | script.advance_watermark_to_infinity() | beam.Map(str)
+
+
+def scripted_groups(p: beam.Pipeline) -> None:
+    p | TestStream().add_elements([("a", 1)]) | beam.GroupByKey() | beam.Map(str)
+
+
+def scripted_combine(p: beam.Pipeline) -> None:
+    p | TestStream().add_elements([("a", 1)]) | beam.CombinePerKey(sum) | beam.Map(str)
+
+
+def scripted_reshuffle(p: beam.Pipeline) -> None:
+    pairs = p | TestStream().add_elements([("a", 1)])
+    pairs | beam.Reshuffle() | beam.GroupByKey() | beam.Map(str)
+
+
+def scripted_twice_read(p: beam.Pipeline) -> None:
+    numbers = p | TestStream().add_elements([1])
+    numbers | "one" >> beam.Map(str)
+    numbers | "two" >> beam.Map(lambda n, all_of_them: n, pvalue.AsIter(numbers))
+
+
+def scripted_side_input(p: beam.Pipeline) -> None:
+    side = p | TestStream().add_elements([1])
+    p | beam.Create([1]) | beam.Map(lambda x, y: y, pvalue.AsList(side))
+
+
+def scripted_flatten(p: beam.Pipeline) -> None:
+    left = p | "left" >> TestStream().add_elements([("a", 1)])
+    right = p | "right" >> TestStream().add_elements([("a", 2)])
+    (left, right) | beam.Flatten() | beam.GroupByKey() | beam.Map(str)
+
+
+def two_outputs(p: beam.Pipeline) -> None:
+    script = (
+        TestStream()
+        .add_elements([TimestampedValue("m", 3)], tag="main")
+        .advance_watermark_to(10, tag="side")
+        .add_elements(["s"], tag="side")
+        .advance_processing_time(1)
+        .advance_watermark_to(20, tag="main")
+    )
+    outputs = p | script
+    side = outputs["side"] | "side windows" >> beam.WindowInto(FixedWindows(5))
+    (
+        outputs["main"]
+        | beam.WindowInto(FixedWindows(5), allowed_lateness=7)
+        | beam.Map(lambda x, y: (x, y), pvalue.AsIter(side))
+        | beam.Map(str)
+    )
+
+
+def an_output_nobody_reads(p: beam.Pipeline) -> None:
+    script = TestStream().add_elements([1], tag="read").add_elements([2], tag="unread")
+    outputs = p | script.advance_watermark_to(5, tag="unread")
+    outputs["read"] | beam.Map(str)
+
+
+def a_script_nobody_reads(p: beam.Pipeline) -> None:
+    p | TestStream().add_elements([1]).advance_processing_time(3)
+    p | beam.Create([1]) | beam.Map(str)
+
+
+def scripted_sums(p: beam.Pipeline, combiner: Any = TimestampCombiner.OUTPUT_AT_EARLIEST) -> None:
+    pairs = p | TestStream().add_elements([("a", 1)])
+    windowed = pairs | beam.WindowInto(FixedWindows(1), timestamp_combiner=combiner)
+    windowed | beam.CombinePerKey(sum) | beam.Map(str)
+
+
+class _Packable(beam.PTransform):
+    def annotations(self) -> dict[str, bytes]:
+        return {python_sdk.APPLY_COMBINER_PACKING: b""}
+
+    def expand(self, pairs: beam.PCollection) -> None:
+        pairs | "least" >> beam.CombinePerKey(min) | "a" >> beam.Map(str)
+        pairs | "most" >> beam.CombinePerKey(max) | "b" >> beam.Map(str)
+
+
+def packable_combines(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", 1)]) | _Packable()
+
+
+def periodic(p: beam.Pipeline) -> None:
+    ticks = p | PeriodicImpulse(fire_interval=1, apply_windowing=True)
+    ticks | beam.Map(lambda t: ("k", t)) | beam.GroupByKey() | beam.Map(str)
+
+
+def updating_side_input(p: beam.Pipeline) -> None:
+    side = (
+        p
+        | "ticks" >> PeriodicImpulse(fire_interval=1)
+        | beam.WindowInto(
+            GlobalWindows(),
+            trigger=trigger.Repeatedly(trigger.AfterProcessingTime(1)),
+            accumulation_mode=trigger.AccumulationMode.DISCARDING,
+        )
+        | "latest" >> beam.combiners.Latest.Globally().without_defaults()
+    )
+    main = p | "main" >> PeriodicImpulse(fire_interval=1, apply_windowing=True)
+    main | "read" >> beam.Map(lambda x, y: y, pvalue.AsIter(side))
+
+
+def every_element() -> beam.PTransform:
+    """Windows that fire after each element."""
+    return beam.WindowInto(
+        FixedWindows(10),
+        trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+        accumulation_mode=trigger.AccumulationMode.ACCUMULATING,
+        allowed_lateness=30,
+    )
+
+
+def triggered_groups(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", 1)]) | every_element() | beam.GroupByKey() | beam.Map(str)
+
+
+def _stateful(label: str = "Stateful") -> beam.PTransform:
+    return label >> beam.ParDo(Stateful()).with_output_types(tuple[str, int])
+
+
+def stateful(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([("a", 1)]) | beam.Map(lambda x: x).with_output_types(tuple[str, int])
+    pairs | _stateful() | beam.MapTuple(lambda k, v: v)
+
+
+def stateful_siblings(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([("a", 1)]) | beam.Map(lambda x: x).with_output_types(tuple[str, int])
+    pairs | _stateful("one") | _stateful("two")
+    pairs | _stateful("three")
+    pairs | beam.MapTuple(lambda k, v: v)
+
+
+def stateful_behind_everything(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([("a", 1)])
+    grouped = pairs | beam.GroupByKey() | beam.ParDo(Stateful())
+    dealt = pairs | beam.Reshuffle() | "dealt" >> beam.ParDo(Stateful())
+    (grouped, dealt) | beam.Flatten() | "both" >> beam.ParDo(Stateful())
+
+
+def stateful_with_side_input(p: beam.Pipeline) -> None:
+    side = p | "side" >> beam.Create([1])
+    pairs = p | beam.Create([("a", 1)]) | _stateful()
+    pairs | beam.Map(lambda x, y: y, pvalue.AsList(side))
+
+
+def scripted_stateful(p: beam.Pipeline) -> None:
+    coder = TupleCoder((StrUtf8Coder(), VarIntCoder()))
+    script = TestStream(coder=coder).add_elements([("a", 1)]).advance_processing_time(5)
+    p | script | _stateful()
+
+
 def chain(p: beam.Pipeline, links: int = 12) -> None:
     pairs = p | beam.Create([("a", 1)])
     for link in range(links):
@@ -194,5 +375,25 @@ ALL: tuple[Build, ...] = (
     side_input_of_groups,
     splittable,
     splittable_with_side_input,
+    side_input_behind_a_group,
+    side_input_sink_behind_a_group,
+    scripted,
+    scripted_groups,
+    scripted_combine,
+    scripted_reshuffle,
+    scripted_twice_read,
+    scripted_side_input,
+    scripted_flatten,
+    two_outputs,
+    an_output_nobody_reads,
+    a_script_nobody_reads,
+    periodic,
+    updating_side_input,
+    triggered_groups,
+    stateful,
+    stateful_siblings,
+    stateful_behind_everything,
+    stateful_with_side_input,
+    scripted_stateful,
     chain,
 )

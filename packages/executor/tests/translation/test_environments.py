@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 from apache_beam.transforms.environments import (
     AnyOfEnvironment,
     DockerEnvironment,
     EmbeddedPythonEnvironment,
+    EmbeddedPythonGrpcEnvironment,
     Environment,
     ExternalEnvironment,
     ProcessEnvironment,
@@ -18,11 +23,12 @@ from beam_runner_urns import environments as environment_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.environments import (
-    MAIN_SESSION,
-    SUBMISSION_DEPENDENCIES,
     ResolvedEnvironment,
     resolve_environments,
 )
+
+MAIN_SESSION = "pickled_main_session"
+SUBMISSION_DEPENDENCIES = "submission_environment_dependencies.txt"
 
 CAPABILITIES = python_sdk_capabilities()
 DEFAULT = DockerEnvironment.from_container_image(
@@ -46,7 +52,20 @@ def embedded() -> Environment:
     return EmbeddedPythonEnvironment(capabilities=CAPABILITIES)
 
 
-def resolved(environment: Environment, *staged: str) -> ResolvedEnvironment:
+@pytest.fixture(autouse=True)
+def no_docker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The one folder of commands, in which there is no docker."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def docker_is_here(no_docker: Path) -> None:
+    (no_docker / "docker").write_text("#!/bin/sh\n")
+    (no_docker / "docker").chmod(0o755)
+
+
+def resolved(environment: Environment, *staged: str, **options: str) -> ResolvedEnvironment:
     """The decision about an environment with some staged files."""
     pipeline = _protos.Pipeline()
     proto = pipeline.components.environments["env"]
@@ -72,7 +91,8 @@ def resolved(environment: Environment, *staged: str) -> ResolvedEnvironment:
         Artifact("", "beam:artifact:role:staging_to:v1", b"", name, f"hash-{name}", 1, "/x")
         for name in staged
     ]
-    return resolve_environments(pipeline, {"env": artifacts})["env"]
+    options_json = json.dumps({f"beam:option:{k}:v1": v for k, v in options.items()})
+    return resolve_environments(pipeline, {"env": artifacts}, options_json)["env"]
 
 
 @pytest.mark.parametrize(
@@ -101,35 +121,85 @@ def test_choices(environment: Environment, urn: str, is_embedded: bool) -> None:
     assert not decision.rejection
 
 
-def test_a_main_session_is_no_reason_for_docker() -> None:
-    decision = resolved(docker(), MAIN_SESSION, SUBMISSION_DEPENDENCIES)
+def test_files_that_only_have_to_be_there_are_no_reason_for_docker() -> None:
+    decision = resolved(docker(), MAIN_SESSION, SUBMISSION_DEPENDENCIES, "data.whl", "words.txt")
     assert decision.embedded and not decision.rejection
     assert [a.staged_name for a in decision.environment.artifacts] == [
         MAIN_SESSION,
         SUBMISSION_DEPENDENCIES,
+        "data.whl",
+        "words.txt",
     ]
     assert decision.environment.artifacts[0].sha256 == f"hash-{MAIN_SESSION}"
 
 
+def test_a_process_of_its_own_for_this_python() -> None:
+    decision = resolved(EmbeddedPythonGrpcEnvironment(capabilities=CAPABILITIES))
+    assert not decision.embedded and not decision.rejection
+    assert decision.environment.urn == environment_urns.EMBEDDED_PYTHON
+
+
+@pytest.mark.parametrize("environment", [docker(), embedded()], ids=["docker", "embedded"])
 @pytest.mark.parametrize(
-    ("environment", "staged", "reason"),
+    "staged",
     [
-        (docker("example.com/other:1"), (), "docker image 'example.com/other:1'"),
-        (docker(capabilities=[]), (), "an SDK other than the server's own"),
-        (docker(), ("requirements.txt",), r"staged dependencies.*requirements.txt"),
-        (docker(), (MAIN_SESSION, "extra.whl"), r"\(extra.whl\)"),
+        ("requirements.txt", "some-1.0.tar.gz"),
+        ("extra_packages.txt", "extra.whl"),
+        ("workflow.tar.gz", MAIN_SESSION),
+        ("dataflow_python_sdk.tar",),
+        ("apache_beam-2.99.0-cp311-cp311-linux_x86_64.whl",),
+    ],
+    ids=lambda staged: staged[0],
+)
+def test_packages_are_installed_for_another_process_of_this_python(
+    environment: Environment, staged: tuple[str, ...]
+) -> None:
+    decision = resolved(environment, *staged)
+    assert not decision.embedded and not decision.rejection
+    assert decision.environment.urn == environment_urns.EMBEDDED_PYTHON
+    assert [a.staged_name for a in decision.environment.artifacts] == list(staged)
+
+
+@pytest.mark.parametrize(
+    ("environment", "options"),
+    [
+        (docker("example.com/other:1"), {}),
+        (docker(capabilities=[]), {}),
+        (docker(), {"environment_type": "DOCKER"}),
+        (docker(), {"environment_type": "beam:env:docker:v1"}),
+    ],
+    ids=["image", "other SDK", "named", "named by its urn"],
+)
+@pytest.mark.usefixtures("docker_is_here")
+def test_containers_where_docker_is(environment: Environment, options: dict[str, str]) -> None:
+    decision = resolved(environment, "requirements.txt", **options)
+    assert not decision.embedded and not decision.rejection
+    assert decision.environment.urn == environment_urns.DOCKER
+    assert decision.environment.payload
+
+
+@pytest.mark.usefixtures("docker_is_here")
+def test_the_default_runs_embedded_also_where_docker_is() -> None:
+    assert resolved(docker()).embedded
+    assert resolved(docker(), environment_type="LOOPBACK").embedded
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "reason"),
+    [
+        (docker("example.com/other:1"), {}, "docker image 'example.com/other:1', .*no command"),
+        (docker(capabilities=[]), {}, "an SDK other than the server's own"),
+        (docker(), {"environment_type": "DOCKER"}, "leave out --environment_type=DOCKER"),
         (
             SubprocessSDKEnvironment("python -m boot", capabilities=CAPABILITIES),
-            (),
+            {},
             "environments of kind",
         ),
     ],
-    ids=["image", "other SDK", "requirements", "package", "subprocess"],
+    ids=["image", "other SDK", "named", "subprocess"],
 )
-def test_rejections(environment: Environment, staged: tuple[str, ...], reason: str) -> None:
-    import re
-
-    decision = resolved(environment, *staged)
+def test_rejections(environment: Environment, options: dict[str, str], reason: str) -> None:
+    decision = resolved(environment, **options)
     assert not decision.embedded
     assert re.search(reason, decision.rejection), decision.rejection
 

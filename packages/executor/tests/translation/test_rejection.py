@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
 import pytest
 import samples
-from apache_beam.coders import StrUtf8Coder, VarIntCoder
+from apache_beam import pvalue
+from apache_beam.coders import StrUtf8Coder
 from apache_beam.testing import test_stream
-from apache_beam.transforms import trigger, userstate
-from apache_beam.transforms.periodicsequence import PeriodicImpulse
-from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.window import FixedWindows, NonMergingWindowFn, WindowFn
+from apache_beam.transforms.window import NonMergingWindowFn
+from stateful_fn import Stateful
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.translate import translate
-
-
-class Stateful(beam.DoFn):
-    COUNT = userstate.CombiningValueStateSpec("count", VarIntCoder(), sum)
-
-    def process(
-        self,
-        element: Any,
-        count: Any = beam.DoFn.StateParam(COUNT),  # noqa: B008
-    ) -> Iterator[Any]:
-        yield element
-
-
-class Timed(beam.DoFn):
-    ALARM = userstate.TimerSpec("alarm", TimeDomain.WATERMARK)
-
-    def process(
-        self,
-        element: Any,
-        alarm: Any = beam.DoFn.TimerParam(ALARM),  # noqa: B008
-    ) -> Iterator[Any]:
-        yield element
-
-    @userstate.on_timer(ALARM)
-    def ring(self) -> Iterator[Any]:
-        yield 1
 
 
 class Finalizing(beam.DoFn):
@@ -60,18 +32,6 @@ def pardo(fn: beam.DoFn) -> samples.Build:
     return lambda p: pairs(p) | "Here" >> beam.ParDo(fn)
 
 
-def windowed(**arguments: Any) -> samples.Build:
-    return lambda p: (
-        pairs(p)
-        | beam.WindowInto(
-            FixedWindows(10),
-            accumulation_mode=trigger.AccumulationMode.DISCARDING,
-            **arguments,
-        )
-        | "Here" >> beam.GroupByKey()
-    )
-
-
 class _OwnCoder(NonMergingWindowFn):
     def assign(self, assign_context: Any) -> list[Any]:
         return []
@@ -80,55 +40,33 @@ class _OwnCoder(NonMergingWindowFn):
         return StrUtf8Coder()
 
 
-class _OwnMerging(WindowFn):
-    def assign(self, assign_context: Any) -> list[Any]:
-        return []
-
-    def merge(self, merge_context: Any) -> None:
-        return None
-
-    def get_window_coder(self) -> Any:
-        return beam.coders.coders.IntervalWindowCoder()
+def own_windows(p: beam.Pipeline) -> beam.PCollection:
+    return pairs(p) | beam.WindowInto(_OwnCoder())
 
 
-def own_windows(window_fn: WindowFn) -> samples.Build:
-    return lambda p: pairs(p) | beam.WindowInto(window_fn) | "Here" >> beam.GroupByKey()
+def reading_own_windows(p: beam.Pipeline) -> beam.PCollection:
+    sides = pvalue.AsIter(own_windows(p))
+    return p | beam.Create([1]) | "Here" >> beam.Map(lambda x, y: x, sides)
 
 
-REJECTED: dict[str, tuple[samples.Build, str]] = {
-    "state": (pardo(Stateful()), r"state \(count\) \(in 'Here"),
-    "timers": (pardo(Timed()), r"timers \(.*alarm.*\) \(in 'Here"),
-    "finalization": (pardo(Finalizing()), r"bundle finalization \(in 'Here"),
-    "test stream": (
-        lambda p: p | "Here" >> test_stream.TestStream().add_elements([1]),
-        r"TestStream \(in 'Here",
+IN_OTHER_SDKS: dict[str, tuple[samples.Build, str]] = {
+    "state": (
+        lambda p: own_windows(p) | "Here" >> beam.ParDo(Stateful()),
+        r"state and timers by windows with the coder .*'Here",
     ),
-    "unbounded": (
-        lambda p: p | "Here" >> PeriodicImpulse(fire_interval=1),
-        r"unbounded PCollections \(in 'Here",
-    ),
-    "repeated trigger": (
-        windowed(trigger=trigger.Repeatedly(trigger.AfterCount(1))),
-        r"the trigger 'repeat' before a grouping \(in 'Here",
-    ),
-    "early firings": (
-        windowed(trigger=trigger.AfterWatermark(early=trigger.AfterCount(1))),
-        r"the trigger 'after_end_of_window'",
-    ),
-    "own window coder": (own_windows(_OwnCoder()), r"grouping by windows with the coder .*'Here"),
-    "own merging windows": (own_windows(_OwnMerging()), r"custom merging windows .*'Here"),
+    "side input": (reading_own_windows, r"side inputs by windows with the coder .*'Here"),
 }
 
 
-@pytest.mark.parametrize("name", REJECTED)
-@pytest.mark.parametrize(
-    "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
-)
-def test_by_name(name: str, flags: tuple[str, ...]) -> None:
-    build, reason = REJECTED[name]
-    with pytest.raises(UnsupportedPipeline) as raised:
-        samples.plan_of(build, *flags)
-    assert re.search(reason, str(raised.value)), str(raised.value)
+@pytest.mark.parametrize("name", IN_OTHER_SDKS)
+def test_own_windows_by_which_other_sdks_ask(name: str) -> None:
+    build, reason = IN_OTHER_SDKS[name]
+    proto = samples.proto_of(build, *samples.EXTERNAL)
+    translate(samples.job_of(proto))
+    for environment in proto.components.environments.values():
+        del environment.capabilities[:]
+    with pytest.raises(UnsupportedPipeline, match=reason):
+        translate(samples.job_of(proto))
 
 
 def with_payload(change: Callable[[_protos.ParDoPayload], None]) -> _protos.Pipeline:
@@ -142,18 +80,13 @@ def with_payload(change: Callable[[_protos.ParDoPayload], None]) -> _protos.Pipe
     return proto
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "feature"),
-    [
-        ("requires_stable_input", True, "stable input"),
-        ("requires_time_sorted_input", True, "time-sorted input"),
-        ("on_window_expiration_timer_family_spec", "x", "on-window-expiration callbacks"),
-    ],
-)
-def test_what_other_sdks_ask_for(field: str, value: Any, feature: str) -> None:
-    proto = with_payload(lambda payload: setattr(payload, field, value))
-    with pytest.raises(UnsupportedPipeline, match=rf"{feature} \(in 'Here'\)"):
-        translate(samples.job_of(proto))
+def test_state_in_a_splittable_function() -> None:
+    def change(payload: _protos.ParDoPayload) -> None:
+        payload.restriction_coder_id = "restriction"
+        payload.state_specs["count"].bag_spec.element_coder_id = "element"
+
+    with pytest.raises(UnsupportedPipeline, match=r"in a splittable DoFn \(in 'Here'\)"):
+        translate(samples.job_of(with_payload(change)))
 
 
 def test_side_inputs_of_another_pattern() -> None:
@@ -186,34 +119,90 @@ def test_many_users_of_a_feature_are_counted() -> None:
     def build(p: beam.Pipeline) -> None:
         elements = pairs(p)
         for n in range(3):
-            elements | f"Here {n}" >> beam.ParDo(Stateful())
+            elements | f"Here {n}" >> beam.GroupByKey()
 
+    proto = samples.proto_of(build)
+    for strategy in proto.components.windowing_strategies.values():
+        strategy.accumulation_mode = _protos.AccumulationMode.RETRACTING
     with pytest.raises(UnsupportedPipeline, match=r"'Here 0.* and 2 more"):
-        samples.plan_of(build)
+        translate(samples.job_of(proto))
+
+
+@pytest.mark.parametrize("name", ["finalization", "streaming"])
+def test_what_is_supported(name: str) -> None:
+    requirements = {
+        "finalization": "beam:requirement:pardo:finalization:v1",
+        "streaming": "beam:requirement:pardo:splittable_dofn:v1",
+    }
+    build = pardo(Finalizing()) if name == "finalization" else samples.periodic
+    proto = samples.proto_of(build)
+    assert requirements[name] in proto.requirements
+    translate(samples.job_of(proto))
+
+
+def test_retractions() -> None:
+    proto = samples.proto_of(samples.group)
+    for strategy in proto.components.windowing_strategies.values():
+        strategy.accumulation_mode = _protos.AccumulationMode.RETRACTING
+    with pytest.raises(UnsupportedPipeline, match=r"retractions \(in 'GroupByKey'\)"):
+        translate(samples.job_of(proto))
+
+
+def test_old_reads_of_unbounded_sources() -> None:
+    proto = samples.proto_of(samples.scripted)
+    for transform in proto.components.transforms.values():
+        if transform.spec.urn == "beam:transform:teststream:v1":
+            transform.spec.urn = "beam:transform:read:v1"
+            transform.spec.payload = _protos.ReadPayload(
+                is_bounded=_protos.IsBounded.UNBOUNDED
+            ).SerializeToString()
+    with pytest.raises(UnsupportedPipeline, match=r"unbounded source .*'beam:transform:read:v1'"):
+        translate(samples.job_of(proto))
+
+
+def with_script(change: Callable[[_protos.TestStreamPayload], None]) -> _protos.Pipeline:
+    """A pipeline whose TestStream Python would not have made."""
+
+    def build(p: beam.Pipeline) -> None:
+        p | "Here" >> test_stream.TestStream().advance_watermark_to(5).advance_processing_time(1)
+
+    proto = samples.proto_of(build)
+    for transform in proto.components.transforms.values():
+        if transform.spec.urn == "beam:transform:teststream:v1":
+            payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
+            change(payload)
+            transform.spec.payload = payload.SerializeToString()
+            transform.outputs["other"] = next(iter(transform.outputs.values()))
+    return proto
+
+
+def _without_coder(payload: _protos.TestStreamPayload) -> None:
+    payload.coder_id = "none"
+
+
+def _of_another_output(payload: _protos.TestStreamPayload) -> None:
+    payload.events[0].watermark_event.tag = "unknown"
+
+
+def _backwards(payload: _protos.TestStreamPayload) -> None:
+    payload.events.add().watermark_event.tag = "None"
+
+
+def _younger(payload: _protos.TestStreamPayload) -> None:
+    payload.events[1].processing_time_event.advance_duration = -1
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("change", "reason"),
     [
-        {"trigger": trigger.DefaultTrigger()},
-        {"trigger": trigger.AfterWatermark()},
-        {},
+        (_without_coder, r"whose coder 'none' is not in the pipeline"),
+        (_of_another_output, r"events for the output 'unknown'"),
+        (_backwards, r"sets its watermark back"),
+        (_younger, r"sets processing time back"),
     ],
-    ids=["default", "after watermark", "unsaid"],
 )
-def test_triggers_that_fire_once_at_the_end_are_fine(arguments: dict[str, Any]) -> None:
-    samples.plan_of(windowed(**arguments))
-
-
-def test_a_trigger_that_groups_nothing_is_fine() -> None:
-    samples.plan_of(
-        lambda p: (
-            pairs(p)
-            | beam.WindowInto(
-                FixedWindows(10),
-                trigger=trigger.Repeatedly(trigger.AfterCount(1)),
-                accumulation_mode=trigger.AccumulationMode.DISCARDING,
-            )
-            | beam.Map(str)
-        )
-    )
+def test_scripts_that_make_no_sense(
+    change: Callable[[_protos.TestStreamPayload], None], reason: str
+) -> None:
+    with pytest.raises(UnsupportedPipeline, match=rf"TestStream .*{reason}.* \(in 'Here'\)"):
+        translate(samples.job_of(with_script(change)))

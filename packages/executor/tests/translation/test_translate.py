@@ -1,19 +1,22 @@
-"""Plans are sound: what a stage writes is what the next one reads, and sections are cut where data must stay."""
+"""Plans are sound: what a stage writes is what the next one reads, and nothing is written in vain."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 import samples
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.triggers import DefaultTrigger
 from beam_runner_engine.values.window_fns import FixedWindows, Sessions
 from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import transforms as transform_urns
 from beam_runner_worker.records import InputKind, OutputKind
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, JobPlan, StagePlan
-from beam_spark_executor.translation.sections import MAX_SHUFFLES
+from beam_spark_executor.translation.translate import translate
 
 both_ways = pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
@@ -70,36 +73,20 @@ def test_what_is_written_is_what_is_read(build: samples.Build, flags: tuple[str,
 
 @both_ways
 @every_sample
-def test_stages_and_sections_are_in_order_and_complete(
-    build: samples.Build, flags: tuple[str, ...]
-) -> None:
+def test_stages_are_in_order_and_complete(build: samples.Build, flags: tuple[str, ...]) -> None:
     plan = samples.plan_of(build, *flags)
     read = {s.input_buffer for s in plan.stages.values() if s.input_buffer}
     read |= {use.buffer_id for s in plan.stages.values() for use in s.side_inputs}
     assert read == set(plan.buffers)
     assert {b for s in plan.stages.values() for b in s.outputs.values()} <= read
-    members = [stage for section in plan.sections.values() for stage in section.stages]
-    assert sorted(members) == sorted(plan.stages)
     done: set[str] = set()
-    for section in plan.sections.values():
-        assert section.needs <= done
-        assert section.stages[-1] == section.section_id
-        done.add(section.section_id)
-
-
-@both_ways
-@every_sample
-def test_all_but_the_last_stage_of_a_section_flow_into_one_shuffle(
-    build: samples.Build, flags: tuple[str, ...]
-) -> None:
-    plan = samples.plan_of(build, *flags)
-    for section in plan.sections.values():
-        inside = set(section.stages)
-        for stage_id in section.stages[:-1]:
-            (target,) = plan.stages[stage_id].outputs.values()
-            assert plan.buffers[target].kind.is_shuffle
-            readers = {s.stage_id for s in plan.stages.values() if s.input_buffer == target}
-            assert len(readers) == 1 and readers <= inside
+    for stage in plan.stages.values():
+        before = [use.buffer_id for use in stage.side_inputs]
+        if stage.input_buffer is not None:
+            before.append(stage.input_buffer)
+        for buffer_id in before:
+            assert {writer.stage_id for writer in plan.writers(buffer_id)} <= done
+        done.add(stage.stage_id)
 
 
 def kinds(plan: JobPlan) -> list[str]:
@@ -110,29 +97,25 @@ def test_a_map_is_one_stage() -> None:
     # Create reshuffles nothing for so few elements; it is a splittable source nevertheless.
     plan = samples.plan_of(samples.map_only)
     assert BufferKind.GROUPED not in {buffer.kind for buffer in plan.buffers.values()}
-    assert len(plan.sections) == 1
 
 
 def test_an_empty_pipeline_is_an_empty_plan() -> None:
     plan = samples.plan_of(samples.without_a_source)
-    assert not plan.stages and not plan.sections
+    assert not plan.stages and not plan.buffers
 
 
-def test_a_group_is_one_section() -> None:
+def test_a_group_is_read_as_groups() -> None:
     plan = samples.plan_of(samples.group)
     assert kinds(plan).count("grouped") == 1
-    assert len(plan.sections) == 1
     (reader,) = (s for s in plan.stages.values() if s.spec.input.kind is InputKind.GROUPS)
     assert plan.buffers[str(reader.input_buffer)].kind is BufferKind.GROUPED
 
 
-def test_a_fan_out_ends_a_section() -> None:
+def test_a_fan_out_is_one_stage_with_two_outputs() -> None:
     plan = samples.plan_of(samples.fan_out)
     assert kinds(plan).count("grouped") == 2
     (forking,) = (s for s in plan.stages.values() if len(s.outputs) == 2)
-    assert forking.stage_id in plan.sections
-    readers = [s for s in plan.sections.values() if forking.stage_id in s.needs]
-    assert len(readers) == 2
+    assert {plan.buffers[b].kind for b in forking.outputs.values()} == {BufferKind.GROUPED}
 
 
 def test_combiners_are_lifted() -> None:
@@ -155,7 +138,6 @@ def test_a_flatten_before_a_group_is_no_stage() -> None:
     (buffer,) = (b for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
     assert len(plan.writers(buffer.buffer_id)) == 2
     assert BufferKind.STORED not in {b.kind for b in plan.buffers.values()}
-    assert len(plan.sections) == 1
 
 
 def test_a_flatten_of_nothing_reads_what_nobody_writes() -> None:
@@ -170,10 +152,8 @@ def test_side_inputs_are_stored_by_window_or_key() -> None:
     # Python reads every kind of side input as an iterable unless it is a multimap.
     assert kinds(plan).count("side_iterable") == 2 and kinds(plan).count("side_multimap") == 1
     for stage in plan.stages.values():
-        section = next(s for s in plan.sections.values() if stage.stage_id in s.stages)
         for use in stage.side_inputs:
-            writers = {s.stage_id for s in plan.writers(use.buffer_id)}
-            assert writers and writers <= section.needs
+            assert plan.writers(use.buffer_id)
     edges = {
         (plan.buffers[stage.outputs[edge.transform_id]].kind, edge.keyed_by_element)
         for stage in plan.stages.values()
@@ -182,16 +162,6 @@ def test_side_inputs_are_stored_by_window_or_key() -> None:
     }
     assert (BufferKind.SIDE_ITERABLE, True) in edges
     assert (BufferKind.SIDE_MULTIMAP, False) in edges
-
-
-def test_a_section_has_so_many_shuffles_and_no_more() -> None:
-    plan = samples.plan_of(samples.chain)
-    shuffles = []
-    for section in plan.sections.values():
-        streamed = [plan.stages[s] for s in section.stages[:-1]]
-        shuffles.append(len(streamed))
-    assert max(shuffles) == MAX_SHUFFLES
-    assert len(plan.sections) >= 12 / MAX_SHUFFLES
 
 
 def test_strategies_of_groups() -> None:
@@ -218,3 +188,118 @@ def test_keys_and_values_of_harnesses_outside_have_lengths(flags: tuple[str, ...
 def test_where_stages_run(flags: tuple[str, ...]) -> None:
     plan = samples.plan_of(samples.group, *flags)
     assert {s.embedded for s in plan.stages.values()} == {flags is samples.EMBEDDED}
+
+
+@every_sample
+def test_edges_tell_the_times_that_are_needed(build: samples.Build) -> None:
+    plan = samples.plan_of(build)
+    for stage in plan.stages.values():
+        for edge in stage.spec.outputs:
+            buffer = plan.buffers[stage.outputs[edge.transform_id]]
+            if edge.kind is not OutputKind.KEYED:
+                assert edge.min_timestamp is plan.streaming
+            elif buffer.kind is BufferKind.GROUPED:
+                assert edge.timestamps is (plan.streaming or not buffer.bulk)
+            elif buffer.kind is BufferKind.KEYED:
+                assert edge.timestamps
+            else:
+                assert edge.timestamps is plan.streaming
+
+
+@pytest.mark.parametrize(
+    ("build", "streaming"),
+    [
+        (samples.group, False),
+        (samples.triggered_groups, False),
+        (samples.periodic, True),
+        (samples.scripted, True),
+        (samples.a_script_nobody_reads, True),
+    ],
+)
+def test_what_is_streaming(build: samples.Build, streaming: bool) -> None:
+    assert samples.plan_of(build).streaming is streaming
+
+
+@pytest.mark.parametrize(
+    ("build", "bulk"),
+    [
+        (samples.group_twice, {True}),
+        (samples.windowed_groups, {True}),
+        (samples.triggered_groups, {False}),
+        (samples.scripted_groups, {False}),
+        (samples.periodic, {False}),
+    ],
+)
+def test_what_is_grouped_as_a_whole(build: samples.Build, bulk: set[bool]) -> None:
+    plan = samples.plan_of(build)
+    assert {b.bulk for b in plan.buffers.values() if b.kind is BufferKind.GROUPED} == bulk
+
+
+@pytest.mark.parametrize(
+    ("combiner", "lifted"), [("OUTPUT_AT_EARLIEST", False), ("OUTPUT_AT_LATEST", True)]
+)
+def test_late_elements_are_not_combined_with_others_where_it_matters(
+    combiner: str, lifted: bool
+) -> None:
+    def build(p: Any) -> None:
+        samples.scripted_sums(p, getattr(samples.TimestampCombiner, combiner))
+
+    proto = samples.proto_of(build)
+    plan = translate(samples.job_of(proto))
+    urns = {
+        transform.spec.urn
+        for stage in plan.stages.values()
+        for transform in _protos.ProcessBundleDescriptor.FromString(
+            stage.spec.descriptor
+        ).transforms.values()
+    }
+    assert (transform_urns.COMBINE_PER_KEY_PRECOMBINE in urns) is lifted
+    (grouped,) = (b for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
+    assert grouped.strategy is not None and grouped.strategy.trigger == DefaultTrigger()
+
+
+def test_stages_are_called_by_the_names_of_their_transforms() -> None:
+    plan = samples.plan_of(samples.map_only)
+    names = " + ".join(stage.spec.name for stage in plan.stages.values())
+    assert names.endswith("Map(str) + Map(len)")
+    assert "ref_" not in names
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_combines_are_packed_unless_the_job_is_a_stream(streaming: bool) -> None:
+    # Not a client that packs them itself.
+    flags = (*samples.EMBEDDED, "--experiments=pre_optimize=none")
+    job = samples.job_of(samples.proto_of(samples.packable_combines, *flags))
+    plan = translate(attrs.evolve(job, options={"beam:option:streaming:v1": streaming}))
+    names = [stage.spec.name for stage in plan.stages.values()]
+    assert any("Packed" in name for name in names) is not streaming
+
+
+@every_sample
+def test_what_is_written_has_a_strategy(build: samples.Build) -> None:
+    plan = samples.plan_of(build)
+    assert all(buffer.strategy is not None for buffer in plan.buffers.values())
+
+
+@pytest.mark.parametrize("build", [samples.splittable, samples.splittable_with_side_input])
+@both_ways
+def test_restrictions_are_processed_at_the_head_of_a_stage(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
+    plan = samples.plan_of(build, *flags)
+    heads = [stage for stage in plan.stages.values() if stage.splittable]
+    assert heads
+    for stage in plan.stages.values():
+        descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
+        (source,) = descriptor.transforms[stage.spec.input.transform_id].outputs.values()
+        processing = [
+            transform
+            for transform in descriptor.transforms.values()
+            if transform.spec.urn == transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
+        ]
+        assert len(processing) == stage.splittable
+        assert all(source in transform.inputs.values() for transform in processing)
+
+
+def test_pipelines_may_be_deeper_than_pythons_stack() -> None:
+    assert len(samples.plan_of(lambda p: samples.chain(p, 520)).stages) == 521

@@ -10,17 +10,15 @@ from typing import Any
 
 import grpc
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import JobContext
 
 from beam_spark_executor.channel.messages import (
     Endpoint,
     FromServer,
     FromWorker,
     Hello,
-    StageWork,
+    JobWork,
 )
-from beam_spark_executor.channel.server import SERVICE, UNLIMITED
-from beam_spark_executor.task.files import Piece
+from beam_spark_executor.channel.server import OPTIONS, SERVICE
 
 _CALL_SECONDS = 60.0
 
@@ -35,23 +33,13 @@ class ChannelClient:
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
         self._job_id = job_id
         self._metadata = (("authorization", f"Bearer {endpoint.token}"),)
-        self._channel = grpc.insecure_channel(endpoint.address, options=UNLIMITED)
+        self._channel = grpc.insecure_channel(endpoint.address, options=OPTIONS)
         self._outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
-    def context(self) -> JobContext:
-        """What all stages of the job share."""
-        context: JobContext = self._call("Context")
-        return context
-
-    def stage_work(self, section: str, stage_id: str) -> StageWork:
-        """The work of a stage in an attempt at a section."""
-        work: StageWork = self._call("StageWork", section, stage_id)
+    def job_work(self) -> JobWork:
+        """All that this process must know of the job."""
+        work: JobWork = self._call("JobWork")
         return work
-
-    def pieces(self, section: str, source: str) -> tuple[tuple[Piece, ...], ...]:
-        """For each task of a source of files, the pieces to read."""
-        pieces: tuple[tuple[Piece, ...], ...] = self._call("Pieces", section, source)
-        return pieces
 
     def read(self, sha256: str) -> Iterator[bytes]:
         """A staged file in pieces (``beam_runner_worker.ports.ArtifactReader``)."""

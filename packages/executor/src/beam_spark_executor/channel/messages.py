@@ -7,14 +7,22 @@ that has not shown the server's token before.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import attrs
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_worker.records import LogRecord, MonitoringInfo
+from beam_runner_engine.scheduler import (
+    Bundle,
+    BundleDone,
+    BundleFailed,
+    Event,
+    FailureKind,
+    SplitDone,
+)
+from beam_runner_worker.log_records import LogRecord
+from beam_runner_worker.records import MonitoringInfo
 
-from beam_spark_executor.plan import BufferKind, StagePlan
-from beam_spark_executor.task.files import Piece
-from beam_spark_executor.task.rows import TaskFailure
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.storage.refs import Segment, StateCommit
 
 
 @attrs.frozen
@@ -26,12 +34,10 @@ class Endpoint:
 
 
 @attrs.frozen
-class TaskName:
-    """One attempt at one task, unique while the Spark application lives."""
+class Attempt:
+    """One attempt at a bundle, as the scheduler numbers them."""
 
-    section: str
-    stage_id: str
-    partition: int
+    bundle: int
     attempt: int
 
 
@@ -46,13 +52,119 @@ class Hello:
     host: str
     pid: int
 
+    @property
+    def folder(self) -> str:
+        """Where in the job's folder the process may keep what goes with it."""
+        return f"process-{self.host}-{self.pid}"
+
 
 @attrs.frozen
-class Progress:
-    """Metrics of a running task so far."""
+class LaneOpened:
+    """A lane is ready for its first bundle in this process; it is told nothing before that."""
 
-    task: TaskName
+    lane: int
+
+
+@attrs.frozen
+class BundleProgressed:
+    """How far the lane's running bundle is.
+
+    Attributes:
+        fraction: of its input that is done, from 0 to 1.
+        elapsed: milliseconds since it began.
+    """
+
+    attempt: Attempt
+    fraction: float
+    elapsed: int
     metrics: tuple[MonitoringInfo, ...]
+
+
+@attrs.frozen
+class BundleReply:
+    """A bundle is processed, and all it has written is closed: the server may commit it.
+
+    What the server commits it by is this record, as an entry of the job's journal.
+
+    Attributes:
+        done: the engine's event.
+        state: what became of its shard's state; None if the stage keeps none.
+        metrics: of this bundle alone.
+    """
+
+    done: BundleDone
+    state: StateCommit | None
+    metrics: tuple[MonitoringInfo, ...]
+
+
+@attrs.frozen
+class UserFailure:
+    """User code, or the SDK for it, raised.
+
+    Attributes:
+        transform: the full name of the transform.
+        summary: type and text of the exception.
+        trace: the traceback.
+    """
+
+    transform: str
+    summary: str
+    trace: str
+
+    @property
+    def text(self) -> str:
+        """What was raised and where, in one line, then the traceback."""
+        return f"{self.summary} [while running '{self.transform}']\n{self.trace}".rstrip()
+
+
+@attrs.frozen
+class BundleBroke:
+    """An attempt at a bundle failed; nothing of it counts.
+
+    Attributes:
+        failure: what user code raised, or None if it failed from outside.
+        reason: why, where it failed from outside.
+    """
+
+    attempt: Attempt
+    failure: UserFailure | None
+    reason: str = ""
+
+    def to_event(self) -> BundleFailed:
+        """The engine's event."""
+        if self.failure is None:
+            kind, cause = FailureKind.OUTSIDE, self.reason
+        else:
+            kind, cause = FailureKind.USER, self.failure.text
+        return BundleFailed(self.attempt.bundle, self.attempt.attempt, cause, kind)
+
+
+Entry: TypeAlias = Event | BundleReply
+"""What the journal of a job consists of, in order: events of the engine, commits among them."""
+
+
+@attrs.frozen
+class LoopReply:
+    """The loop inside a task was left: all that has happened in it, to be committed together.
+
+    Attributes:
+        loop: its number.
+        entries: in order.
+        running: the bundle that goes on in this process, as any bundle of a lane does.
+        outgrown: it was left because what there is to do is better done by several lanes.
+    """
+
+    loop: int
+    entries: tuple[Entry, ...]
+    running: Attempt | None
+    outgrown: bool
+
+
+@attrs.frozen
+class SplitReply:
+    """The answer to a :class:`SplitRequest`."""
+
+    done: SplitDone
 
 
 @attrs.frozen
@@ -60,22 +172,6 @@ class Logged:
     """What user code and SDKs have logged."""
 
     records: tuple[LogRecord, ...]
-
-
-@attrs.frozen
-class UserCodeFailed:
-    """A bundle failed in user code: the job can't succeed any more."""
-
-    task: TaskName
-    failure: TaskFailure
-
-
-@attrs.frozen
-class TaskBroke:
-    """A task failed from outside user code; Spark will try it again, within its limit."""
-
-    task: TaskName
-    reason: str
 
 
 @attrs.frozen
@@ -91,10 +187,82 @@ class Closed:
     """All DoFns are torn down, and there is nothing more to say; the process waits for Goodbye."""
 
 
-FromWorker = Hello | Progress | Logged | UserCodeFailed | TaskBroke | ExternalWorkerStarted | Closed
+FromWorker = (
+    Hello
+    | LaneOpened
+    | BundleProgressed
+    | BundleReply
+    | BundleBroke
+    | LoopReply
+    | SplitReply
+    | Logged
+    | ExternalWorkerStarted
+    | Closed
+)
 
 
 # From the server to a worker process.
+
+
+@attrs.frozen
+class RunBundle:
+    """Process a bundle and answer with a :class:`BundleReply` or a :class:`BundleBroke`.
+
+    Attributes:
+        bundle: what the scheduler opened; the refs of its data are ``RowsRef``.
+        name: unique to this attempt, whoever runs it when: what it writes is named after it.
+        state: the segments of its shard's state, oldest first.
+    """
+
+    bundle: Bundle
+    name: str
+    state: tuple[Segment, ...] = ()
+
+
+@attrs.frozen
+class RunLoop:
+    """Drive the job from here for a while, and answer with a :class:`LoopReply`.
+
+    Attributes:
+        loop: its number.
+        name: unique to this loop: what its bundles write is named after it.
+        scheduler: a snapshot of the job's scheduler, which rules from now on until the reply.
+        segments: the state of every key shard, by stage and shard.
+    """
+
+    loop: int
+    name: str
+    scheduler: bytes = attrs.field(repr=False)
+    segments: Mapping[tuple[str, int], tuple[Segment, ...]]
+
+
+@attrs.frozen
+class LeaveLoop:
+    """Leave the loop as soon as the bundle that runs in it is known to the server."""
+
+
+@attrs.frozen
+class SplitRequest:
+    """Split the running bundle and answer with a :class:`SplitReply`, whatever became of it.
+
+    Attributes:
+        keep: the fraction of the remainder that the bundle keeps.
+    """
+
+    attempt: Attempt
+    keep: float
+
+
+@attrs.frozen
+class Finalize:
+    """Run the finalization callbacks of committed bundles that this process has run."""
+
+    bundles: tuple[Attempt, ...]
+
+
+@attrs.frozen
+class CloseLane:
+    """Leave the lane once idle: the Spark task ends; the process stays."""
 
 
 @attrs.frozen
@@ -112,34 +280,24 @@ class Goodbye:
     """All was heard: exit. The stream stays open, so that its end is the end of the process."""
 
 
-FromServer = EndJob | Abort | Goodbye
+FromServer = (
+    RunBundle | RunLoop | LeaveLoop | SplitRequest | Finalize | CloseLane | EndJob | Abort | Goodbye
+)
 
 
 # What a worker process asks for.
 
 
 @attrs.frozen
-class StageWork:
-    """What the tasks of one stage in one attempt at its section do.
+class JobWork:
+    """All that a process must know of a job: asked for once, when it begins to work for it.
 
     Attributes:
-        stage: the stage.
-        input_kind: the kind of its input buffer; None for an impulse.
-        strategy: how to group, if its input is grouped.
-        output_kinds: the kind of every output's buffer, by the output's transform id.
-        streams_output: whether its rows go on through Spark; else they go to files.
-        shards: the number of tasks that read a shuffle.
-        pieces: for each task the pieces of files to read, where the input is stored.
-        side_inputs: the files of every side-input buffer.
-        folder: where files are written.
+        plan: the job's.
+        shards: how many key shards there are.
+        folder: the job's folder, to which all paths are relative.
     """
 
-    stage: StagePlan
-    input_kind: BufferKind | None
-    strategy: WindowingStrategy | None
-    output_kinds: Mapping[str, BufferKind]
-    streams_output: bool
+    plan: JobPlan
     shards: int
-    pieces: tuple[tuple[Piece, ...], ...]
-    side_inputs: Mapping[str, tuple[Piece, ...]]
     folder: str

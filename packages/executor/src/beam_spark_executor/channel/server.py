@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import grpc
-from beam_runner_worker.records import JobContext
 
 from beam_spark_executor.channel.messages import (
     Closed,
@@ -20,15 +19,23 @@ from beam_spark_executor.channel.messages import (
     FromWorker,
     Goodbye,
     Hello,
-    StageWork,
+    JobWork,
 )
-from beam_spark_executor.task.files import Piece
 
 SERVICE = "beam_spark_executor.Channel"
-UNLIMITED = (
+OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
+    # A host that vanishes closes no connection: it is noticed by its silence.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # Without it gRPC waits a minute for a ping's answer, whatever the line above says.
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )
+"""Of both ends of the channel."""
 _MAX_STREAMS = 2000
 _LOGGER = logging.getLogger(__name__)
 
@@ -57,14 +64,8 @@ class WorkerLink:
 class JobPeer(Protocol):
     """What the channel asks of a running job, from threads of the channel."""
 
-    def context(self) -> JobContext:
-        """What all stages share."""
-
-    def stage_work(self, section: str, stage_id: str) -> StageWork:
-        """The work of a stage in an attempt at a section."""
-
-    def pieces(self, section: str, source: str) -> tuple[tuple[Piece, ...], ...]:
-        """For each task of a source of files, the pieces to read."""
+    def job_work(self) -> JobWork:
+        """All that a process must know of the job."""
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
         """A staged file in pieces."""
@@ -93,7 +94,7 @@ class ChannelServer:
         # An open stream occupies a thread for as long as its process lives.
         self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
         self._server = grpc.server(
-            self._threads, interceptors=(_TokenCheck(self._token),), options=UNLIMITED
+            self._threads, interceptors=(_TokenCheck(self._token),), options=OPTIONS
         )
         self._server.add_generic_rpc_handlers((self._handlers(),))
         port = self._server.add_insecure_port(f"{host}:0")
@@ -113,9 +114,7 @@ class ChannelServer:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Context": unary(self._answer(lambda job: job.context())),
-                "StageWork": unary(self._answer(lambda job, *a: job.stage_work(*a))),
-                "Pieces": unary(self._answer(lambda job, *a: job.pieces(*a))),
+                "JobWork": unary(self._answer(lambda job: job.job_work())),
                 "Artifact": grpc.unary_stream_rpc_method_handler(self._artifact),
                 "Attach": grpc.stream_stream_rpc_method_handler(self._attach),
             },

@@ -1,1 +1,1 @@
-"""The server's side of a running job: sections become Spark jobs, replies become committed results."""
+"""The server's side of a running job: it has bundles run on lanes, and replies become committed results."""

@@ -1,24 +1,61 @@
-"""The Spark executor as the Job API sees it: takes jobs on, and ends them all when it closes."""
+"""The Spark executor as the Job API sees it: takes jobs on, new or from an earlier server."""
 
 from __future__ import annotations
 
+import logging
+import pickle
+import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
+from beam_runner_engine.scheduler import DefaultPolicy, Limits, Start
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.records import JobSpec
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.server import ChannelServer
+from beam_spark_executor.driver.coordinator import JobSettings
 from beam_spark_executor.driver.job import RunningJob
+from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
+from beam_spark_executor.journal.journal import Journal
+from beam_spark_executor.journal.store import Store
+from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.translation.errors import UnsupportedPipeline
+from beam_spark_executor.translation.scheduling import roots_of
 from beam_spark_executor.translation.translate import translate
 
 _PIECE = 1 << 20
+_SHARDS_PER_CORE = 2
+_LANES_PER_CORE = 4
+_STREAMING_CHECKPOINT_MS = 500
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class ExecutorSettings:
+    """How jobs are run.
+
+    Attributes:
+        folder: one that the driver and all executors can read and write; each job has a folder of
+            its own in it, removed when the job ends.
+        cores: of the whole cluster.
+        channel_host: the address at which executors reach this process.
+        task_attempts: how often a bundle is tried in which user code raises.
+        slots: how many tasks Spark runs at once; None if only the cluster knows.
+    """
+
+    folder: Path
+    cores: int
+    channel_host: str = "127.0.0.1"
+    task_attempts: int = 1
+    slots: int | None = None
 
 
 class SparkJobExecutor:
@@ -27,48 +64,64 @@ class SparkJobExecutor:
     Args:
         session: the server's Spark session.
         pools: its pools of Python workers.
-        work_dir: a folder that the driver and all executors can read and write; each job has a
-            folder of its own in it, removed when the job ends.
-        channel_host: the address at which executors reach this process.
+        store: where jobs are written down.
+        settings: how they are run.
     """
 
     def __init__(
         self,
         session: SparkSession,
         pools: WorkerPools,
-        work_dir: Path,
-        channel_host: str = "127.0.0.1",
+        store: Store,
+        settings: ExecutorSettings,
     ) -> None:
         self._session = session
         self._pools = pools
-        self._work_dir = work_dir
+        self._store = store
+        self._settings = settings
+        self._slots = Slots(settings.slots)
         self._lock = threading.Lock()
         self._jobs: dict[str, RunningJob] = {}
-        self._channel = ChannelServer(channel_host, self._jobs.get)
+        self._channel = ChannelServer(settings.channel_host, self._jobs.get)
         self._channel.start()
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        """Plans the job and starts it.
+        """Starts a job, or goes on with one that an earlier server had begun.
 
         Raises:
-            JobRejected: the pipeline uses something that is not supported.
+            JobRejected: the pipeline uses something that is not supported, or what an earlier
+                server had committed of the job is lost.
         """
-        try:
-            plan = translate(job)
-        except UnsupportedPipeline as error:
-            raise JobRejected(str(error)) from error
+        journal = self._store.journal(job.job_id)
+        folder = self._settings.folder / job.job_id
+        if journal.exists:
+            ledger = recover(journal)
+            _sweep(folder, ledger)
+            _LOGGER.info("job %s goes on from its last commit", job.job_id)
+        elif job.resumed:
+            raise JobRejected(
+                "the job can't go on: its journal, in which an earlier server wrote down what it "
+                "had committed, is lost"
+            )
+        else:
+            ledger = self._begin(self._plan(job))
+            journal.snapshot(ledger.snapshot())
+        folder.mkdir(parents=True, exist_ok=True)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
-
-        def artifact(sha256: str) -> Iterator[bytes]:
-            return _read(Path(paths[sha256]))
-
         running = RunningJob(
-            plan,
+            ledger,
+            journal,
             reporter,
-            SparkJobs(self._session, self._pools, job.job_id),
-            self._channel.endpoint,
-            self._work_dir / job.job_id,
-            artifact,
+            SparkJobs(self._session, self._pools, self._channel.endpoint, job.job_id),
+            JobSlots(self._slots, job.job_id),
+            JobSettings(
+                folder,
+                self._store.epoch,
+                self._settings.cores,
+                self._settings.cores * _LANES_PER_CORE,
+                resumable=self._store.durable,
+            ),
+            lambda sha256: _read(Path(paths[sha256])),
             self._forget,
         )
         with self._lock:
@@ -76,19 +129,69 @@ class SparkJobExecutor:
         running.start()
         return running
 
-    def close(self, seconds: float = 10.0) -> None:
-        """Cancels all jobs, waits for their ends within the limit, and closes the channel."""
+    def close(self, *, suspend: bool, seconds: float = 10.0) -> None:
+        """Ends the work on all jobs, waits for that within the limit, and closes the channel.
+
+        Args:
+            suspend: leave the jobs to another server that opens the same store; else cancel them.
+            seconds: the limit.
+        """
         with self._lock:
             jobs = list(self._jobs.values())
         for job in jobs:
-            job.cancel()
+            if suspend:
+                job.suspend()
+            else:
+                job.cancel()
         for job in jobs:
             job.join(seconds)
         self._channel.stop()
 
+    def _plan(self, job: JobSpec) -> JobPlan:
+        try:
+            return translate(job)
+        except UnsupportedPipeline as error:
+            raise JobRejected(str(error)) from error
+
+    def _begin(self, plan: JobPlan) -> Ledger:
+        cores = self._settings.cores
+        limits = Limits(
+            parallelism=cores * _LANES_PER_CORE, user_attempts=self._settings.task_attempts
+        )
+        policy = DefaultPolicy()
+        if plan.streaming:
+            policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS)
+        ledger = Ledger(plan, max(2, cores * _SHARDS_PER_CORE), limits, policy)
+        # A scripted clock counts from 0: what tests set their timers by.
+        start = 0 if plan.scripts_clock else int(time.time() * 1000)
+        ledger.apply(Start(start, roots_of(plan)))
+        return ledger
+
     def _forget(self, job: RunningJob) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
+
+
+def recover(journal: Journal) -> Ledger:
+    """The ledger that a job's journal makes."""
+    recovered = journal.recover()
+    assert recovered.snapshot is not None
+    ledger = Ledger.restore(recovered.snapshot)
+    for blob in recovered.entries:
+        for entry in pickle.loads(blob):
+            ledger.apply(entry)
+    return ledger
+
+
+def _sweep(folder: Path, ledger: Ledger) -> None:
+    """Removes files that no commit names: of attempts that failed or were never committed."""
+    needed = set(ledger.files())
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_dir():
+            # Of a worker process, which has ended with its server.
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.name not in needed:
+            path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> Iterator[bytes]:

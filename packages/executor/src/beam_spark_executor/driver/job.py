@@ -1,97 +1,146 @@
-"""A running job: its sections in the order of their needs, its end, and all it must tell."""
+"""A running job: one thread that hears everything that happens to it, from RUNNING to its end."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import queue
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import attrs
+from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
 from beam_runner_jobservices.ports import JobReporter
-from beam_runner_jobservices.records import Importance, JobMetrics, JobState
-from beam_runner_worker.records import JobContext, Severity
+from beam_runner_jobservices.records import JobMetrics, JobState
 
 from beam_spark_executor.channel.messages import (
-    Endpoint,
     ExternalWorkerStarted,
     FromWorker,
+    JobWork,
+    LaneOpened,
     Logged,
-    Progress,
-    StageWork,
-    TaskBroke,
-    UserCodeFailed,
 )
 from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.driver.condition import JobCondition
+from beam_spark_executor.driver.coordinator import Coordinator, JobSettings
+from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.processes import JobProcesses
-from beam_spark_executor.driver.section import SectionFrame, SectionJob
+from beam_spark_executor.driver.reporting import end_text, report_logs
+from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
-from beam_spark_executor.plan import JobPlan, SectionPlan
-from beam_spark_executor.task.entry import SectionRef
-from beam_spark_executor.task.files import Piece
-from beam_spark_executor.task.rows import StoredFile, TaskFailure, TaskReply
+from beam_spark_executor.journal.errors import JournalFenced
+from beam_spark_executor.journal.journal import Journal
 
-SECTION_ATTEMPTS = 4
 _TEARDOWN_SECONDS = 10.0
 _ABORT_SECONDS = 3.0
-_CANCEL_AGAIN_SECONDS = 0.5
-_IMPORTANCE = {
-    Severity.TRACE: Importance.DEBUG,
-    Severity.DEBUG: Importance.DEBUG,
-    Severity.INFO: Importance.DETAILED,
-    Severity.NOTICE: Importance.BASIC,
-    Severity.WARN: Importance.WARNING,
-    Severity.ERROR: Importance.ERROR,
-    Severity.CRITICAL: Importance.ERROR,
+_CLOSE_SECONDS = 1.0
+_SUSPEND_SECONDS = 1.0
+_LOOK_SECONDS = 0.25
+_STATES = {
+    Outcome.DONE: JobState.DONE,
+    Outcome.DRAINED: JobState.DRAINED,
+    Outcome.CANCELLED: JobState.CANCELLED,
 }
 _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.frozen
-class _Outcome:
-    """How a section ended: with replies, or with an error."""
+class _Said:
+    """A worker process has said something."""
 
-    section: SectionPlan
-    key: str
-    replies: list[TaskReply] = attrs.field(factory=list)
-    error: str = ""
+    link: WorkerLink
+    message: FromWorker
+
+
+@attrs.frozen
+class _Lost:
+    """A worker process has ended."""
+
+    link: WorkerLink
+
+
+@attrs.frozen
+class _LaneEnded:
+    """Spark has ended a lane, with an error or without."""
+
+    number: int
+    error: str
+
+
+@attrs.frozen
+class _Cancel:
+    """Somebody wants the job to end now."""
+
+
+@attrs.frozen
+class _Drain:
+    """Somebody wants the job's sources to end."""
+
+
+@attrs.frozen
+class _Suspend:
+    """The server stops; the job is to go on under another one."""
+
+
+def _is_loss(item: _Item) -> bool:
+    """Whether something ended that Spark keeps alive."""
+    return isinstance(item, _Lost) or (isinstance(item, _LaneEnded) and item.error != "")
+
+
+_Item = _Said | _Lost | _LaneEnded | _Cancel | _Drain | _Suspend
 
 
 class RunningJob:
     """A job from RUNNING to its terminal state. Implements the channel's ``JobPeer`` and the Job
     API's ``JobHandle``.
+
+    Args:
+        ledger: what is committed so far.
+        journal: where it is written down.
+        reporter: who is told how it goes.
+        spark: its Spark jobs.
+        slots: of the cluster.
+        settings: what it is run with.
+        artifact: reads a staged file by its hash.
+        on_end: called last.
     """
 
     def __init__(
         self,
-        plan: JobPlan,
+        ledger: Ledger,
+        journal: Journal,
         reporter: JobReporter,
         spark: SparkJobs,
-        endpoint: Endpoint,
-        folder: Path,
+        slots: JobSlots,
+        settings: JobSettings,
         artifact: Callable[[str], Iterator[bytes]],
         on_end: Callable[[RunningJob], None],
     ) -> None:
-        self._plan = plan
+        self._plan = ledger.plan
+        self._shards = ledger.shards
+        self._ledger = ledger
+        self._journal = journal
         self._reporter = reporter
         self._spark = spark
-        self._endpoint = endpoint
-        self._folder = folder
+        self._slots = slots
+        self._settings = settings
         self._artifact = artifact
         self._on_end = on_end
-        self._metrics = MetricsTally()
+        self._metrics = MetricsTally(ledger.metrics.infos())
+        self._condition = JobCondition(self._plan, reporter)
         self._processes = JobProcesses()
-        self._section_jobs: dict[str, SectionJob] = {}
-        self._files: dict[str, list[StoredFile]] = {}
-        self._outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._cancelled = False
-        self._failure: TaskFailure | None = None
-        self._broken: dict[str, str] = {}
+        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._coordinator = Coordinator(
+            ledger,
+            journal,
+            self._metrics,
+            lambda number: spark.start_lane(number, self._lane_ended),
+            slots,
+            settings,
+        )
+        self._suspended_at: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"job-{self.job_id}", daemon=True)
 
     @property
@@ -112,26 +161,27 @@ class RunningJob:
 
     def cancel(self) -> None:
         """Stops the job, whatever user code is doing."""
-        self._cancelled = True
-        self._stop()
+        self._inbox.put(_Cancel())
+
+    def drain(self) -> None:
+        """Ends the job's sources; what they have given is processed, and the job ends."""
+        self._inbox.put(_Drain())
+
+    def suspend(self) -> None:
+        """Stops the job's work without ending the job: another server goes on with it."""
+        self._inbox.put(_Suspend())
 
     def metrics(self) -> JobMetrics:
-        """All metrics so far."""
-        return self._metrics.totals()
+        """All metrics so far, and those of the stages while it runs."""
+        totals = self._metrics.totals()
+        stages = () if self._ledger.end is not None else self._condition.metrics()
+        return JobMetrics((*totals.attempted, *stages), totals.committed)
 
     # The channel's peer.
 
-    def context(self) -> JobContext:
-        """What all stages share."""
-        return self._plan.context
-
-    def stage_work(self, section: str, stage_id: str) -> StageWork:
-        """The work of a stage in an attempt at a section."""
-        return self._section_jobs[section].stage_work(stage_id)
-
-    def pieces(self, section: str, source: str) -> tuple[tuple[Piece, ...], ...]:
-        """The pieces of a buffer's files for each task that reads them."""
-        return self._section_jobs[section].pieces(source)
+    def job_work(self) -> JobWork:
+        """All that a process must know of the job."""
+        return JobWork(self._plan, self._shards, str(self._settings.folder))
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
         """A staged file in pieces."""
@@ -144,153 +194,153 @@ class RunningJob:
     def detached(self, link: WorkerLink) -> None:
         """A worker process has ended."""
         self._processes.detached(link)
+        self._inbox.put(_Lost(link))
 
     def received(self, link: WorkerLink, message: FromWorker) -> None:
         """A worker process says something."""
         match message:
-            case Progress(task, metrics):
-                self._metrics.progressed(task, metrics)
             case Logged(records):
-                for record in records:
-                    text = f"{record.message}\n{record.trace}" if record.trace else record.message
-                    importance = _IMPORTANCE.get(record.severity, Importance.DETAILED)
-                    self._reporter.message(importance, text, record.transform_id or None)
-            case UserCodeFailed(_, failure):
-                self._fail(failure)
-            case TaskBroke(task, reason):
-                self._broken[task.section] = reason
-                _LOGGER.warning("job %s: task %s broke: %s", self.job_id, task, reason)
+                report_logs(self._reporter, records)
             case ExternalWorkerStarted():
                 self._processes.external_worker(link, message)
             case _:
-                pass
+                self._inbox.put(_Said(link, message))
+
+    def _lane_ended(self, number: int, error: str) -> None:
+        self._inbox.put(_LaneEnded(number, error))
 
     # The job's own thread.
 
     def _run(self) -> None:
-        error = ""
         try:
             self._reporter.state(JobState.RUNNING)
-            error = self._run_sections()
+            self._work()
+        except JournalFenced as fenced:
+            # The job is another server's now: its end is not ours to tell, nor its files to remove.
+            _LOGGER.warning("job %s is given up: %s", self.job_id, fenced)
+            self._ledger.end, self._suspended_at = None, time.monotonic()
         except Exception as unexpected:
-            _LOGGER.exception("job %s failed in the server", self.job_id)
-            error = f"the server failed: {type(unexpected).__name__}: {unexpected}"
+            if not self._ends_with_spark():
+                _LOGGER.exception("job %s failed in the server", self.job_id)
+                reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
+                self._ledger.end = self._ledger.end or FailJob(reason)
         finally:
-            self._stopping.set()
-            self._clean_up(succeeded=not error and not self._cancelled)
-            self._report_end(error)
-            self._on_end(self)
+            try:
+                self._clean_up()
+            finally:
+                self._on_end(self)
 
-    def _run_sections(self) -> str:
-        """Runs every section once all it needs is committed; gives the error, or nothing."""
-        waiting = dict(self._plan.sections)
-        done: set[str] = set()
-        running = 0
-        while waiting or running:
-            ready = [s for s in waiting.values() if s.needs <= done]
-            for section in ready:
-                del waiting[section.section_id]
-                self._spark.spawn(self._run_section, section)
-                running += 1
-            outcome = self._outcomes.get()
-            running -= 1
-            if outcome.error or self._stopping.is_set():
-                self._stop()
-                self._wait_for_stopped(running)
-                return self._failure_text() or outcome.error
-            self._commit(outcome)
-            done.add(outcome.section.section_id)
-        return ""
+    def _work(self) -> None:
+        """Goes on from what is committed until the job has ended."""
+        self._coordinator.begin()
+        while self._ledger.end is None and not self._is_suspended():
+            items = self._next_items()
+            if any(map(_is_loss, items)) and self._ends_with_spark():
+                return
+            for item in items:
+                self._take(item)
+            self._coordinator.work()
+            self._condition.look(self._ledger, self._coordinator)
 
-    def _wait_for_stopped(self, running: int) -> None:
-        """Waits for sections that were told to stop.
+    def _ends_with_spark(self) -> bool:
+        """Whether Spark is gone, with which the server ends: no attempt at a bundle counts then."""
+        if self._spark.is_alive:
+            return False
+        if self._settings.resumable:
+            _LOGGER.warning("job %s stops, and is left to the next server: no Spark", self.job_id)
+            self._suspended_at = time.monotonic()
+        else:
+            self._ledger.end = self._ledger.end or FailJob("Spark has ended unexpectedly")
+        return True
+
+    def _is_suspended(self) -> bool:
+        """Whether the job is to be left, with what was done until then on record, if it came soon."""
+        if self._suspended_at is None:
+            return False
+        late = time.monotonic() > self._suspended_at + _SUSPEND_SECONDS
+        return late or self._coordinator.is_suspended
+
+    def _next_items(self) -> list[_Item]:
+        """What has come in; waits for the first, at most until something else is due."""
+        alarm = self._coordinator.seconds_to_alarm
+        items: list[_Item] = []
+        try:
+            wait = _LOOK_SECONDS if alarm is None else min(alarm, _LOOK_SECONDS)
+            items.append(self._inbox.get(timeout=wait))
+            while True:
+                items.append(self._inbox.get_nowait())
+        except queue.Empty:
+            return items
+
+    def _take(self, item: _Item) -> None:
+        match item:
+            case _Said(link, message):
+                self._coordinator.heard(link, message)
+            case _Lost(link):
+                self._coordinator.lost(link)
+            case _LaneEnded(number, error):
+                self._coordinator.lane_ended(number, error)
+            case _Cancel():
+                self._coordinator.cancel()
+            case _Drain():
+                self._coordinator.drain()
+            case _Suspend():
+                self._suspended_at = time.monotonic()
+                self._coordinator.suspend()
+
+    # The end.
+
+    def _clean_up(self) -> None:
+        end = self._ledger.end
+        finished = end.outcome if isinstance(end, FinishJob) else None
+        in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
+        self._coordinator.lanes.close()
+        if self._spark.is_alive:
+            self._wait_for_lanes(cancel=not in_order)
+        gone = False
+        if in_order:
+            # Also where the job failed: callbacks of what was committed before are still to run.
+            gone = self._processes.end(abort=False, seconds=_TEARDOWN_SECONDS)
+        if not gone:
+            gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
+        self._spark.close(workers_gone=gone)
+        self._slots.forget()
+        # A server that stops takes no end on record: then the next one goes on from the journal.
+        if end is not None and self._report_end(end):
+            self._journal.delete()
+            shutil.rmtree(self._settings.folder, ignore_errors=True)
+
+    def _wait_for_lanes(self, *, cancel: bool) -> None:
+        """Waits until Spark has ended all lanes.
 
         A Spark job that was about to start when its group was cancelled is not in that group yet;
         so they are cancelled again until none is left.
         """
-        while running:
+        lanes = self._coordinator.lanes
+        began = time.monotonic()
+        while lanes.alive and time.monotonic() < began + _ABORT_SECONDS:
+            # A lane that Spark has no slot for would never open, and then could not be closed.
+            if cancel or time.monotonic() > began + _CLOSE_SECONDS:
+                try:
+                    self._spark.cancel()
+                except Exception:
+                    # Spark itself may be what has failed; the job's end is told all the same.
+                    _LOGGER.warning("job %s: Spark does not cancel it", self.job_id, exc_info=True)
+                    return
             try:
-                self._outcomes.get(timeout=_CANCEL_AGAIN_SECONDS)
-                running -= 1
+                item = self._inbox.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
-                self._spark.cancel()
+                continue
+            match item:
+                case _LaneEnded(number, _):
+                    lanes.ended(number)
+                case _Said(link, LaneOpened(lane)):
+                    lanes.opened(lane, link)
+                case _:
+                    pass
 
-    def _run_section(self, section: SectionPlan) -> None:
-        """Runs one section, again if Spark says that what it recomputed came out differently."""
-        outcome = _Outcome(section, section.section_id, error="the job was stopped")
-        try:
-            for attempt in range(SECTION_ATTEMPTS):
-                if self._stopping.is_set():
-                    break
-                outcome = self._attempt_section(section, f"{section.section_id}-{attempt}")
-                if not self._spark.is_worth_repeating(outcome.error):
-                    break
-                _LOGGER.info("job %s: section %s runs again", self.job_id, section.section_id)
-        finally:
-            self._outcomes.put(outcome)
-
-    def _attempt_section(self, section: SectionPlan, key: str) -> _Outcome:
-        job = SectionJob(
-            self._plan,
-            section,
-            {buffer_id: tuple(files) for buffer_id, files in self._files.items()},
-            self._spark.tasks,
-            str(self._folder),
-        )
-        self._section_jobs[key] = job
-        ref = SectionRef(self._endpoint, self.job_id, key)
-        frame = SectionFrame(self._spark.session, self._spark.pools, self._spark.slot, job, ref)
-        try:
-            replies = frame.replies()
-        except Exception as error:
-            if self._stopping.is_set():
-                return _Outcome(section, key, error="the job was stopped")
-            _LOGGER.debug("job %s: section %s failed", self.job_id, key, exc_info=True)
-            return _Outcome(
-                section, key, error=self._spark.explain(error, self._broken.get(key, ""))
-            )
-        for reply in replies:
-            if reply.failure is not None:
-                self._fail(reply.failure)
-                return _Outcome(section, key, error=reply.failure.summary)
-        return _Outcome(section, key, replies)
-
-    def _commit(self, outcome: _Outcome) -> None:
-        """Takes over what a section's tasks have written and counted; nothing else is ever read."""
-        for reply in outcome.replies:
-            for file in reply.files:
-                self._files.setdefault(file.buffer_id, []).append(file)
-        metrics = itertools.chain.from_iterable(reply.metrics for reply in outcome.replies)
-        self._metrics.committed(outcome.key, metrics)
-
-    def _fail(self, failure: TaskFailure) -> None:
-        if self._failure is None and not self._stopping.is_set():
-            self._failure = failure
-            self._stop()
-
-    def _stop(self) -> None:
-        self._stopping.set()
-        self._spark.cancel()
-
-    def _failure_text(self) -> str:
-        failure = self._failure
-        if failure is None:
-            return ""
-        return f"{failure.summary} [while running '{failure.transform}']\n{failure.trace}".rstrip()
-
-    def _clean_up(self, *, succeeded: bool) -> None:
-        gone = not self._cancelled and self._processes.end(
-            abort=False, seconds=_TEARDOWN_SECONDS if succeeded else _ABORT_SECONDS
-        )
-        if not gone:
-            gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
-        self._spark.close(workers_gone=gone)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _report_end(self, error: str) -> None:
-        if self._cancelled and self._failure is None:
-            self._reporter.state(JobState.CANCELLED)
-        elif error:
-            self._reporter.state(JobState.FAILED, error)
-        else:
-            self._reporter.state(JobState.DONE)
+    def _report_end(self, end: FinishJob | FailJob) -> bool:
+        if isinstance(end, FinishJob):
+            return self._reporter.state(_STATES[end.outcome])
+        text = end_text(end, self._ledger.last_failure, self._plan)
+        return self._reporter.state(JobState.FAILED, text)

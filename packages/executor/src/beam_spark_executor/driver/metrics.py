@@ -1,4 +1,4 @@
-"""A job's metrics: committed ones ride with the data, attempted ones come as tasks run."""
+"""A job's metrics: committed ones come with the commits, attempted ones as bundles run."""
 
 from __future__ import annotations
 
@@ -8,43 +8,55 @@ from collections.abc import Iterable
 from beam_runner_jobservices.records import JobMetrics
 from beam_runner_jobservices.records import MonitoringInfo as JobMonitoringInfo
 from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.totals import Totals
 
-from beam_spark_executor.channel.messages import TaskName
-from beam_spark_executor.driver.adding import add_up
+from beam_spark_executor.channel.messages import Attempt
 
 
 class MetricsTally:
     """Adds up monitoring infos; all methods may be called from any thread.
 
-    Committed: of the tasks whose replies came with committed data, each exactly once. Attempted:
-    those, and all that tasks still running, or ended without a commit, said last.
+    Committed: of bundles that were committed, each exactly once. Attempted: those, and all that
+    attempts still running, or ended without a commit, said last.
+
+    Args:
+        committed: the totals of what was committed so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, committed: Iterable[MonitoringInfo] = ()) -> None:
         self._lock = threading.Lock()
-        self._committed: dict[tuple[object, ...], MonitoringInfo] = {}
-        self._attempts: dict[TaskName, tuple[MonitoringInfo, ...]] = {}
+        self._committed = Totals()
+        self._committed.add(committed)
+        self._attempts: dict[Attempt, tuple[MonitoringInfo, ...]] = {}
+        self._given_up = Totals()
 
-    def progressed(self, task: TaskName, metrics: tuple[MonitoringInfo, ...]) -> None:
-        """A task says how far it is."""
+    def progressed(self, attempt: Attempt, metrics: tuple[MonitoringInfo, ...]) -> None:
+        """A running bundle says how far it is."""
         with self._lock:
-            self._attempts[task] = metrics
+            self._attempts[attempt] = metrics
 
-    def committed(self, section: str, metrics: Iterable[MonitoringInfo]) -> None:
-        """An attempt at a section was committed: what its tasks said on the way counts no more."""
+    def committed(self, attempt: Attempt, metrics: Iterable[MonitoringInfo]) -> None:
+        """A bundle was committed: what it said on the way counts no more."""
         with self._lock:
-            self._committed = add_up([*self._committed.values(), *metrics])
-            for task in [task for task in self._attempts if task.section == section]:
-                del self._attempts[task]
+            self._committed.add(metrics)
+            self._attempts.pop(attempt, None)
+
+    def failed(self, attempt: Attempt) -> None:
+        """An attempt came to nothing: what it said last stays attempted."""
+        with self._lock:
+            self._given_up.add(self._attempts.pop(attempt, ()))
 
     def totals(self) -> JobMetrics:
         """All metrics so far."""
         with self._lock:
-            committed = list(self._committed.values())
-            running = [info for infos in self._attempts.values() for info in infos]
-        attempted = add_up([*committed, *running]).values()
+            committed = self._committed.infos()
+            attempted = Totals()
+            attempted.add(committed)
+            attempted.add(self._given_up.infos())
+            for infos in self._attempts.values():
+                attempted.add(infos)
         return JobMetrics(
-            attempted=tuple(map(_to_record, attempted)),
+            attempted=tuple(map(_to_record, attempted.infos())),
             committed=tuple(map(_to_record, committed)),
         )
 

@@ -1,71 +1,81 @@
-"""One job's dealings with Spark: its slot, its job group, its threads, and Spark's errors in words."""
+"""One job's dealings with Spark: its slot, its job group, and the Spark jobs that are its lanes."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import ParamSpec
+from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from beam_spark_executor.channel.messages import Endpoint
 from beam_spark_executor.spark.pool import WorkerPools
+from beam_spark_executor.spark.session import answers
+from beam_spark_executor.task.lane import LaneRef, run_lane
 
-_P = ParamSpec("_P")
-
-# Spark gives a job up where a lost shuffle output, computed again, came out differently.
-_INDETERMINATE = re.compile("indeterminate", re.IGNORECASE)
-_SHARDS_PER_CORE = 2
+LaneStarter = Callable[[int], None]
+"""Has Spark start the lane with this number."""
 
 
 class SparkJobs:
     """All Spark jobs of one Beam job; methods may be called from any thread."""
 
-    def __init__(self, session: SparkSession, pools: WorkerPools, job_id: str) -> None:
-        self.session = session
-        self.pools = pools
-        self.slot = pools.acquire()
-        self.tasks = max(2, session.sparkContext.defaultParallelism * _SHARDS_PER_CORE)
+    def __init__(
+        self, session: SparkSession, pools: WorkerPools, endpoint: Endpoint, job_id: str
+    ) -> None:
+        self._session = session
+        self._pools = pools
+        self._endpoint = endpoint
+        self._job_id = job_id
+        self._slot = pools.acquire()
         self._group = f"beam-{job_id}"
 
-    def spawn(self, function: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Calls a function on a new thread, from which Spark jobs may be run."""
+    @property
+    def is_alive(self) -> bool:
+        """Whether Spark itself runs; costs about a millisecond."""
+        return answers(self._session)
+
+    def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
+        """Runs a lane as a Spark job of one task, on a thread of its own.
+
+        ``on_end`` is called with the lane's number when it has ended, and with Spark's error in a
+        few words, or nothing.
+        """
         thread = InheritableThread(
-            self._in_group, args=(function, *args), kwargs=kwargs, session=self.session
+            self._run_lane, args=(number, on_end), session=self._session, name=f"lane-{number}"
         )
         thread.daemon = True
         thread.start()
 
     def cancel(self) -> None:
         """Stops all Spark jobs of this Beam job, and no others; returns at once."""
-        self.session.sparkContext.cancelJobGroup(self._group)
+        self._session.sparkContext.cancelJobGroup(self._group)
 
     def close(self, *, workers_gone: bool) -> None:
         """Gives the slot back; for good if some of its Python workers may still be there."""
         if workers_gone:
-            self.pools.release(self.slot)
+            self._pools.release(self._slot)
         else:
-            self.pools.retire(self.slot)
+            self._pools.retire(self._slot)
 
-    def is_worth_repeating(self, error: str) -> bool:
-        """Whether running the same section again may succeed where Spark's own retries can't."""
-        return bool(_INDETERMINATE.search(error))
+    def _run_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
+        error = ""
+        try:
+            context = self._session.sparkContext
+            # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
+            # Python workers of tasks that do not stop by themselves.
+            context.setJobGroup(self._group, self._group, interruptOnCancel=True)
+            # A scheduler pool for each slot: jobs that run at the same time share the cores.
+            context.setLocalProperty("spark.scheduler.pool", self._slot.name)
+            ref = LaneRef(self._endpoint, self._job_id, number)
 
-    def explain(self, error: Exception, last_broken: str) -> str:
-        """Spark's error in a few words, with what the last task that broke said of itself."""
-        text = str(error).strip()
-        indeterminate = _INDETERMINATE.search(text)
-        if indeterminate is not None:
-            return f"Spark gave up on indeterminate output: {text.splitlines()[0]}"
-        if last_broken:
-            return f"a task failed as often as Spark tries it, the last time with: {last_broken}"
-        first_line = text.splitlines()[0] if text else type(error).__name__
-        return f"Spark gave up: {first_line}"
+            def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                return run_lane(ref, batches)
 
-    def _in_group(self, function: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
-        # Python workers of tasks that do not stop by themselves.
-        self.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
-        # A scheduler pool for each slot: jobs that run at the same time share the cores.
-        self.session.sparkContext.setLocalProperty("spark.scheduler.pool", self.slot.name)
-        function(*args, **kwargs)
+            one = self._session.range(0, 1, 1, 1)
+            self._pools.map_in_arrow(one, serve, one.schema, self._slot).toArrow()
+        except Exception as failure:
+            text = str(failure).strip()
+            error = text.splitlines()[0] if text else type(failure).__name__
+        finally:
+            on_end(number, error)

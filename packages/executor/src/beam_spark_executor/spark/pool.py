@@ -100,19 +100,14 @@ class WorkerPools:
 def warm_up(session: SparkSession, pools: WorkerPools) -> None:
     """Runs a tiny job on every core in the lowest free slot.
 
-    After it the daemon has imported what tasks need, and Spark has planned, shuffled and moved Arrow
-    data once. Takes two to four seconds, nearly all of it the daemon's imports.
+    After it the daemon has imported what tasks need, and Spark has planned and moved Arrow data
+    once. Takes two to four seconds, nearly all of it the daemon's imports.
     """
     tasks = session.sparkContext.defaultParallelism
     slot = pools.acquire()
     try:
-        rows = session.range(0, tasks, 1, tasks).selectExpr(
-            "int(id) AS shard", "binary('') AS blob"
-        )
-        schema = "shard INT, blob BINARY"
-        mapped = pools.map_in_arrow(rows, _pass_on, schema, slot)
-        shuffled = mapped.repartitionById(tasks, "shard")
-        pools.map_in_arrow(shuffled, _pass_on, schema, slot).toArrow()
+        rows = session.range(0, tasks, 1, tasks)
+        pools.map_in_arrow(rows, _pass_on, rows.schema, slot).toArrow()
     finally:
         pools.release(slot)
 

@@ -26,6 +26,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from beam_spark_executor.memory import memory_limit
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
@@ -87,10 +88,7 @@ class RunningSpark:
         """Whether Spark runs; costs about a millisecond."""
         if self._session is None or (self._java is not None and not self._java.is_alive):
             return False
-        try:
-            return not self._session.sparkContext._jsc.sc().isStopped()
-        except Exception:  # whatever the bridge to a Java process that is gone comes up with
-            return False
+        return answers(self._session)
 
     def start(self) -> None:
         """Starts Spark, or takes the session that is there. Costs about four seconds.
@@ -169,6 +167,14 @@ class RunningSpark:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def answers(session: SparkSession) -> bool:
+    """Whether a session's Spark runs; costs about a millisecond."""
+    try:
+        return not session.sparkContext._jsc.sc().isStopped()
+    except Exception:  # whatever the bridge to a Java process that is gone comes up with
+        return False
+
+
 def start_spark(settings: SparkSettings) -> RunningSpark:
     """A `RunningSpark` that has been started; raises what `RunningSpark.start` raises."""
     spark = RunningSpark(settings)
@@ -190,8 +196,11 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     master = conf.get("spark.master") or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        conf.setdefault("spark.driver.memory", driver_memory(os.cpu_count() or 1, memory))
+        try:
+            heap = driver_memory(os.cpu_count() or 1, memory_limit())
+        except ValueError as error:
+            raise SparkUnavailable(str(error)) from None
+        conf.setdefault("spark.driver.memory", heap)
     with set_in_environment(**variables):
         return JavaProcess(options, conf, folder)
 

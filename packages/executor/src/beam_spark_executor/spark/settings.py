@@ -5,6 +5,7 @@ The measurements are in ``docs/adr/0002-spark-settings.md``.
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Mapping
@@ -15,8 +16,9 @@ import attrs
 DEFAULT_MASTER = "local[*,4]"
 """All cores, and four attempts of a task: plain ``local[*]`` never repeats one."""
 
-ROWS_PER_ARROW_BATCH = 8
-"""Rows are blobs of 1-2 MiB, so a task streams only if a batch holds few of them."""
+SLOTS_PER_CORE = 6
+"""Tasks that Spark on this machine runs at once for each core: a task that is blocked in user code,
+or that waits for its next bundle, holds a slot, but should not keep a core idle."""
 
 _SET_BY_SPARK_SUBMIT = {
     "spark.master": "local[*]",
@@ -24,6 +26,9 @@ _SET_BY_SPARK_SUBMIT = {
     "spark.ui.showConsoleProgress": "true",
 }
 """What ``spark-submit`` fills in by itself for a PySpark shell, which our process is to it."""
+
+_LEAST_HEAP_MB = 512
+"""Spark refuses to start with less than 450 MiB."""
 
 _LONGEST_SOCKET_PATH = 100
 _SOCKET_NAME = len(".00000000-0000-0000-0000-000000000000.sock") + 1
@@ -90,7 +95,6 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_ARROW_BATCH),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.scheduler.mode": "FAIR",
         "spark.python.daemon.module": "beam_spark_executor.python_daemon",
@@ -128,7 +132,30 @@ def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path)
         stated["spark.master"] = settings.master
     master = stated.setdefault("spark.master", DEFAULT_MASTER)
     check_master(master)
-    return default_conf(master, folder) | stated
+    slots, cores = with_slots(master)
+    conf = default_conf(master, folder) | stated | {"spark.master": slots}
+    if cores is not None:
+        conf.setdefault("spark.default.parallelism", str(cores))
+    return conf
+
+
+def with_slots(master: str) -> tuple[str, int | None]:
+    """The master URL with more slots than cores, and the number of cores it stands for.
+
+    Other masters than ``local`` ones stay as they are: their cores are the cluster's to tell.
+    """
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*(\d+))?\])?", master)
+    if found is None:
+        return master, None
+    count, attempts = found.groups(default="1")
+    cores = (os.cpu_count() or 1) if count == "*" else int(count)
+    return f"local[{cores * SLOTS_PER_CORE},{attempts}]", cores
+
+
+def slots_of(master: str) -> int | None:
+    """How many tasks run at once under a master URL of ``with_slots``; None if a cluster knows."""
+    found = re.fullmatch(r"local\[(\d+),\d+\]", master)
+    return None if found is None else int(found[1])
 
 
 def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: str) -> str:
@@ -146,11 +173,10 @@ def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: s
     return " ".join(options)
 
 
-def driver_memory(cores: int, machine_bytes: int) -> str:
+def driver_memory(cores: int, limit: int) -> str:
     """Heap of a driver that runs the tasks of ``cores`` itself, as a Spark property's value.
 
-    Half a GiB for each core, since a task may hold a few batches of `ROWS_PER_ARROW_BATCH` rows of
-    up to 16 MB; at least Spark's default, at most a quarter of the machine's memory.
+    At most a quarter of the memory in bytes that all processes may use, but what Spark starts with.
     """
     wanted = max(1024, 512 * cores)
-    return f"{max(1024, min(wanted, machine_bytes // 4 >> 20))}m"
+    return f"{max(_LEAST_HEAP_MB, min(wanted, limit // 4 >> 20))}m"

@@ -7,14 +7,18 @@ where the edge keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+from beam_runner_engine.values.times import Timestamp, clamp
+from beam_runner_engine.values.window_coders import decode_instant
 from beam_runner_worker.records import KeyedChunk
 
 _WINDOW = b"window"
+_FEW_ROWS = 16
+"""So few rows are often all of one shard, which is found out faster than they are sorted."""
 
 
 def to_batch(chunk: KeyedChunk) -> pa.RecordBatch:
@@ -43,6 +47,78 @@ def windows_of(batch: pa.RecordBatch) -> bytes | pa.Array:
     return metadata[_WINDOW] if _WINDOW in metadata else batch.column("window")
 
 
+def combined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of some batches, at least one, in one; copies them unless it is one."""
+    if len(batches) == 1:
+        return batches[0]
+    names, metadata = ["key", "value"], {}
+    windows = [windows_of(batch) for batch in batches]
+    if all(isinstance(each, bytes) and each == windows[0] for each in windows):
+        metadata[_WINDOW] = windows[0]
+    else:
+        names.append("window")
+    if "timestamp" in batches[0].schema.names:
+        names.append("timestamp")
+    columns = [
+        pa.concat_arrays(
+            [window_column(batch) if name == "window" else batch.column(name) for batch in batches]
+        )
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, names).replace_schema_metadata(metadata)
+
+
+def window_column(batch: pa.RecordBatch) -> pa.Array:
+    """The window of each row."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        return pa.repeat(pa.scalar(windows, pa.binary()), batch.num_rows)
+    return windows
+
+
+def windows_by_row(batch: pa.RecordBatch) -> list[bytes]:
+    """The window of each row, as a list."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        return [windows] * batch.num_rows
+    listed: list[bytes] = windows.to_pylist()
+    return listed
+
+
+def distinct_windows(batch: pa.RecordBatch) -> list[bytes]:
+    """The windows that rows are in, each once."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        return [windows]
+    distinct: list[bytes] = windows.unique().to_pylist()
+    return distinct
+
+
+def concatenated(column: pa.Array) -> memoryview | bytes:
+    """All values of a binary column with 32-bit offsets, one after the other; not copied."""
+    data = column.buffers()[2]
+    if data is None:
+        return b""
+    offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)
+    first, last = offsets[column.offset], offsets[column.offset + len(column)]
+    return memoryview(data)[int(first) : int(last)]
+
+
+def in_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa.RecordBatch:
+    """The same rows, in the windows that ``windows`` gives for their own."""
+    names, metadata = list(batch.schema.names), {}
+    columns = list(batch.columns)
+    now = windows_of(batch)
+    if isinstance(now, bytes):
+        metadata[_WINDOW] = windows[now]
+    else:
+        place = names.index("window")
+        encoded = now.dictionary_encode()
+        mapped = pa.array([windows[each] for each in encoded.dictionary.to_pylist()], pa.binary())
+        columns[place] = mapped.take(encoded.indices)
+    return pa.RecordBatch.from_arrays(columns, names).replace_schema_metadata(metadata)
+
+
 def to_bytes(batch: pa.RecordBatch) -> bytes:
     """The batch with its schema, as one blob."""
     sink = pa.BufferOutputStream()
@@ -65,6 +141,11 @@ def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.Recor
     if shards == 1:
         yield 0, batch
         return
+    if batch.num_rows <= _FEW_ROWS:
+        known = {crc32(key) % shards for key in batch.column("key").to_pylist()}
+        if len(known) == 1:
+            yield known.pop(), batch
+            return
     keys = batch.column("key").dictionary_encode()
     shard_of_key = np.fromiter(
         (crc32(key) % shards for key in keys.dictionary.to_pylist()),
@@ -82,9 +163,26 @@ def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.Recor
         start = end
 
 
+def by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
+    """Parts of a batch by window; within each, rows as before."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        yield windows, batch
+        return
+    encoded = windows.dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    for code, window in enumerate(encoded.dictionary.to_pylist()):
+        yield window, batch.take(pa.array(np.flatnonzero(codes == code)))
+
+
 def _binary(data: bytes, ends: Sequence[int]) -> pa.Array:
     offsets = np.zeros(len(ends) + 1, dtype=np.int32)
     offsets[1:] = ends
     return pa.BinaryArray.from_buffers(
         pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
+
+
+def earliest_of(element: bytes) -> Timestamp:
+    """The event time (ms) of a windowed value: the first eight bytes of its encoding."""
+    return clamp(decode_instant(element))

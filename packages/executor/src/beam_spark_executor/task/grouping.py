@@ -1,17 +1,21 @@
 """Grouping by key and window in columns: the Arrow implementation of the engine's bulk grouping.
 
 Its rules are the engine's; ``beam_runner_engine.testing.bulk_contract`` holds it to them. About
-200 ns for an element, no object for any. It keeps the shard in memory.
+200 ns for an element, no object for any. It keeps what it groups in memory: a shard that is too
+large for that is cut up before (``large_shards``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.values.panes import ONLY_FIRING, encode_pane
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
@@ -21,20 +25,35 @@ from beam_runner_engine.values.window_coders import (
     encode_window,
     encoded_max_timestamp,
 )
-from beam_runner_engine.values.windows import IntervalWindow
+from beam_runner_engine.values.window_fns import Sessions
+from beam_runner_engine.values.windows import IntervalWindow, Window
 from beam_runner_worker.records import GroupChunk
+from beam_runner_worker.values import GroupValues
 
 from beam_spark_executor.task.columns import windows_of
+from beam_spark_executor.task.values import ValuesInMemory
 
 _GROUPS_IN_CHUNK = 4096
-_PANE = encode_pane(ONLY_FIRING)
+_CHUNK_BYTES = 4 << 20
+"""A chunk of several groups has no more bytes of values; one group with more is given in pieces."""
+ONLY_PANE = encode_pane(ONLY_FIRING)
+"""That of a group which is all there is of its key and window."""
 
 Integers = npt.NDArray[np.int64]
 
 
 @attrs.frozen
-class _Rows:
-    """All rows of a shard: keys and windows as codes into dictionaries, in order of arrival."""
+class ShardRows:
+    """All rows of a shard: keys and windows as codes into dictionaries, in order of arrival.
+
+    Attributes:
+        keys: the encoded keys, each once.
+        key_codes: each row's key.
+        windows: the encoded windows, each once.
+        window_codes: each row's window; None if all rows are in the only one.
+        values: encoded values, with 64-bit offsets.
+        timestamps: event times (ms), where they were kept.
+    """
 
     keys: pa.Array
     key_codes: Integers
@@ -79,16 +98,26 @@ class Groups:
         )
 
 
-def group(batches: Sequence[pa.RecordBatch], *, merge_sessions: bool = False) -> Groups:
+def group(
+    batches: Sequence[pa.RecordBatch],
+    strategy: WindowingStrategy | None = None,
+    merger: WindowMerger | None = None,
+) -> Groups:
     """Groups rows by key and window.
 
     Args:
         batches: at least one, as ``columns`` makes them.
-        merge_sessions: merge the interval windows of a key that overlap, as session windows do.
+        strategy: says whether and how the windows of a key merge; None if they don't.
+        merger: merges windows that the engine can't merge.
+
+    Raises:
+        ValueError: there is no merger, and it takes one.
     """
-    rows = _concatenate(batches)
-    if merge_sessions:
-        return _group_sessions(rows)
+    rows = concatenate(batches)
+    if strategy is not None and strategy.merges:
+        if isinstance(strategy.window_fn, Sessions):
+            return _group_sessions(rows)
+        rows = _with_merged_windows(rows, strategy, merger)
     if rows.window_codes is None:
         codes = rows.key_codes
         window_count = 1
@@ -97,7 +126,7 @@ def group(batches: Sequence[pa.RecordBatch], *, merge_sessions: bool = False) ->
         codes = rows.key_codes * window_count + rows.window_codes
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
-    starts = _starts(ordered)
+    starts = runs_of(ordered)
     group_codes = ordered[starts[:-1]]
     windows: bytes | list[bytes] = rows.windows[0]
     if rows.window_codes is not None:
@@ -106,35 +135,59 @@ def group(batches: Sequence[pa.RecordBatch], *, merge_sessions: bool = False) ->
 
 
 def group_chunks(
-    batches: Sequence[pa.RecordBatch], strategy: WindowingStrategy
+    batches: Sequence[pa.RecordBatch],
+    strategy: WindowingStrategy,
+    merger: WindowMerger | None = None,
 ) -> Iterator[GroupChunk]:
-    """Groups a shard as its windowing strategy says, and gives the groups in chunks."""
+    """Groups a shard as its windowing strategy says, and gives the groups in chunks.
+
+    Windows are merged before the first chunk is there.
+
+    Raises:
+        ValueError: there is no merger, and it takes one.
+    """
     if not batches:
         return
-    groups = group(batches, merge_sessions=strategy.merges)
+    groups = group(batches, strategy, merger)
     timestamps = _output_timestamps(groups, strategy)
     counts = groups.counts()
     blobs = groups.blobs()
-    for first in range(0, len(groups), _GROUPS_IN_CHUNK):
-        last = first + _GROUPS_IN_CHUNK
-        windows = groups.windows
+    windows = groups.windows
+    for first, last in _spans(blobs):
+        values: list[GroupValues] = []
+        if last == first + 1:
+            in_pieces = ValuesInMemory(groups.values, *groups.starts[first : last + 1].tolist())
+            if len(in_pieces) > _CHUNK_BYTES:
+                values = [in_pieces]
         yield GroupChunk(
             keys=groups.keys[first:last].to_pylist(),
             windows=windows if isinstance(windows, bytes) else windows[first:last],
             timestamps=timestamps[first:last].tolist(),
             counts=counts[first:last].tolist(),
-            values=blobs[first:last].to_pylist(),
-            pane=_PANE,
+            values=values or blobs[first:last].to_pylist(),
+            pane=ONLY_PANE,
         )
 
 
-def _concatenate(batches: Sequence[pa.RecordBatch]) -> _Rows:
+def _spans(blobs: pa.Array) -> Iterator[tuple[int, int]]:
+    """Cuts groups into chunks: so many, and no more bytes if not one group has more."""
+    ends = np.frombuffer(blobs.buffers()[1], dtype=np.int64)
+    first, size = 0, len(blobs)
+    while first < size:
+        fits = int(np.searchsorted(ends, ends[first] + _CHUNK_BYTES, side="right")) - 1
+        last = min(max(first + 1, fits), first + _GROUPS_IN_CHUNK, size)
+        yield first, last
+        first = last
+
+
+def concatenate(batches: Sequence[pa.RecordBatch]) -> ShardRows:
+    """All rows of some batches, at least one; copies them."""
     keys = _column(batches, "key").dictionary_encode()
     window_codes, windows = _window_codes(batches)
     timestamps = None
     if "timestamp" in batches[0].schema.names:
         timestamps = np.concatenate([b.column("timestamp").to_numpy() for b in batches])
-    return _Rows(
+    return ShardRows(
         keys=keys.dictionary,
         key_codes=keys.indices.to_numpy().astype(np.int64),
         windows=windows,
@@ -164,7 +217,7 @@ def _window_codes(batches: Sequence[pa.RecordBatch]) -> tuple[Integers | None, l
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-def _group_sessions(rows: _Rows) -> Groups:
+def _group_sessions(rows: ShardRows) -> Groups:
     """Sorts by key and start; a session ends where the next window starts at or after its end."""
     decoded = [decode_window_as_interval(window) for window in rows.windows]
     codes = rows.window_codes
@@ -189,8 +242,36 @@ def _group_sessions(rows: _Rows) -> Groups:
         for start, end in zip(begins[firsts].tolist(), furthest[lasts].tolist(), strict=True)
     ]
     arrival = np.argsort(session_of_row, kind="stable")
-    starts = _starts(session_of_row[arrival])
+    starts = runs_of(session_of_row[arrival])
     return _take(rows, arrival, starts, keys[firsts], windows)
+
+
+def _with_merged_windows(
+    rows: ShardRows, strategy: WindowingStrategy, merger: WindowMerger | None
+) -> ShardRows:
+    """The rows in the windows that those of their keys merge into; asks once for all keys."""
+    merging = merger_for(strategy, merger)
+    assert merging is not None
+    decoded = [decode_window(strategy.window_coder, window) for window in rows.windows]
+    codes = rows.window_codes
+    if codes is None:
+        codes = np.zeros(len(rows.key_codes), dtype=np.int64)
+    pairs, pair_of_row = np.unique(rows.key_codes * len(decoded) + codes, return_inverse=True)
+    asked = [
+        [decoded[code] for code in (pairs[first:last] % len(decoded)).tolist()]
+        for first, last in pairwise(runs_of(pairs // len(decoded)).tolist())
+    ]
+    merged: dict[Window, int] = {}
+    code_of_pair = [
+        merged.setdefault(answer.get(window, window), len(merged))
+        for windows, answer in zip(asked, merging.merge(asked), strict=True)
+        for window in windows
+    ]
+    return attrs.evolve(
+        rows,
+        windows=[encode_window(window) for window in merged],
+        window_codes=np.array(code_of_pair, dtype=np.int64)[pair_of_row],
+    )
 
 
 def decode_window_as_interval(window: bytes) -> IntervalWindow:
@@ -205,7 +286,7 @@ def decode_window_as_interval(window: bytes) -> IntervalWindow:
 
 
 def _take(
-    rows: _Rows,
+    rows: ShardRows,
     order: Integers,
     starts: Integers,
     key_codes: Integers,
@@ -220,7 +301,8 @@ def _take(
     )
 
 
-def _starts(ordered: Integers) -> Integers:
+def runs_of(ordered: Integers) -> Integers:
+    """Where each run of equal numbers starts, and the number after the last."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     return np.concatenate(([0], changes, [len(ordered)])).astype(np.int64)
 

@@ -1,15 +1,24 @@
-"""Output ports: where a stage's chunks become rows, for Spark's shuffle or for a file."""
+"""Output ports: where a stage's chunks become rows, cut by share or by key shard."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from beam_runner_engine.values.times import MIN_TIMESTAMP
 from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk
 
 from beam_spark_executor.plan import BufferKind
-from beam_spark_executor.task.columns import by_shard, to_batch, to_bytes
-from beam_spark_executor.task.rows import Row, RowKind, elements_row
+from beam_spark_executor.storage.rows import Row, RowKind, elements_row
+from beam_spark_executor.task.columns import (
+    by_shard,
+    by_window,
+    distinct_windows,
+    to_batch,
+    to_bytes,
+)
 
 RowSink = Callable[[Row], None]
 
@@ -18,27 +27,30 @@ class RowPort(Protocol):
     """An output port that makes rows."""
 
     def write(self, chunk: OutputChunk) -> None:
-        """Takes a chunk and hands its rows to the sink; blocks while the sink is full."""
+        """Takes a chunk and hands its rows to the sink."""
 
 
-def row_port(kind: BufferKind, shards: int, partition: int, sink: RowSink) -> RowPort:
+def row_port(
+    kind: BufferKind, shards: int, turn: int, sink: RowSink, *, windows: bool = False
+) -> RowPort:
     """The port for a buffer of some kind.
 
     Args:
         kind: what happens in the buffer.
-        shards: how many tasks read it, for shuffles.
-        partition: the number of the writing task: dealing begins at another shard in each.
+        shards: how many key shards there are, and how many shares dealt elements are cut into.
+        turn: the number of the writing bundle: dealing begins at another share in each.
         sink: takes the rows.
+        windows: whether each row must be of one window and tell it. Chunks of elements already are.
     """
     match kind:
         case BufferKind.STORED:
             return _StoredPort(sink)
         case BufferKind.DEALT:
-            return _DealingPort(shards, partition, sink)
-        case BufferKind.GROUPED:
-            return _KeyedPort(shards, sink)
+            return _DealingPort(shards, turn, sink)
+        case BufferKind.GROUPED | BufferKind.KEYED:
+            return _KeyedPort(shards, sink, windows=windows)
         case BufferKind.SIDE_ITERABLE | BufferKind.SIDE_MULTIMAP:
-            return _KeyedPort(1, sink)
+            return _SideInputPort(sink)
 
 
 class _StoredPort:
@@ -53,11 +65,11 @@ class _StoredPort:
 
 
 class _DealingPort:
-    """Element after element to shard after shard, so that shards differ by one element at most."""
+    """Element after element to share after share, so that shares differ by one element at most."""
 
-    def __init__(self, shards: int, partition: int, sink: RowSink) -> None:
+    def __init__(self, shards: int, turn: int, sink: RowSink) -> None:
         self._shards = shards
-        self._next = partition % shards
+        self._next = turn % shards
         self._sink = sink
 
     def write(self, chunk: OutputChunk) -> None:
@@ -69,18 +81,48 @@ class _DealingPort:
             mine = slice(offset, None, self._shards)
             parts = [data[s:e] for s, e in zip(starts[mine], chunk.ends[mine], strict=True)]
             shard = (self._next + offset) % self._shards
-            self._sink(elements_row(shard, ElementChunk(len(parts), b"".join(parts))))
+            share = ElementChunk(
+                len(parts),
+                b"".join(parts),
+                min_timestamp=chunk.min_timestamp,
+                window=chunk.window,
+            )
+            self._sink(elements_row(shard, share))
         self._next = (self._next + chunk.count) % self._shards
 
 
 class _KeyedPort:
     """Rows by the shard of their key."""
 
-    def __init__(self, shards: int, sink: RowSink) -> None:
+    def __init__(self, shards: int, sink: RowSink, *, windows: bool) -> None:
         self._shards = shards
         self._sink = sink
+        self._windows = windows
 
     def write(self, chunk: OutputChunk) -> None:
         assert isinstance(chunk, KeyedChunk)
         for shard, part in by_shard(to_batch(chunk), self._shards):
-            self._sink(Row(shard, RowKind.KEYED, to_bytes(part)))
+            if not self._windows:
+                self._sink(_keyed_row(shard, part, None))
+                continue
+            for window, rows in by_window(part):
+                self._sink(_keyed_row(shard, rows, frozenset((window,))))
+
+
+class _SideInputPort:
+    """Rows that tell their windows, which decide when a side input may be read."""
+
+    def __init__(self, sink: RowSink) -> None:
+        self._sink = sink
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, KeyedChunk)
+        batch = to_batch(chunk)
+        self._sink(_keyed_row(0, batch, frozenset(distinct_windows(batch))))
+
+
+def _keyed_row(shard: int, batch: pa.RecordBatch, windows: frozenset[bytes] | None) -> Row:
+    earliest = MIN_TIMESTAMP
+    if "timestamp" in batch.schema.names:
+        earliest = pc.min(batch.column("timestamp")).as_py()
+    return Row(shard, RowKind.KEYED, to_bytes(batch), batch.num_rows, earliest, windows)

@@ -1,4 +1,4 @@
-"""The worker process: serves one job for its whole life, one task at a time.
+"""The worker process: serves one job for its whole life, one bundle at a time.
 
 Beam keeps options, modules and coders per process; so a process never serves two jobs. It exits
 when its job ends, and Spark forks a fresh one from the warm daemon for the next.
@@ -6,46 +6,60 @@ when its job ends, and Spark forks a fresh one from the warm daemon for the next
 
 from __future__ import annotations
 
+import logging
 import os
+import queue
 import socket
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-import attrs
+from beam_runner_engine.scheduler import SplitDone
 from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
-from beam_runner_worker.records import LogRecord
 
 from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.messages import (
     Abort,
+    Attempt,
+    BundleBroke,
+    BundleReply,
     Closed,
+    CloseLane,
     EndJob,
     Endpoint,
     ExternalWorkerStarted,
+    Finalize,
     FromServer,
     Goodbye,
     Hello,
+    LaneOpened,
+    LeaveLoop,
     Logged,
-    Progress,
-    StageWork,
-    TaskName,
+    RunBundle,
+    RunLoop,
+    SplitReply,
+    SplitRequest,
+    UserFailure,
 )
+from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
 from beam_spark_executor.python_daemon import register_exit_hook
-from beam_spark_executor.task.side_inputs import FileSideInputs
+from beam_spark_executor.task.bundle import RunningBundle, StageWork
+from beam_spark_executor.task.keyed import Stores
+from beam_spark_executor.task.loop import TaskLoop
+from beam_spark_executor.task.merging import SdkMerger
+from beam_spark_executor.task.side_inputs import BundleSideInputs
+from beam_spark_executor.task.stores import ShardStores
+from beam_spark_executor.task.truncation import Truncation
 
 _PROGRESS_SECONDS = 0.5
-
-
-@attrs.frozen
-class _Running:
-    """The task that a process is busy with."""
-
-    task: TaskName
-    stage: StageHarness
+_KEPT_FINALIZERS = 1000
+_LOGGER = logging.getLogger(__name__)
 
 
 class WorkerProcess:
@@ -54,41 +68,37 @@ class WorkerProcess:
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
         self.job_id = job_id
         self.channel = ChannelClient(endpoint, job_id)
-        self.channel.attach(
-            Hello(job_id, socket.gethostname(), os.getpid()), self._obey, self._server_is_gone
-        )
-        self._context = self.channel.context()
+        self._orders: queue.SimpleQueue[RunBundle | RunLoop | CloseLane] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[SplitRequest | Finalize | EndJob] = queue.SimpleQueue()
+        self._stages: dict[str, _Stage] = {}
         self._harnesses: dict[str, Harness] = {}
         self._fnapi: FnApiServer | None = None
-        self._works: dict[tuple[str, str], StageWork] = {}
+        self._looping: TaskLoop | None = None
+        self._finalizers: dict[Attempt, tuple[StageHarness, str]] = {}
         self._busy = threading.Lock()
-        self._running: _Running | None = None
+        self._splitting = threading.Lock()
+        self._running: RunningBundle | None = None
         self._closed = False
+        hello = Hello(job_id, socket.gethostname(), os.getpid())
+        self.channel.attach(hello, self._obey, self._server_is_gone)
+        self._work = self.channel.job_work()
+        self._folder = Path(self._work.folder)
+        self._own_folder = self._folder / hello.folder
+        self._stores = ShardStores(self._folder, hello.folder)
         threading.Thread(target=self._report_progress, name="progress", daemon=True).start()
+        threading.Thread(target=self._answer, name="requests", daemon=True).start()
 
-    def work(self, section: str, stage_id: str) -> StageWork:
-        """The work of a stage in an attempt at a section; asked for once."""
-        key = (section, stage_id)
-        if key not in self._works:
-            self._works[key] = self.channel.stage_work(section, stage_id)
-        return self._works[key]
-
-    def stage(self, work: StageWork) -> StageHarness:
-        """The harness of a stage, built on first use."""
-        stage = work.stage
-        side_inputs = FileSideInputs(stage.side_inputs, work.side_inputs)
-        with _temporary_files_in(work.folder):
-            return self._harness(work).stage(stage.spec, side_inputs)
-
-    @contextmanager
-    def running(self, task: TaskName, stage: StageHarness) -> Iterator[None]:
-        """Marks the process as busy with a task: its progress is reported, teardown waits."""
-        with self._busy:
-            self._running = _Running(task, stage)
-            try:
-                yield
-            finally:
-                self._running = None
+    def serve(self, lane: int) -> None:
+        """Runs the bundles that the server gives to a lane, until it closes the lane."""
+        self.channel.send(LaneOpened(lane))
+        while True:
+            match self._orders.get():
+                case CloseLane():
+                    return
+                case RunLoop() as order:
+                    self._loop(order)
+                case RunBundle() as order:
+                    self._answer_for(self.run_bundle(order, self._stores))
 
     def log(self, records: Iterable[LogRecord]) -> None:
         """Sends log records to the server (``beam_runner_worker.ports.LogSink``)."""
@@ -106,13 +116,80 @@ class WorkerProcess:
                 self._fnapi.close()
             self.channel.send(Closed())
 
-    def _harness(self, work: StageWork) -> Harness:
-        environment_id = work.stage.spec.environment_id
+    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
+        """Processes a bundle to its end, in this thread (``task.loop.BundleHost``)."""
+        attempt = Attempt(order.bundle.number, order.bundle.attempt)
+        with self._busy:
+            try:
+                stage = self._stage(order.bundle.stage)
+                stage.side_inputs.show(order.bundle.side_inputs)
+                running = RunningBundle(
+                    *(stage.work, order, stage.harness, stores, self._folder),
+                    *(stage.merger, stage.truncation),
+                )
+            except BundleFailed as error:
+                failure = UserFailure(error.transform, error.summary, error.trace)
+                return BundleBroke(attempt, failure)
+            except Exception as error:
+                return BundleBroke(attempt, None, f"{type(error).__name__}: {error}")
+            self._running = running
+            reply = running.run()
+            if isinstance(reply, BundleReply) and reply.done.finalize:
+                self._finalizers[running.attempt] = (stage.harness, running.bundle_id)
+                while len(self._finalizers) > _KEPT_FINALIZERS:
+                    self._finalizers.pop(next(iter(self._finalizers)), None)
+            return reply
+
+    def _loop(self, order: RunLoop) -> None:
+        loop = TaskLoop(order, self._folder, self, self.channel.send)
+        self._looping = loop
+        reply = loop.run()
+        self._looping = None
+        if reply is not None:
+            self._answer_for(reply)
+        self._running = None
+
+    def _answer_for(self, reply: BundleReply | BundleBroke) -> None:
+        # What a split gave away must be known before what is left is committed.
+        with self._splitting:
+            self._running = None
+        self.channel.send(reply)
+
+    def _stage(self, stage_id: str) -> _Stage:
+        """A stage with its harness, built on first use."""
+        stage = self._stages.get(stage_id)
+        if stage is None:
+            plan = self._work.plan.stages[stage_id]
+            side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
+            with _temporary_files_in(self._own_folder):
+                environment = self._harness(plan)
+                harness = environment.stage(plan.spec, side_inputs)
+                work = StageWork.of(self._work, stage_id)
+                merger = None if work.input_buffer is None else self._merger(work.input_buffer)
+            stage = _Stage(work, side_inputs, harness, merger)
+            if plan.truncation is not None:
+                stage.truncation = Truncation(
+                    plan.truncation, environment, side_inputs, self._folder
+                )
+            self._stages[stage_id] = stage
+        return stage
+
+    def _merger(self, buffer: BufferPlan) -> SdkMerger | None:
+        """What merges the windows of a buffer, if the engine can't."""
+        plan = buffer.merging
+        if plan is None:
+            return None
+        assert buffer.strategy is not None
+        harness = self._harness(plan).stage(plan.spec, BundleSideInputs((), self._folder))
+        return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
+
+    def _harness(self, plan: StagePlan | MergingPlan) -> Harness:
+        environment_id = plan.spec.environment_id
         # All embedded environments of a job are one: there is only one interpreter here.
-        key = "" if work.stage.embedded else environment_id
+        key = "" if plan.embedded else environment_id
         if key not in self._harnesses:
-            if work.stage.embedded:
-                self._harnesses[key] = EmbeddedHarness(self._context, self.channel, self)
+            if plan.embedded:
+                self._harnesses[key] = EmbeddedHarness(self._work.plan.context, self.channel, self)
             else:
                 self._harnesses[key] = self._fnapi_server().harness(environment_id)
         return self._harnesses[key]
@@ -120,7 +197,10 @@ class WorkerProcess:
     def _fnapi_server(self) -> FnApiServer:
         if self._fnapi is None:
             self._fnapi = FnApiServer(
-                self._context, self.channel, self, on_external_worker=self._external_worker
+                self._work.plan.context,
+                self.channel,
+                self,
+                on_external_worker=self._external_worker,
             )
         return self._fnapi
 
@@ -131,17 +211,56 @@ class WorkerProcess:
         waiting = threading.Event()
         while not waiting.wait(_PROGRESS_SECONDS):
             running = self._running
-            if running is not None:
-                metrics = running.stage.progress()
-                if metrics:
-                    self.channel.send(Progress(running.task, metrics))
+            if running is not None and running.elapsed >= _PROGRESS_SECONDS * 1000:
+                try:
+                    progress = running.progress()
+                except Exception:
+                    # The bundle's own thread tells what is wrong with it.
+                    _LOGGER.debug("no progress of bundle %s", running.attempt.bundle, exc_info=True)
+                    continue
+                if progress is not None:
+                    self.channel.send(progress)
+
+    def _answer(self) -> None:
+        """Splits, finalizes and tears down, beside the thread that hears the server."""
+        while True:
+            match self._requests.get():
+                case SplitRequest() as request:
+                    with self._splitting:
+                        self.channel.send(self._split(request))
+                case Finalize(bundles):
+                    for attempt in bundles:
+                        self._finalize(attempt)
+                case EndJob():
+                    self.close()
+
+    def _finalize(self, attempt: Attempt) -> None:
+        harness, bundle_id = self._finalizers.pop(attempt, (None, ""))
+        if harness is not None:
+            try:
+                harness.finalize(bundle_id)
+            except Exception:
+                # The bundle is committed, whatever becomes of its callbacks.
+                _LOGGER.exception("the callbacks of bundle %s failed", attempt.bundle)
+
+    def _split(self, request: SplitRequest) -> SplitReply:
+        running = self._running
+        if running is not None and running.attempt == request.attempt:
+            return running.split(request.keep)
+        return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
     def _obey(self, command: FromServer) -> None:
         match command:
+            case RunBundle() | RunLoop() | CloseLane():
+                self._orders.put(command)
+            case SplitRequest() | Finalize() | EndJob():
+                self._requests.put(command)
+            case LeaveLoop():
+                looping = self._looping
+                if looping is not None:
+                    looping.leave()
             case Abort():
                 os._exit(1)
-            case EndJob():
-                self.close()
             case Goodbye():
                 os._exit(0)
 
@@ -150,16 +269,33 @@ class WorkerProcess:
             os._exit(1)
 
 
-@contextmanager
-def _temporary_files_in(folder: str) -> Iterator[None]:
-    """Lets temporary files be made in the job's folder, which goes with the job.
+class _Stage:
+    """A stage that this process has worked on."""
 
-    A harness keeps staged files in such a folder and removes it when it is closed; but a process
-    that is aborted never closes anything.
+    def __init__(
+        self,
+        work: StageWork,
+        side_inputs: BundleSideInputs,
+        harness: StageHarness,
+        merger: SdkMerger | None,
+    ) -> None:
+        self.work = work
+        self.side_inputs = side_inputs
+        self.harness = harness
+        self.merger = merger
+        self.truncation: Truncation | None = None
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Lets temporary files be made in a folder that the server removes once this process has ended.
+
+    A harness keeps staged files in one of its own and removes it when it is closed; but a process
+    that is killed never closes anything.
     """
     os.makedirs(folder, exist_ok=True)
     usual = tempfile.tempdir
-    tempfile.tempdir = folder
+    tempfile.tempdir = str(folder)
     try:
         yield
     finally:

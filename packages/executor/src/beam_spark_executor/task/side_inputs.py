@@ -1,68 +1,108 @@
-"""Side inputs of one stage, read from committed files and kept by window and key."""
+"""Side inputs of one stage: what the running bundle may see, read from rows when asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from beam_runner_engine.scheduler import Data, SideInput
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_worker.values import ValuePieces
 
 from beam_spark_executor.plan import SideInputUse
-from beam_spark_executor.task.columns import from_bytes
-from beam_spark_executor.task.files import Piece, read_pieces
-from beam_spark_executor.task.grouping import group
+from beam_spark_executor.task.side_data import InMemory, InRows, SideData, latest_element
+from beam_spark_executor.task.side_index_build import open_index
 
-_Entries = Mapping[bytes, Mapping[bytes, tuple[int, bytes]]]
+IN_MEMORY_BYTES = 16 << 20
+"""More than this of a side input is looked up on the disk."""
+
+_Shown = Mapping[bytes, tuple[Data, ...]]
+"""The data of each encoded window, in the order in which it came."""
 
 
-class FileSideInputs:
-    """Reads each side input once, when it is first asked for; in memory from then on.
+class BundleSideInputs:
+    """The side inputs of a stage, bundle after bundle; nothing is read before somebody looks.
 
-    Implements ``beam_runner_worker.ports.SideInputReader``.
+    Implements ``beam_runner_worker.ports.SideInputReader``. What does not change from one bundle
+    to the next is read, or found, once.
+
+    Args:
+        uses: the stage's side inputs.
+        folder: the job's.
     """
 
-    def __init__(self, uses: Sequence[SideInputUse], files: Mapping[str, Sequence[Piece]]) -> None:
-        self._buffers = {(use.transform_id, use.tag): use.buffer_id for use in uses}
-        self._files = files
-        self._loaded: dict[str, _Entries] = {}
+    def __init__(self, uses: Sequence[SideInputUse], folder: Path) -> None:
+        self._uses = {(use.transform_id, use.tag): use for use in uses}
+        self._folder = folder
+        self._shown: dict[str, _Shown] = {}
+        self._versions: dict[str, int] = {}
+        self._elements: dict[str, dict[bytes, InRows]] = {}
+        self._keyed: dict[str, SideData] = {}
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
-        """All elements of a window: of an iterable side input, or the values of a multimap one."""
-        return b"".join(blob for _, blob in self._window(transform_id, tag, window).values())
+    def show(self, side_inputs: Iterable[SideInput]) -> None:
+        """Shows what the next bundle may see, and no longer what the last one saw."""
+        shown: dict[str, dict[bytes, tuple[Data, ...]]] = {}
+        for side_input in side_inputs:
+            windows = shown.setdefault(side_input.name, {})
+            windows[encode_window(side_input.window)] = side_input.data
+        for use in self._uses.values():
+            now = shown.get(use.name, {})
+            if now != self._shown.get(use.name, {}):
+                self._shown[use.name] = now
+                self._versions[use.name] = self._versions.get(use.name, 0) + 1
+                self._elements.pop(use.name, None)
+                self._keyed.pop(use.name, None)
 
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
+    def version(self, transform_id: str, tag: str) -> int:
+        """A number that changes when what is there to see has changed."""
+        return self._versions.get(self._uses[transform_id, tag].name, 0)
+
+    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+        """All elements of a window of an iterable side input."""
+        use = self._uses[transform_id, tag]
+        data = self._shown.get(use.name, {}).get(window, ())
+        if use.latest:
+            return latest_element(self._folder, data, window)
+        if any(len(one.facts.windows or ()) != 1 for one in data):
+            return self._by_key(use).iterable(window)
+        elements = self._elements.setdefault(use.name, {})
+        if window not in elements:
+            elements[window] = InRows(self._folder, data)
+        return elements[window].whole()
+
+    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
         """All values of a key in a window."""
-        return self._window(transform_id, tag, window).get(key, (0, b""))[1]
+        return self._by_key(self._uses[transform_id, tag]).values(window, key)
 
-    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """The distinct keys of a window."""
-        return b"".join(self._window(transform_id, tag, window))
+        return self._by_key(self._uses[transform_id, tag]).keys(window)
 
-    def groups(
-        self, transform_id: str, tag: str, window: bytes
-    ) -> Iterator[tuple[bytes, int, bytes]]:
-        """Each key of a window with the number and the bytes of its values."""
-        for key, (count, blob) in self._window(transform_id, tag, window).items():
-            yield key, count, blob
+    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+        """Each key of a window with the number of its values and its values."""
+        return self._by_key(self._uses[transform_id, tag]).groups(window)
 
-    def _window(
-        self, transform_id: str, tag: str, window: bytes
-    ) -> Mapping[bytes, tuple[int, bytes]]:
-        buffer_id = self._buffers[transform_id, tag]
-        if buffer_id not in self._loaded:
-            self._loaded[buffer_id] = _load(self._files.get(buffer_id, ()))
-        return self._loaded[buffer_id].get(window, {})
+    def _by_key(self, use: SideInputUse) -> SideData:
+        """All windows of a side input, by window and key."""
+        keyed = self._keyed.get(use.name)
+        if keyed is None:
+            data = _in_order(self._shown.get(use.name, {}).values())
+            if sum(one.facts.size for one in data) <= IN_MEMORY_BYTES:
+                keyed = InMemory.read(self._folder, data)
+            else:
+                keyed = open_index(self._folder, use.buffer_id, data)
+            self._keyed[use.name] = keyed
+        return keyed
 
 
-def _load(pieces: Sequence[Piece]) -> _Entries:
-    batches = [from_bytes(data) for _, _, data in read_pieces(pieces)]
-    if not batches:
-        return {}
-    groups = group(batches)
-    keys = groups.keys.to_pylist()
-    windows = groups.windows
-    if isinstance(windows, bytes):
-        windows = [windows] * len(groups)
-    entries: dict[bytes, dict[bytes, tuple[int, bytes]]] = {}
-    counts = groups.counts().tolist()
-    blobs = groups.blobs().to_pylist()
-    for key, window, count, blob in zip(keys, windows, counts, blobs, strict=True):
-        entries.setdefault(window, {})[key] = (count, blob)
-    return entries
+def _in_order(windows: Iterable[Sequence[Data]]) -> tuple[Data, ...]:
+    """The data of all windows, each once, and after what comes before it in any window.
+
+    Each window has its data in the order in which it came, so these orders agree.
+    """
+    sorter: TopologicalSorter[Data] = TopologicalSorter()
+    for data in windows:
+        for place, one in enumerate(data):
+            sorter.add(one, *data[max(0, place - 1) : place])
+    return tuple(sorter.static_order())

@@ -1,1 +1,1 @@
-"""From a Beam pipeline to a plan: fused stages, the buffers between them, the sections they run in."""
+"""From a Beam pipeline to a plan, and to the scheduler's graph: fused stages, the buffers between them, scripts."""

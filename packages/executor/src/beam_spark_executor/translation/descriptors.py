@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_urns import transforms as transform_urns
 from beam_runner_worker.records import InputEdge, InputKind, OutputEdge, OutputKind, StageSpec
 
 from beam_spark_executor import _protos
-from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.plan import BufferKind, BufferPlan
 from beam_spark_executor.translation.fusion import FusedPipeline
 from beam_spark_executor.translation.graph import Graph, Node
+from beam_spark_executor.translation.stateful import coders_of
 
 _COMBINE_URNS = frozenset(
     {
@@ -28,24 +28,28 @@ _COMBINE_URNS = frozenset(
 class DescriptorBuilder:
     """Builds the :class:`StageSpec` of every node of one fused pipeline."""
 
-    def __init__(self, fused: FusedPipeline, graph: Graph) -> None:
+    def __init__(
+        self,
+        fused: FusedPipeline,
+        graph: Graph,
+        buffers: Mapping[str, BufferPlan],
+        streaming: bool,
+    ) -> None:
+        self._buffers = buffers
+        self._streaming = streaming
         self._components = fused.components
         self._edge_coders = fused.edge_coders
+        self._script_coders = fused.script_coders
         self._written = {s.buffer_id: s.pcollection_id for n in graph.nodes for s in n.sinks}
 
     def build(
-        self,
-        stage_id: str,
-        node: Node,
-        environment_id: str,
-        kinds: dict[str, BufferKind],
-        strategies: dict[str, WindowingStrategy],
+        self, stage_id: str, node: Node, environment_id: str
     ) -> tuple[StageSpec, dict[str, str]]:
         """The stage's spec, and the buffer of each of its output edges by transform id."""
         descriptor = _protos.ProcessBundleDescriptor(id=stage_id)
         for transform in node.transforms:
             descriptor.transforms[transform.unique_name].CopyFrom(transform)
-        source_id = self._add_source(descriptor, node, kinds)
+        source_id = self._add_source(descriptor, node)
         outputs: dict[str, str] = {}
         edges = []
         for index, sink in enumerate(node.sinks):
@@ -58,9 +62,9 @@ class DescriptorBuilder:
                 self._edge_coders[sink.pcollection_id],
             )
             outputs[sink_id] = sink.buffer_id
-            edges.append(_output_edge(sink_id, sink.buffer_id, kinds, strategies))
+            edges.append(self._output_edge(sink_id, self._buffers[sink.buffer_id]))
         self._add_components(descriptor, environment_id)
-        grouped = node.source_buffer is not None and kinds[node.source_buffer] is BufferKind.GROUPED
+        grouped = self._is_grouped(node.source_buffer)
         spec = StageSpec(
             stage_id=stage_id,
             name=node.name,
@@ -71,29 +75,29 @@ class DescriptorBuilder:
         )
         return spec, outputs
 
-    def _add_source(
-        self,
-        descriptor: _protos.ProcessBundleDescriptor,
-        node: Node,
-        kinds: dict[str, BufferKind],
-    ) -> str:
+    def _is_grouped(self, buffer_id: str | None) -> bool:
+        return buffer_id is not None and self._buffers[buffer_id].kind is BufferKind.GROUPED
+
+    def _add_source(self, descriptor: _protos.ProcessBundleDescriptor, node: Node) -> str:
         source_id = f"{descriptor.id}/read"
-        buffer_id = node.source_buffer
-        encoded_as = node.source_pcollection
-        if buffer_id is not None and kinds[buffer_id] is not BufferKind.GROUPED:
-            # As it was written: the PCollection that comes out of a reshuffle may have another
-            # coder than the one that goes in, for instance where it is to be grouped next.
-            encoded_as = self._written.get(buffer_id, encoded_as)
-        # What a splittable DoFn gives back is encoded as its input PCollection, and read here again.
-        pcollection = descriptor.pcollections[node.source_pcollection]
-        pcollection.CopyFrom(self._components.pcollections[node.source_pcollection])
-        pcollection.coder_id = self._components.pcollections[encoded_as].coder_id
+        edge_coder = self._script_coders.get(node.source_buffer or "")
+        if edge_coder is None:
+            encoded_as = node.source_pcollection
+            if not self._is_grouped(node.source_buffer):
+                # As it was written: the PCollection that comes out of a reshuffle may have another
+                # coder than the one that goes in, for instance where it is to be grouped next.
+                encoded_as = self._written.get(node.source_buffer or "", encoded_as)
+            edge_coder = self._edge_coders[encoded_as]
+            # What a splittable DoFn gives back is encoded as its input PCollection, and read again.
+            pcollection = descriptor.pcollections[node.source_pcollection]
+            pcollection.CopyFrom(self._components.pcollections[node.source_pcollection])
+            pcollection.coder_id = self._components.pcollections[encoded_as].coder_id
         self._add_edge(
             descriptor,
             source_id,
             transform_urns.DATA_SOURCE,
             node.source_pcollection,
-            self._edge_coders[encoded_as],
+            edge_coder,
         )
         return source_id
 
@@ -141,6 +145,37 @@ class DescriptorBuilder:
                 strategy.environment_id = environment_id
         descriptor.environments[environment_id].CopyFrom(components.environments[environment_id])
 
+    def _output_edge(self, sink_id: str, buffer: BufferPlan) -> OutputEdge:
+        streaming = self._streaming
+        match buffer.kind:
+            case BufferKind.STORED:
+                return OutputEdge(
+                    sink_id,
+                    OutputKind.ELEMENTS,
+                    min_timestamp=streaming,
+                    windows=buffer.windows,
+                )
+            case BufferKind.DEALT:
+                return OutputEdge(
+                    sink_id,
+                    OutputKind.CUT_ELEMENTS,
+                    min_timestamp=streaming,
+                    windows=buffer.windows,
+                )
+            case BufferKind.GROUPED:
+                assert buffer.strategy is not None
+                combines = buffer.strategy.timestamp_combiner is not TimestampCombiner.END_OF_WINDOW
+                wanted = streaming or combines or not buffer.bulk
+                return OutputEdge(sink_id, OutputKind.KEYED, timestamps=wanted)
+            case BufferKind.KEYED:
+                return OutputEdge(sink_id, OutputKind.KEYED, whole_elements=True)
+            case BufferKind.SIDE_ITERABLE:
+                return OutputEdge(
+                    sink_id, OutputKind.KEYED, keyed_by_element=True, timestamps=streaming
+                )
+            case BufferKind.SIDE_MULTIMAP:
+                return OutputEdge(sink_id, OutputKind.KEYED, timestamps=streaming)
+
     def _with_parts(self, coder_ids: Iterable[str]) -> set[str]:
         reached: set[str] = set()
         waiting = list(coder_ids)
@@ -152,27 +187,6 @@ class DescriptorBuilder:
         return reached
 
 
-def _output_edge(
-    sink_id: str,
-    buffer_id: str,
-    kinds: dict[str, BufferKind],
-    strategies: dict[str, WindowingStrategy],
-) -> OutputEdge:
-    match kinds[buffer_id]:
-        case BufferKind.STORED:
-            return OutputEdge(sink_id, OutputKind.ELEMENTS)
-        case BufferKind.DEALT:
-            return OutputEdge(sink_id, OutputKind.CUT_ELEMENTS)
-        case BufferKind.GROUPED:
-            combiner = strategies[buffer_id].timestamp_combiner
-            wanted = combiner is not TimestampCombiner.END_OF_WINDOW
-            return OutputEdge(sink_id, OutputKind.KEYED, timestamps=wanted)
-        case BufferKind.SIDE_ITERABLE:
-            return OutputEdge(sink_id, OutputKind.KEYED, keyed_by_element=True, timestamps=False)
-        case BufferKind.SIDE_MULTIMAP:
-            return OutputEdge(sink_id, OutputKind.KEYED, timestamps=False)
-
-
 def _coders_of(transform: _protos.PTransform) -> Iterable[str]:
     """The coders that a transform's payload names."""
     urn, payload = transform.spec.urn, transform.spec.payload
@@ -181,6 +195,7 @@ def _coders_of(transform: _protos.PTransform) -> Iterable[str]:
     elif urn in _COMBINE_URNS:
         yield _protos.CombinePayload.FromString(payload).accumulator_coder_id
     elif urn == transform_urns.PAR_DO or urn.startswith("beam:transform:sdf_"):
-        restriction_coder = _protos.ParDoPayload.FromString(payload).restriction_coder_id
-        if restriction_coder:
-            yield restriction_coder
+        pardo = _protos.ParDoPayload.FromString(payload)
+        if pardo.restriction_coder_id:
+            yield pardo.restriction_coder_id
+        yield from coders_of(pardo)

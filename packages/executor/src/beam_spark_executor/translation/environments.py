@@ -1,7 +1,17 @@
-"""Which way each SDK environment is run: embedded in the Spark Python worker, or over the Fn API."""
+"""Which way each SDK environment is run: embedded in the Spark Python worker, or over the Fn API.
+
+| environment | run as |
+|---|---|
+| EXTERNAL, PROCESS | that, over the Fn API |
+| DOCKER, named by the user, of another image or SDK | a container over the Fn API, where docker is there; else rejected |
+| DOCKER, the SDK's default; embedded Python | embedded; as the next where packages are to be installed |
+| embedded Python over gRPC | another process of this Python, over the Fn API |
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -9,12 +19,13 @@ from apache_beam.transforms.environments import DockerEnvironment, sdk_base_vers
 from beam_runner_jobservices.records import Artifact as JobArtifact
 from beam_runner_urns import artifacts as artifact_urns
 from beam_runner_urns import environments as environment_urns
+from beam_runner_urns import options as option_urns
+from beam_runner_worker.packages import need_installing
 from beam_runner_worker.records import Artifact, Environment
 
 from beam_spark_executor import _protos
 
-MAIN_SESSION = "pickled_main_session"
-SUBMISSION_DEPENDENCIES = "submission_environment_dependencies.txt"
+_ENVIRONMENT_TYPE = f"{option_urns.PREFIX}environment_type{option_urns.SUFFIX}"
 
 # In the order in which alternatives of an anyof are taken. Docker before embedded, since the default
 # image counts as embedded anyway, and another image was asked for on purpose.
@@ -42,21 +53,34 @@ class ResolvedEnvironment:
 
 
 def resolve_environments(
-    pipeline: _protos.Pipeline, artifacts: Mapping[str, Sequence[JobArtifact]]
+    pipeline: _protos.Pipeline,
+    artifacts: Mapping[str, Sequence[JobArtifact]],
+    options_json: str = "",
 ) -> dict[str, ResolvedEnvironment]:
     """Chooses for every environment of the pipeline, by its id.
 
     Args:
         pipeline: with the dependencies of its environments resolved to files of the store.
         artifacts: the stored artifacts by environment id.
+        options_json: the pipeline's options, a JSON object.
     """
+    named = _names_docker(options_json)
     return {
-        environment_id: _resolve(proto, artifacts.get(environment_id, ()))
+        environment_id: _resolve(proto, artifacts.get(environment_id, ()), docker_named=named)
         for environment_id, proto in pipeline.components.environments.items()
     }
 
 
-def _resolve(proto: _protos.Environment, stored: Sequence[JobArtifact]) -> ResolvedEnvironment:
+def _names_docker(options_json: str) -> bool:
+    """Whether the user has asked for docker; the SDK's default is docker, too, if nothing is said."""
+    options = json.loads(options_json or "{}")
+    named = options.get(_ENVIRONMENT_TYPE, options.get("environment_type"))
+    return named in ("DOCKER", environment_urns.DOCKER)
+
+
+def _resolve(
+    proto: _protos.Environment, stored: Sequence[JobArtifact], *, docker_named: bool
+) -> ResolvedEnvironment:
     chosen = _alternative(proto)
     by_hash = {artifact.sha256: artifact for artifact in stored}
     environment = Environment(
@@ -68,12 +92,35 @@ def _resolve(proto: _protos.Environment, stored: Sequence[JobArtifact]) -> Resol
         case environment_urns.EXTERNAL | environment_urns.PROCESS:
             return ResolvedEnvironment(environment, embedded=False)
         case environment_urns.EMBEDDED_PYTHON:
-            return ResolvedEnvironment(environment, embedded=True)
+            return _with_this_python(environment)
+        case environment_urns.EMBEDDED_PYTHON_GRPC:
+            return _in_another_process(environment)
         case environment_urns.DOCKER:
-            reason = _why_not_embedded(chosen, environment)
-            return ResolvedEnvironment(environment, embedded=not reason, rejection=reason)
+            reason = _NAMED if docker_named else _why_not_embedded(chosen)
+            if not reason:
+                return _with_this_python(environment)
+            if shutil.which("docker") is not None:
+                return ResolvedEnvironment(environment, embedded=False)
+            image = _protos.DockerPayload.FromString(chosen.payload).container_image
+            return ResolvedEnvironment(
+                environment,
+                False,
+                f"the docker image {image!r}, where there is no command 'docker' ({reason})",
+            )
         case urn:
             return ResolvedEnvironment(environment, False, f"environments of kind {urn!r}")
+
+
+def _with_this_python(environment: Environment) -> ResolvedEnvironment:
+    """Embedded; but this process can't install packages for itself, so then in another one."""
+    if need_installing(environment.artifacts):
+        return _in_another_process(environment)
+    return ResolvedEnvironment(environment, embedded=True)
+
+
+def _in_another_process(environment: Environment) -> ResolvedEnvironment:
+    other = attrs.evolve(environment, urn=environment_urns.EMBEDDED_PYTHON, payload=b"")
+    return ResolvedEnvironment(other, embedded=False)
 
 
 def _alternative(proto: _protos.Environment) -> _protos.Environment:
@@ -88,30 +135,27 @@ def _alternative(proto: _protos.Environment) -> _protos.Environment:
     return resolved[0] if resolved else proto
 
 
-def _why_not_embedded(proto: _protos.Environment, environment: Environment) -> str:
+_NAMED = (
+    "install docker, or leave out --environment_type=DOCKER: what needs no other image than the "
+    "SDK's default runs in the server's own Python"
+)
+
+
+def _why_not_embedded(proto: _protos.Environment) -> str:
     """Why a docker environment can't be replaced by this very Python, or nothing if it can."""
     image = _protos.DockerPayload.FromString(proto.payload).container_image
     default = DockerEnvironment.default_docker_image()
     if image != default:
         return (
-            f"the docker image {image!r} (only the SDK's default image {default!r} is replaced by "
-            "the server's own Python; name --environment_type=LOOPBACK, EXTERNAL or PROCESS)"
+            f"only the SDK's default image {default!r} is replaced by the server's own Python; "
+            "install docker, or name --environment_type=LOOPBACK, EXTERNAL or PROCESS"
         )
     capability = sdk_base_version_capability()
     if capability not in proto.capabilities:
         return (
-            f"an SDK other than the server's own ({capability.rsplit('/', 1)[-1]}): submit from "
-            "the same Python and Beam version, or name --environment_type"
-        )
-    extra = [
-        a.staged_name
-        for a in environment.artifacts
-        if a.staged_name not in (MAIN_SESSION, SUBMISSION_DEPENDENCIES)
-    ]
-    if extra:
-        return (
-            f"staged dependencies without a container ({', '.join(sorted(extra))}): install them "
-            "on the server or name --environment_type=LOOPBACK, EXTERNAL or PROCESS"
+            "it stands for an SDK other than the server's own "
+            f"({capability.rsplit('/', 1)[-1]}): submit from the same Python and Beam version, "
+            "install docker, or name --environment_type"
         )
     return ""
 

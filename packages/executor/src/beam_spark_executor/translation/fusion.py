@@ -6,7 +6,9 @@ this package touches it, and the range of Beam versions is pinned.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import attrs
@@ -15,11 +17,20 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation import test_streams
 from beam_spark_executor.translation.rejection import RESHUFFLES
+from beam_spark_executor.translation.side_inputs import begin_stages
+from beam_spark_executor.translation.stateful import stateful_payload
+from beam_spark_executor.translation.windowing import make_readable
 
 IMPULSE_BUFFER: bytes = translations.IMPULSE_BUFFER
-_KNOWN_URNS = RESHUFFLES | {transform_urns.FLATTEN, transform_urns.GROUP_BY_KEY}
+_KNOWN_URNS = RESHUFFLES | {
+    transform_urns.FLATTEN,
+    transform_urns.GROUP_BY_KEY,
+    transform_urns.TEST_STREAM,
+}
 _PAIR = 2
+_BASE_DEPTH = 1000
 
 
 @attrs.frozen
@@ -49,47 +60,68 @@ class FusedPipeline:
         components: the pipeline's, with what fusion added.
         stages: in an order in which a stage comes after those it depends on.
         edge_coders: by PCollection id, the id of the windowed coder on a stage's edge.
+        script_coders: by buffer id, that of the elements that a TestStream puts into it.
     """
 
     components: _protos.Components
     stages: tuple[FusedStage, ...]
     edge_coders: dict[str, str]
+    script_coders: dict[str, str]
 
 
-def fuse(pipeline: _protos.Pipeline, *, embedded: bool) -> FusedPipeline:
+def fuse(
+    pipeline: _protos.Pipeline, *, embedded: bool, pack_combiners: bool = True
+) -> FusedPipeline:
     """Fuses a pipeline; does not change the one given.
 
     Args:
         pipeline: a whole pipeline.
         embedded: whether every environment is embedded: then the same Python code writes and reads
             every coder, and nothing need be length-prefixed for the runner's sake.
+        pack_combiners: whether combines of the same PCollection become one where the user wants it.
     """
     copy = _protos.Pipeline()
     copy.CopyFrom(pipeline)
+    _allow_recursion(len(copy.components.transforms))
+    make_readable(copy.components)
+    script_coders: dict[str, str] = {}
     context, stages = translations.create_and_optimize_stages(
-        copy, phases=_phases(embedded), known_runner_urns=_KNOWN_URNS
+        copy, phases=_phases(embedded, pack_combiners, script_coders), known_runner_urns=_KNOWN_URNS
     )
     return FusedPipeline(
         components=context.components,
         stages=tuple(_fused_stage(stage) for stage in stages),
         edge_coders=dict(context.data_channel_coders),
+        script_coders=script_coders,
     )
 
 
-def _phases(embedded: bool) -> list[Callable[[Any, Any], Iterable[Any]]]:
+def _allow_recursion(transforms: int) -> None:
+    """Beam's phases go down a pipeline call by call, so a long one needs a deep stack.
+
+    Python 3.11 and later have calls of Python code on no other stack than their own.
+    """
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _BASE_DEPTH + 4 * transforms))
+
+
+def _phases(
+    embedded: bool, pack_combiners: bool, script_coders: dict[str, str]
+) -> list[Callable[[Any, Any], Iterable[Any]]]:
     return [
         _know_every_coder if embedded else _keep_stages,
         translations.annotate_downstream_side_inputs,
         translations.annotate_stateful_dofns_as_roots,
         translations.fix_side_input_pcoll_coders,
-        translations.pack_combiners,
-        translations.lift_combiners,
+        translations.pack_combiners if pack_combiners else _keep_stages,
+        _lift_combiners,
         translations.expand_sdf,
         _keep_stages if embedded else _prefix_keys_and_values,
         _expand_reshuffle,
         translations.expand_gbk,
         translations.sink_flattens,
         _empty_flattens_without_inputs,
+        partial(_read_scripts, script_coders),
+        lambda stages, context: begin_stages(list(stages), context),
         translations.greedily_fuse,
         translations.read_to_impulse,
         translations.impulse_to_input,
@@ -103,6 +135,69 @@ def _keep_stages(stages: Iterable[Any], context: Any) -> Iterable[Any]:
     return stages
 
 
+def _lift_combiners(stages: Iterable[Any], context: Any) -> Iterator[Any]:
+    """Combines before the shuffle, where that changes nothing.
+
+    A stream that wants the earliest timestamp of a pane does not want that of late elements, so
+    none may be combined with others before it is known which are late. Whether the SDK has lifted
+    the combine already does not matter.
+    """
+    for stage in stages:
+        if _needs_every_element(stage, context):
+            yield from _group_then_combine(stage, context)
+        else:
+            yield from translations.lift_combiners([stage], context)
+
+
+def _needs_every_element(stage: Any, context: Any) -> bool:
+    transform = translations.only_transform(stage.transforms)
+    if transform.spec.urn != transform_urns.COMBINE_PER_KEY:
+        return False
+    (pcollection_id,) = transform.inputs.values()
+    pcollection = context.components.pcollections[pcollection_id]
+    strategy = context.components.windowing_strategies[pcollection.windowing_strategy_id]
+    unbounded: bool = pcollection.is_bounded == _protos.IsBounded.UNBOUNDED
+    return unbounded and strategy.output_time == _protos.OutputTime.EARLIEST_IN_PANE
+
+
+def _group_then_combine(stage: Any, context: Any) -> Iterator[Any]:
+    transform = translations.only_transform(stage.transforms)
+    components = context.components
+    (input_id,) = transform.inputs.values()
+    key_id, value_id = components.coders[
+        components.pcollections[input_id].coder_id
+    ].component_coder_ids
+    values_id = _add_coder(context, coder_urns.ITERABLE, [value_id])
+    grouped_id = f"{transform.unique_name}/Grouped"
+    components.pcollections[grouped_id].CopyFrom(components.pcollections[input_id])
+    components.pcollections[grouped_id].coder_id = _add_coder(
+        context, coder_urns.KV, [key_id, values_id]
+    )
+    for name, urn, payload, inputs, outputs, environment_id in (
+        ("Group", transform_urns.GROUP_BY_KEY, b"", {"in": input_id}, {"out": grouped_id}, ""),
+        (
+            *("Combine", transform_urns.COMBINE_GROUPED_VALUES, transform.spec.payload),
+            *({"in": grouped_id}, transform.outputs, transform.environment_id),
+        ),
+    ):
+        unique_name = f"{transform.unique_name}/{name}"
+        part = _protos.PTransform(
+            unique_name=unique_name,
+            spec=_protos.FunctionSpec(urn=urn, payload=payload),
+            inputs=inputs,
+            outputs=outputs,
+            environment_id=environment_id,
+        )
+        yield translations.Stage(
+            unique_name,
+            [part],
+            downstream_side_inputs=stage.downstream_side_inputs,
+            must_follow=stage.must_follow,
+            parent=stage.name,
+            environment=stage.environment,
+        )
+
+
 def _know_every_coder(stages: Iterable[Any], context: Any) -> Iterable[Any]:
     """Declares all coders known, so that the phases to come length-prefix none of them."""
     context._known_coder_urns |= {c.spec.urn for c in context.components.coders.values()}
@@ -110,15 +205,29 @@ def _know_every_coder(stages: Iterable[Any], context: Any) -> Iterable[Any]:
 
 
 def _prefix_keys_and_values(stages: Iterable[Any], context: Any) -> Iterator[Any]:
-    """Length-prefixes keys and values around every GroupByKey, so that elements are cut by length.
+    """Length-prefixes keys and values where elements are cut, so that they are cut by length.
 
-    A runner that has only bytes can cut these coders without knowing any other.
+    That is around every GroupByKey and before every stateful transform. A runner that has only
+    bytes can cut these coders without knowing any other.
     """
     for stage in stages:
         transform = translations.only_transform(stage.transforms)
+        payload = stateful_payload(transform)
         if transform.spec.urn == transform_urns.GROUP_BY_KEY:
             for pcollection_id in (*transform.inputs.values(), *transform.outputs.values()):
                 _prefix_pair(context, context.components.pcollections[pcollection_id])
+        elif payload is not None:
+            (main,) = (p for tag, p in transform.inputs.items() if tag not in payload.side_inputs)
+            _prefix_pair(context, context.components.pcollections[main])
+            strategy_id = context.components.pcollections[main].windowing_strategy_id
+            window_id = context.components.windowing_strategies[strategy_id].window_coder_id
+            for family in payload.timer_family_specs.values():
+                timer = context.components.coders[family.timer_family_coder_id]
+                key_id, _ = timer.component_coder_ids
+                family.timer_family_coder_id = _add_coder(
+                    context, timer.spec.urn, [_prefixed(context, key_id), window_id]
+                )
+            transform.spec.payload = payload.SerializeToString(deterministic=True)
         yield stage
 
 
@@ -190,6 +299,41 @@ def _empty_flattens_without_inputs(stages: Iterable[Any], context: Any) -> Itera
                 transform.spec.urn = transform_urns.DATA_SOURCE
                 transform.spec.payload = buffer
         yield stage
+
+
+def _read_scripts(coders: dict[str, str], stages: Iterable[Any], context: Any) -> Iterator[Any]:
+    """Makes of each TestStream reads from the buffers that its script fills, one for each output.
+
+    Args:
+        coders: gets, by buffer id, the coder of the windowed values in it.
+        stages: of one transform each.
+        context: Beam's.
+    """
+    for stage in stages:
+        transform = translations.only_transform(stage.transforms)
+        if transform.spec.urn != transform_urns.TEST_STREAM:
+            yield stage
+            continue
+        for pcollection_id in sorted(set(transform.outputs.values())):
+            buffer_id = test_streams.buffer_of(pcollection_id)
+            coders[buffer_id] = _script_coder(context, transform, pcollection_id)
+            name = f"{transform.unique_name}/Read/{pcollection_id}"
+            source = _edge(name, transform_urns.DATA_SOURCE, buffer_id.encode(), pcollection_id)
+            yield translations.Stage(
+                name,
+                [source],
+                downstream_side_inputs=stage.downstream_side_inputs,
+                must_follow=stage.must_follow,
+                environment=stage.environment,
+            )
+
+
+def _script_coder(context: Any, transform: _protos.PTransform, pcollection_id: str) -> str:
+    payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
+    strategy_id = context.components.pcollections[pcollection_id].windowing_strategy_id
+    window_coder_id = context.components.windowing_strategies[strategy_id].window_coder_id
+    element_coder_id = _prefixed(context, payload.coder_id)
+    return _add_coder(context, coder_urns.WINDOWED_VALUE, [element_coder_id, window_coder_id])
 
 
 def _reshuffled_input(transform: _protos.PTransform) -> str:

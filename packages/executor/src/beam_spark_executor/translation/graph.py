@@ -7,30 +7,24 @@ from collections.abc import Iterable, Mapping
 import attrs
 from apache_beam.runners.portability.fn_api_runner import translations
 from beam_runner_urns import side_inputs as side_input_urns
-from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, SideInputUse
+from beam_spark_executor.translation import test_streams
 from beam_spark_executor.translation.fusion import IMPULSE_BUFFER, FusedStage
+from beam_spark_executor.translation.side_inputs import side_inputs_of
+from beam_spark_executor.translation.stateful import stateful_head
 
 _KIND_OF_PREFIX = {
     "materialize": BufferKind.STORED,
     "deal": BufferKind.DEALT,
     "group": BufferKind.GROUPED,
+    test_streams.KIND: BufferKind.STORED,
 }
 _SIDE_KINDS = {
     side_input_urns.ITERABLE: BufferKind.SIDE_ITERABLE,
     side_input_urns.MULTIMAP: BufferKind.SIDE_MULTIMAP,
 }
-_PARDO_URNS = frozenset(
-    {
-        transform_urns.PAR_DO,
-        transform_urns.PAIR_WITH_RESTRICTION,
-        transform_urns.SPLIT_AND_SIZE_RESTRICTIONS,
-        transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS,
-        transform_urns.TRUNCATE_SIZED_RESTRICTION,
-    }
-)
 
 
 @attrs.frozen
@@ -82,7 +76,7 @@ def build_graph(stages: Iterable[FusedStage]) -> Graph:
     kinds: dict[str, BufferKind] = {}
     nodes = [_node(stage, kinds) for stage in stages]
     nodes = _bypass_empty(nodes, kinds)
-    nodes = _write_side_inputs(nodes, kinds)
+    nodes = _write_copies(nodes, kinds)
     nodes = _drop_unread(nodes)
     read = _read_buffers(nodes)
     return Graph(tuple(nodes), {b: kind for b, kind in kinds.items() if b in read})
@@ -93,12 +87,15 @@ def _node(stage: FusedStage, kinds: dict[str, BufferKind]) -> Node:
     if stage.source.spec.payload != IMPULSE_BUFFER:
         source_buffer = _buffer(stage.source.spec.payload, kinds)
     (source_pcollection,) = stage.source.outputs.values()
+    if source_buffer is not None and stateful_head(stage.transforms, source_pcollection):
+        source_buffer = f"{BufferKind.KEYED.value}:{source_buffer}"
+        kinds[source_buffer] = BufferKind.KEYED
     sinks = []
     for sink in stage.sinks:
         (pcollection_id,) = sink.inputs.values()
         sinks.append(Sink(pcollection_id, _buffer(sink.spec.payload, kinds)))
     return Node(
-        name=stage.name,
+        name=" + ".join(t.unique_name for t in stage.transforms) or stage.name,
         transforms=stage.transforms,
         environment_id=stage.environment_id,
         source_buffer=source_buffer,
@@ -118,10 +115,7 @@ def _side_inputs(
     transforms: Iterable[_protos.PTransform], kinds: dict[str, BufferKind]
 ) -> Iterable[SideInputUse]:
     for transform in transforms:
-        if transform.spec.urn not in _PARDO_URNS:
-            continue
-        payload = _protos.ParDoPayload.FromString(transform.spec.payload)
-        for tag, side_input in sorted(payload.side_inputs.items()):
+        for tag, side_input in sorted(side_inputs_of(transform).items()):
             stored = translations.create_buffer_id(transform.inputs[tag]).decode()
             kind = _SIDE_KINDS[side_input.access_pattern.urn]
             buffer_id = f"{kind.value}:{stored}"
@@ -133,8 +127,9 @@ def _bypass_empty(nodes: list[Node], kinds: Mapping[str, BufferKind]) -> list[No
     """Lets the writers of an empty node's input write to its outputs themselves.
 
     So a Flatten before a GroupByKey costs nothing. Groups can't be passed on this way: what was
-    grouped is another element.
+    grouped is another element. Nor can what no stage writes, but a script.
     """
+    scripted = f"{test_streams.KIND}:"
     while True:
         empty = next(
             (
@@ -142,6 +137,7 @@ def _bypass_empty(nodes: list[Node], kinds: Mapping[str, BufferKind]) -> list[No
                 for node in nodes
                 if node.is_empty
                 and node.source_buffer is not None
+                and not node.source_buffer.startswith(scripted)
                 and (kinds[node.source_buffer] is BufferKind.STORED or not node.sinks)
             ),
             None,
@@ -167,10 +163,13 @@ def _with_further_sinks(node: Node, buffer_id: str | None, targets: Iterable[str
     return attrs.evolve(node, sinks=(*node.sinks, *further)) if further else node
 
 
-def _write_side_inputs(nodes: list[Node], kinds: Mapping[str, BufferKind]) -> list[Node]:
-    """Adds the sinks that write each side input by window (and key) where it is stored anyway."""
+def _write_copies(nodes: list[Node], kinds: Mapping[str, BufferKind]) -> list[Node]:
+    """Adds the sinks that write what is stored anyway once more, in the way that its readers need.
+
+    Side inputs are read by window (and key), the input of stateful transforms by key.
+    """
     for buffer_id, kind in kinds.items():
-        if kind in (BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP):
+        if kind in (BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP, BufferKind.KEYED):
             stored = buffer_id.split(":", 1)[1]
             nodes = [_with_further_sinks(node, stored, [buffer_id]) for node in nodes]
     return nodes

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from beam_runner_engine.values.window_fns import OpaqueWindows
-from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import python_sdk
 from beam_runner_urns import requirements as requirement_urns
 from beam_runner_urns import side_inputs as side_input_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation import test_streams
 from beam_spark_executor.translation.environments import ResolvedEnvironment
-from beam_spark_executor.translation.windowing import window_fn
+from beam_spark_executor.translation.stateful import is_stateful
+from beam_spark_executor.translation.windowing import has_own_coder, is_of_python
 
 RESHUFFLES = frozenset(
     {
@@ -32,17 +33,19 @@ _RUNNER_LEAVES = RESHUFFLES | {
     transform_urns.IMPULSE,
     transform_urns.FLATTEN,
     transform_urns.GROUP_BY_KEY,
+    transform_urns.TEST_STREAM,
 }
-_FEATURE_OF_REQUIREMENT = {
-    requirement_urns.REQUIRES_STATEFUL_PROCESSING: "state and timers",
-    requirement_urns.REQUIRES_BUNDLE_FINALIZATION: "bundle finalization",
-    requirement_urns.REQUIRES_STABLE_INPUT: "stable input",
-    requirement_urns.REQUIRES_TIME_SORTED_INPUT: "time-sorted input",
-    requirement_urns.REQUIRES_ON_WINDOW_EXPIRATION: "on-window-expiration callbacks",
-}
-_SUPPORTED_REQUIREMENTS = frozenset({requirement_urns.REQUIRES_SPLITTABLE_DOFN})
+_SUPPORTED_REQUIREMENTS = frozenset(
+    {
+        requirement_urns.REQUIRES_SPLITTABLE_DOFN,
+        requirement_urns.REQUIRES_BUNDLE_FINALIZATION,
+        requirement_urns.REQUIRES_STABLE_INPUT,
+        requirement_urns.REQUIRES_STATEFUL_PROCESSING,
+        requirement_urns.REQUIRES_TIME_SORTED_INPUT,
+        requirement_urns.REQUIRES_ON_WINDOW_EXPIRATION,
+    }
+)
 _SIDE_INPUTS = frozenset({side_input_urns.ITERABLE, side_input_urns.MULTIMAP})
-_WINDOW_CODERS = frozenset({coder_urns.GLOBAL_WINDOW, coder_urns.INTERVAL_WINDOW})
 
 
 def unsupported(
@@ -88,63 +91,75 @@ def leaves(
 def _of_transform(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
     urn = transform.spec.urn
     if urn == transform_urns.TEST_STREAM:
-        yield "TestStream"
-        return
-    if any(
-        components.pcollections[p].is_bounded == _protos.IsBounded.UNBOUNDED
-        for p in transform.outputs.values()
-    ):
-        yield "unbounded PCollections"
-    if urn == transform_urns.PAR_DO:
-        yield from _of_pardo(_protos.ParDoPayload.FromString(transform.spec.payload))
+        yield from test_streams.why_unsupported(transform, components)
+    elif urn == transform_urns.READ and _reads_unbounded(transform):
+        yield f"an unbounded source read by {urn!r} instead of a splittable DoFn"
+    elif urn == transform_urns.PAR_DO:
+        yield from _of_pardo(transform, components)
     elif urn in (transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY):
         yield from _of_grouping(transform, components)
+    elif urn == python_sdk.PICKLED_TRANSFORM:
+        # One without parts is no work if it returns its input; else no SDK can run it.
+        if set(transform.outputs.values()) - set(transform.inputs.values()):
+            yield f"the transform {urn!r}, which has no parts"
     elif not transform.environment_id and urn not in _RUNNER_LEAVES and urn:
         yield f"the transform {urn!r}"
 
 
-def _of_pardo(payload: _protos.ParDoPayload) -> Iterator[str]:
-    if payload.state_specs:
-        yield f"state ({', '.join(sorted(payload.state_specs))})"
-    if payload.timer_family_specs:
-        yield f"timers ({', '.join(sorted(payload.timer_family_specs))})"
-    if payload.on_window_expiration_timer_family_spec:
-        yield "on-window-expiration callbacks"
-    if payload.requests_finalization:
-        yield "bundle finalization"
-    if payload.requires_stable_input:
-        yield "stable input"
-    if payload.requires_time_sorted_input:
-        yield "time-sorted input"
+def _reads_unbounded(transform: _protos.PTransform) -> bool:
+    payload = _protos.ReadPayload.FromString(transform.spec.payload)
+    return payload.is_bounded == _protos.IsBounded.UNBOUNDED
+
+
+def _of_pardo(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+    payload = _protos.ParDoPayload.FromString(transform.spec.payload)
+    if is_stateful(payload):
+        yield from _of_stateful(transform, payload, components)
     for tag, side_input in sorted(payload.side_inputs.items()):
         if side_input.access_pattern.urn not in _SIDE_INPUTS:
             yield f"the side input pattern {side_input.access_pattern.urn!r} of {tag!r}"
+        if tag in transform.inputs:
+            pcollection = components.pcollections[transform.inputs[tag]]
+            yield from _of_windows("side inputs", transform, pcollection, components)
+
+
+def _of_stateful(
+    transform: _protos.PTransform, payload: _protos.ParDoPayload, components: _protos.Components
+) -> Iterator[str]:
+    if payload.restriction_coder_id:
+        yield "state and timers in a splittable DoFn"
+    for tag, pcollection_id in transform.inputs.items():
+        if tag not in payload.side_inputs:
+            pcollection = components.pcollections[pcollection_id]
+            yield from _of_windows("state and timers", transform, pcollection, components)
 
 
 def _of_grouping(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
     for pcollection_id in transform.inputs.values():
         pcollection = components.pcollections[pcollection_id]
         strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
-        if not _fires_once_at_the_end(strategy.trigger):
-            kind = strategy.trigger.WhichOneof("trigger")
-            yield f"the trigger {kind!r} before a grouping"
+        if strategy.accumulation_mode == _protos.AccumulationMode.RETRACTING:
+            yield "grouping with retractions"
+
+
+def _of_windows(
+    what: str,
+    transform: _protos.PTransform,
+    pcollection: _protos.PCollection,
+    components: _protos.Components,
+) -> Iterator[str]:
+    """Windows by which an SDK asks for something.
+
+    Python encodes them by the coder that it is given with the windowing strategy. Other SDKs take
+    the window function's own coder, which the runner can't read.
+    """
+    strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
+    environment = components.environments.get(transform.environment_id, _protos.Environment())
+    if has_own_coder(strategy, components) and not is_of_python(environment):
         coder = components.coders[strategy.window_coder_id].spec.urn
-        if coder not in _WINDOW_CODERS:
-            yield f"grouping by windows with the coder {coder!r}"
-        merges = strategy.merge_status == _protos.MergeStatus.NEEDS_MERGE
-        if merges and isinstance(window_fn(strategy.window_fn), OpaqueWindows):
-            yield f"custom merging windows ({strategy.window_fn.urn!r})"
-
-
-def _fires_once_at_the_end(trigger: _protos.Trigger) -> bool:
-    """Whether bounded input makes of this trigger one pane a window, at its end."""
-    kind = trigger.WhichOneof("trigger")
-    if kind == "after_end_of_window":
-        ends = trigger.after_end_of_window
-        return not (ends.HasField("early_firings") or ends.HasField("late_firings"))
-    return kind in (None, "default")
+        yield f"{what} by windows with the coder {coder!r} in an SDK other than Python's"
 
 
 def _of_requirements(requirements: Iterable[str]) -> Iterator[str]:
     for requirement in sorted(set(requirements) - _SUPPORTED_REQUIREMENTS):
-        yield _FEATURE_OF_REQUIREMENT.get(requirement, f"the requirement {requirement!r}")
+        yield f"the requirement {requirement!r}"

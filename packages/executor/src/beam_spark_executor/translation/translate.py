@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedValueCoder
 from apache_beam.transforms.window import GlobalWindows
-from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_jobservices.records import JobSpec
+from beam_runner_urns import options as option_urns
+from beam_runner_urns import transforms as transform_urns
 from beam_runner_worker.records import JobContext
 
 from beam_spark_executor import _protos
-from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan, StagePlan
+from beam_spark_executor.plan import (
+    BufferPlan,
+    JobPlan,
+    SideInputUse,
+    StagePlan,
+    TestStreamPlan,
+)
+from beam_spark_executor.translation.buffers import plan_buffers
 from beam_spark_executor.translation.descriptors import DescriptorBuilder
 from beam_spark_executor.translation.environments import (
     ResolvedEnvironment,
@@ -18,9 +28,17 @@ from beam_spark_executor.translation.environments import (
 from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.fusion import FusedPipeline, fuse
 from beam_spark_executor.translation.graph import Graph, build_graph
-from beam_spark_executor.translation.rejection import unsupported
-from beam_spark_executor.translation.sections import cut_sections
-from beam_spark_executor.translation.windowing import windowing_strategy
+from beam_spark_executor.translation.rejection import leaves, unsupported
+from beam_spark_executor.translation.scripted_windows import let_out_of_holders
+from beam_spark_executor.translation.side_inputs import described, see_updates, tell_windows
+from beam_spark_executor.translation.stateful import (
+    needs_stable_input,
+    stateful_head,
+    stateful_plan,
+)
+from beam_spark_executor.translation.test_stream_service import ask_services
+from beam_spark_executor.translation.test_streams import test_stream_plan
+from beam_spark_executor.translation.truncation import truncation_plan
 
 _IMPULSE: bytes = (
     WindowedValueCoder(BytesCoder(), GlobalWindowCoder())
@@ -30,70 +48,94 @@ _IMPULSE: bytes = (
 
 
 def translate(job: JobSpec) -> JobPlan:
-    """Plans a job. Takes milliseconds for a small pipeline and grows with the number of stages.
+    """Plans a job. Takes milliseconds for a small pipeline and grows with the number of stages;
+    up to half a minute where a TestStream asks a service for its events.
 
     Raises:
         UnsupportedPipeline: it uses something that is not supported; the text names what and where.
     """
     pipeline = _protos.Pipeline.FromString(job.pipeline)
-    environments = resolve_environments(pipeline, job.artifacts)
+    ask_services(pipeline)
+    let_out_of_holders(pipeline)
+    environments = resolve_environments(pipeline, job.artifacts, job.options_json)
     reasons = unsupported(pipeline, environments)
     if reasons:
         raise UnsupportedPipeline(reasons)
-    fused = fuse(pipeline, embedded=all(e.embedded for e in environments.values()))
+    fused = fuse(
+        pipeline,
+        embedded=all(e.embedded for e in environments.values()),
+        # As Beam's own client does it, which packs them itself where the user says nothing.
+        pack_combiners=not job.options.get(option_urns.STREAMING),
+    )
     graph = build_graph(fused.stages)
-    strategies = _strategies(graph, fused)
-    stages = _stages(graph, fused, environments, strategies)
-    buffers = {
-        buffer_id: BufferPlan(buffer_id, kind, strategies.get(buffer_id))
-        for buffer_id, kind in graph.kinds.items()
-    }
+    uses = [described(node.side_inputs, node.transforms, fused.components) for node in graph.nodes]
+    for node, of_node in zip(graph.nodes, uses, strict=True):
+        see_updates(of_node, node.transforms)
+    buffers = plan_buffers(graph, fused.components, environments)
+    buffers = tell_windows(
+        buffers, zip([node.source_buffer for node in graph.nodes], uses, strict=True)
+    )
+    test_streams = _test_streams(pipeline, buffers)
+    streaming = bool(test_streams) or _is_unbounded(pipeline)
+    builder = DescriptorBuilder(fused, graph, buffers, streaming)
     context = JobContext(
         job_id=job.job_id,
         job_name=job.job_name,
         options_json=job.options_json,
         environments={e: resolved.environment for e, resolved in environments.items()},
     )
-    return JobPlan(context, stages, buffers, cut_sections(stages, buffers))
+    scripted_clock = any(stream.scripts_clock for stream in test_streams)
+    stages = _stages(graph, uses, fused, builder, environments, scripted_clock)
+    return JobPlan(context, stages, buffers, test_streams, streaming)
 
 
-def _strategies(graph: Graph, fused: FusedPipeline) -> dict[str, WindowingStrategy]:
-    """The windowing strategy that each GROUPED buffer groups by: that of what is written to it."""
-    components = fused.components
-    found: dict[str, WindowingStrategy] = {}
-    for node in graph.nodes:
-        for sink in node.sinks:
-            if graph.kinds[sink.buffer_id] is BufferKind.GROUPED and sink.buffer_id not in found:
-                pcollection = components.pcollections[sink.pcollection_id]
-                proto = components.windowing_strategies[pcollection.windowing_strategy_id]
-                found[sink.buffer_id] = windowing_strategy(proto, components)
-    return found
+def _is_unbounded(pipeline: _protos.Pipeline) -> bool:
+    return any(
+        pcollection.is_bounded == _protos.IsBounded.UNBOUNDED
+        for pcollection in pipeline.components.pcollections.values()
+    )
+
+
+def _test_streams(
+    pipeline: _protos.Pipeline, buffers: dict[str, BufferPlan]
+) -> tuple[TestStreamPlan, ...]:
+    return tuple(
+        test_stream_plan(transform, pipeline.components, buffers)
+        for transform in leaves(pipeline.root_transform_ids, pipeline.components)
+        if transform.spec.urn == transform_urns.TEST_STREAM
+    )
 
 
 def _stages(
     graph: Graph,
+    uses: Sequence[tuple[SideInputUse, ...]],
     fused: FusedPipeline,
+    builder: DescriptorBuilder,
     environments: dict[str, ResolvedEnvironment],
-    strategies: dict[str, WindowingStrategy],
+    scripted_clock: bool,
 ) -> dict[str, StagePlan]:
-    builder = DescriptorBuilder(fused, graph)
     # A stage that only regroups needs some SDK to decode and encode: any will do.
     default_environment = next(iter(environments), "")
+    components = fused.components
     produced = {p for node in graph.nodes for t in node.transforms for p in t.outputs.values()}
     stages: dict[str, StagePlan] = {}
     for index, node in enumerate(graph.nodes):
         stage_id = f"stage{index}"
         environment_id = node.environment_id or default_environment
-        spec, outputs = builder.build(stage_id, node, environment_id, dict(graph.kinds), strategies)
+        spec, outputs = builder.build(stage_id, node, environment_id)
+        stateful = stateful_head(node.transforms, node.source_pcollection)
         stages[stage_id] = StagePlan(
             spec=spec,
             embedded=environments[environment_id].embedded,
             input_buffer=node.source_buffer,
             impulse=b"" if node.source_buffer is not None else _IMPULSE,
             outputs=outputs,
-            side_inputs=node.side_inputs,
+            side_inputs=uses[index],
             counted_elsewhere=(
                 node.source_pcollection if node.source_pcollection in produced else ""
             ),
+            truncation=truncation_plan(spec, components.environments[environment_id], components),
+            stable_input=any(map(needs_stable_input, node.transforms)),
+            stateful=stateful and stateful_plan(stateful, scripted_clock=scripted_clock),
         )
     return stages

@@ -2,8 +2,33 @@
 
 from __future__ import annotations
 
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from collections.abc import Iterable
+
+from beam_runner_engine.values.strategy import (
+    AccumulationMode,
+    ClosingBehavior,
+    MergeStatus,
+    OnTimeBehavior,
+    WindowingStrategy,
+)
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.triggers import (
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterEndOfWindow,
+    AfterProcessingTime,
+    AfterSynchronizedProcessingTime,
+    AlignTo,
+    Always,
+    DefaultTrigger,
+    Delay,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+)
 from beam_runner_engine.values.window_coders import WindowCoder
 from beam_runner_engine.values.window_fns import (
     FixedWindows,
@@ -14,39 +39,103 @@ from beam_runner_engine.values.window_fns import (
     WindowFn,
 )
 from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import protocols as protocol_urns
 from beam_runner_urns import windows as window_urns
 
 from beam_spark_executor import _protos
 
+# What a strategy leaves unsaid is what the model's SDKs say by default.
 _TIMESTAMP_COMBINERS = {
-    _protos.OutputTime.END_OF_WINDOW: TimestampCombiner.END_OF_WINDOW,
     _protos.OutputTime.LATEST_IN_PANE: TimestampCombiner.LATEST,
     _protos.OutputTime.EARLIEST_IN_PANE: TimestampCombiner.EARLIEST,
 }
 _MERGE_STATUSES = {
-    _protos.MergeStatus.NON_MERGING: MergeStatus.NON_MERGING,
     _protos.MergeStatus.NEEDS_MERGE: MergeStatus.NEEDS_MERGE,
     _protos.MergeStatus.ALREADY_MERGED: MergeStatus.ALREADY_MERGED,
 }
+_ACCUMULATION_MODES = {_protos.AccumulationMode.ACCUMULATING: AccumulationMode.ACCUMULATING}
+_ONCE_TIME_GOES_ON = AfterProcessingTime((Delay(1),))
+_ON_TIME_BEHAVIORS = {_protos.OnTimeBehavior.FIRE_IF_NONEMPTY: OnTimeBehavior.FIRE_IF_NONEMPTY}
+
+
+_PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
+_GO_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}go:"
+_WINDOW_CODERS = {
+    coder_urns.GLOBAL_WINDOW: WindowCoder.GLOBAL,
+    coder_urns.INTERVAL_WINDOW: WindowCoder.INTERVAL,
+    coder_urns.CUSTOM_WINDOW: WindowCoder.CUSTOM,
+}
+_STANDARD_WINDOWS = frozenset({coder_urns.GLOBAL_WINDOW, coder_urns.INTERVAL_WINDOW})
+
+
+def has_own_coder(proto: _protos.WindowingStrategy, components: _protos.Components) -> bool:
+    """Whether the windows are encoded in a way that only their SDK knows."""
+    return components.coders[proto.window_coder_id].spec.urn not in _STANDARD_WINDOWS
+
+
+def make_readable(components: _protos.Components) -> None:
+    """Lets SDKs write the windows that only they know so that the engine can tell them apart.
+
+    That is ``beam:coder:custom_window:v1`` around the length-prefixed window. All that an SDK
+    encodes windows for goes by the coder of the windowing strategy: elements, state, side inputs.
+    """
+    readable: dict[str, str] = {}
+    for strategy in components.windowing_strategies.values():
+        if has_own_coder(strategy, components):
+            own_id = strategy.window_coder_id
+            if own_id not in readable:
+                readable[own_id] = _add_readable(own_id, components)
+            strategy.window_coder_id = readable[own_id]
+
+
+def _add_readable(own_id: str, components: _protos.Components) -> str:
+    own = components.coders[own_id]
+    inner_id = own.component_coder_ids[0] if own.spec.urn == coder_urns.CUSTOM_WINDOW else own_id
+    prefixed_id = inner_id
+    if components.coders[inner_id].spec.urn != coder_urns.LENGTH_PREFIX:
+        prefixed_id = f"{inner_id}/length-prefixed window"
+        components.coders[prefixed_id].spec.urn = coder_urns.LENGTH_PREFIX
+        components.coders[prefixed_id].component_coder_ids[:] = [inner_id]
+    readable_id = f"{inner_id}/readable window"
+    components.coders[readable_id].spec.urn = coder_urns.CUSTOM_WINDOW
+    components.coders[readable_id].component_coder_ids[:] = [prefixed_id]
+    return readable_id
+
+
+def is_of_python(environment: _protos.Environment) -> bool:
+    """Whether it is one of the Python SDK."""
+    return any(capability.startswith(_PYTHON_SDK) for capability in environment.capabilities)
+
+
+def is_of_go(environment: _protos.Environment) -> bool:
+    """Whether it is one of the Go SDK."""
+    return any(capability.startswith(_GO_SDK) for capability in environment.capabilities)
 
 
 def windowing_strategy(
     proto: _protos.WindowingStrategy, components: _protos.Components
 ) -> WindowingStrategy:
-    """What grouping a bounded collection must know of its strategy; times in milliseconds.
+    """What grouping a collection, or reading it by window, must know; times in milliseconds.
 
-    The trigger is left at the default: a bounded collection with any other is rejected before.
+    Its windows must have been made readable (see ``make_readable``).
 
     Raises:
-        ValueError: the window coder is none that the engine can read.
+        ValueError: a trigger makes no sense.
     """
     return WindowingStrategy(
         window_fn=window_fn(proto.window_fn),
-        window_coder=_window_coder(components.coders[proto.window_coder_id]),
+        window_coder=_WINDOW_CODERS[components.coders[proto.window_coder_id].spec.urn],
         merge_status=_MERGE_STATUSES.get(proto.merge_status, MergeStatus.NON_MERGING),
+        trigger=_trigger_of(proto, components),
+        accumulation_mode=_ACCUMULATION_MODES.get(
+            proto.accumulation_mode, AccumulationMode.DISCARDING
+        ),
+        allowed_lateness=proto.allowed_lateness,
         timestamp_combiner=_TIMESTAMP_COMBINERS.get(
             proto.output_time, TimestampCombiner.END_OF_WINDOW
         ),
+        closing_behavior=_closing_behavior(proto, components),
+        on_time_behavior=_ON_TIME_BEHAVIORS.get(proto.on_time_behavior, OnTimeBehavior.FIRE_ALWAYS),
     )
 
 
@@ -72,11 +161,114 @@ def window_fn(spec: _protos.FunctionSpec) -> WindowFn:
             return OpaqueWindows(spec.urn, spec.payload)
 
 
-def _window_coder(coder: _protos.Coder) -> WindowCoder:
-    match coder.spec.urn:
-        case coder_urns.GLOBAL_WINDOW:
-            return WindowCoder.GLOBAL
-        case coder_urns.INTERVAL_WINDOW:
-            return WindowCoder.INTERVAL
-        case urn:
-            raise ValueError(f"windows with the coder {urn!r}")
+def _trigger_of(proto: _protos.WindowingStrategy, components: _protos.Components) -> Trigger:
+    asked = trigger(proto.trigger)
+    environment = components.environments.get(proto.environment_id, _protos.Environment())
+    return _as_go_means_it(asked) if is_of_go(environment) else asked
+
+
+def _as_go_means_it(asked: Trigger) -> Trigger:
+    """A trigger of the Go SDK, with the panes that its tests and its own runner have.
+
+    One that waits for processing time once drops what comes after it. The other SDKs therefore
+    refuse it, or warn of it; Go does neither, and has the rest put out when the window closes. And
+    synchronized processing time is beyond an element's when time has gone on, not with the next.
+    """
+    match asked:
+        case AfterProcessingTime():
+            return AfterEach((asked, Never()))
+        case AfterSynchronizedProcessingTime():
+            return AfterEach((_ONCE_TIME_GOES_ON, Never()))
+        case Repeatedly(AfterSynchronizedProcessingTime()):
+            return Repeatedly(_ONCE_TIME_GOES_ON)
+        case _:
+            return asked
+
+
+def trigger(proto: _protos.Trigger) -> Trigger:
+    """A trigger as the engine knows it; one that is not set is the default trigger.
+
+    Raises:
+        ValueError: a composite without parts.
+    """
+    match proto.WhichOneof("trigger"):
+        case None | "default":
+            return DefaultTrigger()
+        case "always":
+            return Always()
+        case "never":
+            return Never()
+        case "element_count":
+            return AfterCount(max(1, proto.element_count.element_count))
+        case "after_processing_time":
+            transforms = proto.after_processing_time.timestamp_transforms
+            return AfterProcessingTime(tuple(map(_timestamp_transform, transforms)))
+        case "after_synchronized_processing_time":
+            return AfterSynchronizedProcessingTime()
+        case "after_end_of_window":
+            ends = proto.after_end_of_window
+            return AfterEndOfWindow(
+                early=trigger(ends.early_firings) if ends.HasField("early_firings") else None,
+                late=trigger(ends.late_firings) if ends.HasField("late_firings") else None,
+            )
+        case "after_all":
+            return AfterAll(_triggers(proto.after_all.subtriggers))
+        case "after_any":
+            return AfterAny(_triggers(proto.after_any.subtriggers))
+        case "after_each":
+            return AfterEach(_triggers(proto.after_each.subtriggers))
+        case "or_finally":
+            return OrFinally(
+                trigger(proto.or_finally.main), trigger(getattr(proto.or_finally, "finally"))
+            )
+        case "repeat":
+            return Repeatedly(trigger(proto.repeat.subtrigger))
+        case kind:
+            raise ValueError(f"the trigger {kind!r} is none of the model's")
+
+
+def may_fire_early(kind: Trigger) -> bool:
+    """Whether a window may have a pane before the watermark is beyond its end."""
+    match kind:
+        case DefaultTrigger() | Never():
+            return False
+        case AfterEndOfWindow(early):
+            return early is not None
+        case AfterAll(triggers):
+            return all(map(may_fire_early, triggers))
+        case AfterAny(triggers):
+            return any(map(may_fire_early, triggers))
+        case AfterEach(triggers):
+            return may_fire_early(triggers[0])
+        case OrFinally(main, until):
+            return may_fire_early(main) or may_fire_early(until)
+        case Repeatedly(repeated):
+            return may_fire_early(repeated)
+        case _:
+            return True
+
+
+def _triggers(protos: Iterable[_protos.Trigger]) -> tuple[Trigger, ...]:
+    return tuple(map(trigger, protos))
+
+
+def _timestamp_transform(proto: _protos.TimestampTransform) -> Delay | AlignTo:
+    if proto.WhichOneof("timestamp_transform") == "align_to":
+        return AlignTo(proto.align_to.period, proto.align_to.offset)
+    return Delay(proto.delay.delay_millis)
+
+
+def _closing_behavior(
+    proto: _protos.WindowingStrategy, components: _protos.Components
+) -> ClosingBehavior:
+    """What is asked for, except by the Python SDK.
+
+    It has no way to ask and always says EMIT_ALWAYS (``Windowing.to_runner_api``), while none of
+    its runners nor its own tests know of empty last panes.
+    """
+    if proto.closing_behavior != _protos.ClosingBehavior.EMIT_ALWAYS:
+        return ClosingBehavior.EMIT_IF_NONEMPTY
+    environment = components.environments.get(proto.environment_id, _protos.Environment())
+    if is_of_python(environment):
+        return ClosingBehavior.EMIT_IF_NONEMPTY
+    return ClosingBehavior.EMIT_ALWAYS

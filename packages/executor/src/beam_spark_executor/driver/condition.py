@@ -1,0 +1,137 @@
+"""The condition of a running job, for people: watermarks, backlog and commit lag of its stages as
+metrics, and a message when nothing moves.
+
+| metric | unit | what |
+|---|---|---|
+| ``beam_spark:stage:input_watermark:v1`` | ms | the stage's input watermark |
+| ``beam_spark:stage:output_watermark:v1`` | ms | its output watermark |
+| ``beam_spark:stage:backlog_bytes:v1`` | bytes | what waits for the stage and is in no bundle |
+| ``beam_spark:stage:open_bundles:v1`` | bundles | those of the stage that are not committed |
+| ``beam_spark:stage:commit_lag:v1`` | ms | for how long the oldest of these has not been |
+
+Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+import attrs
+from beam_runner_engine.scheduler import StageReport, Wait, WaitFor
+from beam_runner_engine.values.varints import encode_varint
+from beam_runner_jobservices.ports import JobReporter
+from beam_runner_jobservices.records import Importance, MonitoringInfo
+from beam_runner_urns import metrics as metric_urns
+
+from beam_spark_executor.driver.coordinator import Coordinator
+from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.plan import JobPlan
+
+LOOK_SECONDS = 0.5
+"""How old the metrics of stages are at most, apart from a loop inside a task."""
+STILL_SECONDS = 5.0
+"""After this long without a move people are told why; then after twice as long, and so on."""
+_MOST_TOLD = 8
+
+
+@attrs.frozen
+class _Seen:
+    """What the last look has found; metrics are made of it only when somebody asks for them.
+
+    Attributes:
+        time: of the look (ms).
+        stages: what each stage was at.
+        opened: by stage, when (ms) the oldest of its open bundles was opened.
+    """
+
+    time: int = 0
+    stages: tuple[StageReport, ...] = ()
+    opened: Mapping[str, int] = attrs.field(factory=dict)
+
+
+class JobCondition:
+    """``metrics`` may be called from any thread, ``look`` from the job's own.
+
+    Args:
+        plan: the job's.
+        reporter: who is told that nothing moves.
+    """
+
+    def __init__(self, plan: JobPlan, reporter: JobReporter) -> None:
+        self._plan = plan
+        self._reporter = reporter
+        self._seen = _Seen()
+        self._looked = 0.0
+        self._pause = STILL_SECONDS
+
+    def metrics(self) -> tuple[MonitoringInfo, ...]:
+        """Those of all stages, as of the last look; none of a job that has ended."""
+        seen = self._seen
+        return tuple(info for report in seen.stages for info in self._stage(report, seen))
+
+    def look(self, ledger: Ledger, coordinator: Coordinator) -> None:
+        """Looks at a job after something may have happened; does nothing if it has just looked."""
+        moment = time.monotonic()
+        if moment < self._looked + LOOK_SECONDS and ledger.end is None:
+            return
+        self._looked = moment
+        self._seen = _Seen() if ledger.end is not None else self._see(ledger)
+        self._tell_if_still(ledger, coordinator, moment)
+
+    def _see(self, ledger: Ledger) -> _Seen:
+        opened = {} if self._plan.scripts_clock else ledger.opened()
+        return _Seen(int(time.time() * 1000), tuple(ledger.reports()), opened)
+
+    def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MonitoringInfo]:
+        lag = max(0, seen.time - seen.opened.get(report.stage, seen.time))
+        labels = {"STAGE": report.stage, "PTRANSFORM": self._plan.stages[report.stage].spec.name}
+        for name, value in (
+            ("input_watermark", report.input_watermark),
+            ("output_watermark", report.output_watermark),
+            ("backlog_bytes", report.waiting_bytes),
+            ("open_bundles", report.open_bundles),
+            ("commit_lag", lag),
+        ):
+            urn = f"beam_spark:stage:{name}:v1"
+            payload = encode_varint(seen.time) + encode_varint(value)
+            yield MonitoringInfo(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
+
+    def _tell_if_still(self, ledger: Ledger, coordinator: Coordinator, moment: float) -> None:
+        still = moment - coordinator.moved
+        if still < STILL_SECONDS:
+            self._pause = STILL_SECONDS
+        elif still >= self._pause and ledger.end is None:
+            self._pause = 2 * still
+            waits = ledger.waits()
+            if not _only_waits_for_the_clock(ledger, waits):
+                told = "; ".join(self._reasons(waits, coordinator))
+                self._reporter.message(
+                    Importance.BASIC, f"nothing has been committed for {still:.0f} s: {told}"
+                )
+
+    def _reasons(self, waits: Iterable[Wait], coordinator: Coordinator) -> Iterator[str]:
+        waiting = coordinator.lanes.without_place
+        if waiting:
+            yield f"bundles wait for a place on Spark: {waiting}"
+        yield from _causes(waits, self._plan)
+
+
+def _only_waits_for_the_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:
+    """Whether a job is idle because its sources and timers are: that is no news."""
+    return (
+        ledger.next_wake is not None
+        and not ledger.open_bundles
+        and not any(wait.what is WaitFor.SIDE_INPUT for wait in waits)
+    )
+
+
+def _causes(waits: Iterable[Wait], plan: JobPlan) -> Iterator[str]:
+    """Why stages wait, by their names; without those that only wait for others."""
+    found = list(waits)
+    causes = [wait for wait in found if wait.what is not WaitFor.UPSTREAM] or found
+    for wait in causes[:_MOST_TOLD]:
+        name = plan.stages[wait.stage].spec.name
+        yield wait.why.replace(f"stage {wait.stage!r}", f"'{name}'", 1)
+    if len(causes) > _MOST_TOLD:
+        yield f"{len(causes) - _MOST_TOLD} more like these"

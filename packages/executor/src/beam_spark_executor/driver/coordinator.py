@@ -1,0 +1,373 @@
+"""The coordinator of one job: what happens becomes entries, entries are committed, commands done.
+
+The order is always the same: an entry is appended to the journal, which is the commit; then it is
+worked into the ledger; then what the engine wants done is done. While the loop inside a task has the
+scheduler, what happens waits until the loop gives it back.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+from beam_runner_engine.scheduler import (
+    Abort,
+    Bundle,
+    BundleFailed,
+    Cancel,
+    CancelBundles,
+    Command,
+    Drain,
+    FailureKind,
+    FinalizeBundles,
+    OpenBundles,
+    Progress,
+    SplitBundle,
+    SplitDone,
+    Tick,
+)
+
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    BundleProgressed,
+    BundleReply,
+    Entry,
+    Finalize,
+    FromWorker,
+    LaneOpened,
+    LoopReply,
+    RunBundle,
+    RunLoop,
+    SplitReply,
+    SplitRequest,
+)
+from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.driver.lanes import Lanes, Loss
+from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.litter import Litter
+from beam_spark_executor.driver.metrics import MetricsTally
+from beam_spark_executor.driver.slots import JobSlots
+from beam_spark_executor.driver.spark_jobs import LaneStarter
+from beam_spark_executor.journal.journal import Journal
+from beam_spark_executor.storage.side_index import remove_with_indexes
+
+_ENTRIES_PER_SNAPSHOT = 2000
+_LANE_FAILURES = 4
+_BROKEN_LOOP_PAUSE_SECONDS = 30.0
+_OUTGROWN_PAUSE_SECONDS = 0.5
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class JobSettings:
+    """What a job is run with.
+
+    Attributes:
+        folder: the job's own, which all executors can read and write.
+        epoch: of the server.
+        cores: how many bundles can use a core at once.
+        most_lanes: how many bundles may run at once, blocked ones included.
+        loop_bytes: the loop inside a task is for bundles whose inputs are together no larger.
+        resumable: another server can go on with the job if this one can't.
+    """
+
+    folder: Path
+    epoch: int
+    cores: int
+    most_lanes: int
+    loop_bytes: int = 256 * 1024
+    resumable: bool = False
+
+
+class Coordinator:
+    """All methods belong to the job's own thread.
+
+    Args:
+        ledger: what is committed so far; its open bundles are run first.
+        journal: where it is written down.
+        metrics: adds up what is committed and tried.
+        start_lane: has Spark start a lane.
+        slots: of the cluster.
+        settings: what the job is run with.
+
+    Attributes:
+        ledger: what is committed.
+        lanes: where bundles run.
+        moved: when (``time.monotonic``) a bundle was committed last, or came further.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        journal: Journal,
+        metrics: MetricsTally,
+        start_lane: LaneStarter,
+        slots: JobSlots,
+        settings: JobSettings,
+    ) -> None:
+        self.ledger = ledger
+        self.moved = time.monotonic()
+        self._journal = journal
+        self._metrics = metrics
+        self._settings = settings
+        self.lanes = Lanes(
+            start_lane,
+            self._order,
+            self._loop_order,
+            settings.cores,
+            settings.most_lanes,
+            slots,
+        )
+        self._job_id = ledger.plan.context.job_id
+        self._litter = Litter(settings.folder, settings.epoch)
+        self._waiting: list[Entry] = []
+        self._finalizers: dict[int, tuple[WorkerLink, Attempt]] = {}
+        self._since_snapshot = 0
+        self._lane_failures = 0
+        self._last_tick = 0
+        self._loops = 0
+        self._looping = False
+        self._suspended = False
+        self._no_loop_before = 0.0
+
+    def begin(self) -> None:
+        """Goes on from what is committed."""
+        self._open(self.ledger.open_bundles)
+        for split in self.ledger.open_splits:
+            self._ask_for_split(Attempt(split.bundle, split.attempt), split.fraction)
+
+    @property
+    def seconds_to_alarm(self) -> float | None:
+        """How long until `work` is needed though nothing happens; None if not at all."""
+        wake = self.ledger.next_wake
+        if wake is None or self._looping:
+            return None
+        return max(0.0, wake / 1000 - time.time())
+
+    def heard(self, link: WorkerLink, message: FromWorker) -> None:
+        """A worker process has said something."""
+        match message:
+            case LaneOpened(lane):
+                self._lane_failures = 0
+                self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
+            case BundleProgressed(attempt, fraction, elapsed, metrics):
+                if self.lanes.progressed(link, attempt, fraction):
+                    self.moved = time.monotonic()
+                if self.ledger.is_open(attempt.bundle, attempt.attempt):
+                    self._metrics.progressed(attempt, metrics)
+                    progress = Progress(attempt.bundle, attempt.attempt, fraction, elapsed)
+                    self._waiting.append(progress)
+            case BundleReply(done):
+                self.lanes.finished(link, Attempt(done.bundle, done.attempt))
+                if self.ledger.is_open(done.bundle, done.attempt):
+                    self._remember_finalizer(link, message)
+                self._waiting.append(message)
+            case BundleBroke(attempt):
+                self.lanes.finished(link, attempt)
+                self._waiting.append(message.to_event())
+            case SplitReply(done):
+                self._waiting.append(done)
+            case LoopReply():
+                self._loop_left(link, message)
+            case _:
+                pass
+
+    def lost(self, link: WorkerLink) -> None:
+        """A worker process has ended."""
+        self._litter.process_lost(link.hello)
+        where = f"{link.hello.pid} on {link.hello.host}"
+        self._lose(self.lanes.lost(link), f"the worker process {where} was lost")
+
+    def lane_ended(self, number: int, error: str) -> None:
+        """Spark has ended a lane, with an error or without."""
+        self._lose(self.lanes.ended(number), f"its Spark task failed: {error}")
+        if not error:
+            return
+        self._lane_failures += 1
+        _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
+        if self._lane_failures >= _LANE_FAILURES:
+            reason = f"Spark could not run the job's tasks, the last time because: {error}"
+            self._end(Abort(reason))
+
+    def cancel(self) -> None:
+        """Somebody wants the job to end now."""
+        self._end(Cancel())
+
+    def drain(self) -> None:
+        """Somebody wants the job's sources to end."""
+        if self._looping and not self.lanes.leave_loop():
+            # It is about to begin, and what is open needs it; the drain waits a second for its end.
+            self.lanes.run_loop()
+        self._waiting.append(Drain())
+
+    def _end(self, event: Abort | Cancel) -> None:
+        """The end waits for the loop only until its process is gone."""
+        if self._looping and not self.lanes.abort_loop():
+            self._looping = False
+        self._waiting.append(event)
+
+    def suspend(self) -> None:
+        """The server stops: no more is begun, and what the loop has done so far is asked for."""
+        if self._looping and not self.lanes.leave_loop():
+            self._looping = False
+        self._suspended = True
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether nothing is awaited any more after a `suspend`."""
+        return self._suspended and not self._looping
+
+    def work(self) -> None:
+        """Commits what has happened, and has run what can run."""
+        if not self._looping:
+            entries, self._waiting = [*self._due_tick(), *self._waiting], []
+            if entries:
+                self._commit(entries)
+        self.lanes.dispatch()
+        self.lanes.close_idle()
+        self._litter.remove()
+
+    def _due_tick(self) -> tuple[Tick, ...]:
+        """Tells the time where it matters: to what has happened, and when an alarm rings."""
+        now = int(time.time() * 1000)
+        wake = self.ledger.next_wake
+        if now > self._last_tick and (self._waiting or (wake is not None and wake <= now)):
+            self._last_tick = now
+            return (Tick(now),)
+        return ()
+
+    def _lose(self, loss: Loss, reason: str) -> None:
+        """What ran in a lane is gone, and nothing of it was committed."""
+        if loss.loop and self._looping:
+            self._looping = False
+            self._no_loop_before = time.monotonic() + _BROKEN_LOOP_PAUSE_SECONDS
+            self._litter.loop_lost(self._loops)
+            _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
+            # Bundle by bundle in lanes, so that the one to blame can be told.
+            self.lanes.run(self.ledger.open_bundles)
+        if loss.bundle is not None:
+            bundle = loss.bundle
+            _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
+            kind = FailureKind.OUTSIDE
+            self._waiting.append(BundleFailed(bundle.number, bundle.attempt, reason, kind))
+
+    def _commit(self, entries: Sequence[Entry]) -> None:
+        """Makes entries durable, works them in, and does what is to be done then."""
+        self._carry_out(self._work_in(entries))
+
+    def _work_in(self, entries: Sequence[Entry]) -> list[Command]:
+        self._journal.append((pickle.dumps(tuple(entries)),))
+        commands: list[Command] = []
+        for entry in entries:
+            if isinstance(entry, BundleReply):
+                self.moved = time.monotonic()
+                attempt = Attempt(entry.done.bundle, entry.done.attempt)
+                if self.ledger.is_open(attempt.bundle, attempt.attempt):
+                    self._metrics.committed(attempt, entry.metrics)
+            if isinstance(entry, BundleFailed):
+                attempt = Attempt(entry.bundle, entry.attempt)
+                self._litter.attempt_failed(attempt)
+                self._metrics.failed(attempt)
+            commands += self.ledger.apply(entry)
+        for path in self.ledger.take_garbage():
+            remove_with_indexes(self._settings.folder, path)
+        self._since_snapshot += len(entries)
+        if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:
+            self._since_snapshot = 0
+            self._journal.snapshot(self.ledger.snapshot())
+        return commands
+
+    def _carry_out(self, commands: Sequence[Command]) -> None:
+        """Does what the engine wants done, but opens no bundle that is closed again by now."""
+        opened: dict[Attempt, Bundle] = {}
+        for command in commands:
+            match command:
+                case OpenBundles(_, bundles):
+                    opened.update((Attempt(b.number, b.attempt), b) for b in bundles)
+                case SplitBundle(bundle, attempt, fraction):
+                    self._ask_for_split(Attempt(bundle, attempt), fraction)
+                case CancelBundles(bundles):
+                    self.lanes.cancel([Attempt(*bundle) for bundle in bundles])
+                case FinalizeBundles(bundles):
+                    self._finalize(bundles)
+                case _:
+                    # The ledger keeps what the others are about.
+                    pass
+        is_open = self.ledger.is_open
+        self._open([b for a, b in opened.items() if is_open(a.bundle, a.attempt)])
+
+    def _open(self, bundles: Sequence[Bundle]) -> None:
+        """Has bundles run: by the loop inside a task where all that there is to do is small."""
+        if not bundles or self._suspended:
+            return
+        size = sum(one.data.facts.size for bundle in bundles for one in bundle.inputs)
+        if (
+            size <= self._settings.loop_bytes
+            # In the loop bundles follow each other before any of them is committed.
+            and not self.ledger.plan.needs_stable_input
+            and self.lanes.is_quiet
+            and time.monotonic() >= self._no_loop_before
+        ):
+            self._looping = True
+            self._loops += 1
+            self.lanes.run_loop()
+        else:
+            self.lanes.run(bundles)
+
+    def _order(self, bundle: Bundle) -> RunBundle:
+        name = f"{self._settings.epoch}-{bundle.number}-{bundle.attempt}"
+        return RunBundle(bundle, name, self.ledger.segments(bundle))
+
+    def _loop_order(self) -> RunLoop:
+        _LOGGER.debug("job %s: loop %s begins", self._job_id, self._loops)
+        return RunLoop(
+            self._loops,
+            f"{self._settings.epoch}-loop{self._loops}",
+            self.ledger.scheduler_snapshot(),
+            self.ledger.all_segments(),
+        )
+
+    def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
+        """What has happened in the loop is committed, before anything that came meanwhile."""
+        if not self._looping or reply.loop != self._loops:
+            return
+        count = len(reply.entries)
+        _LOGGER.debug("job %s: loop %s ends after %s entries", self._job_id, reply.loop, count)
+        self._looping = False
+        if reply.outgrown:
+            self._no_loop_before = time.monotonic() + _OUTGROWN_PAUSE_SECONDS
+        for entry in reply.entries:
+            if isinstance(entry, BundleReply):
+                self._remember_finalizer(link, entry)
+        commands = self._work_in(reply.entries)
+        running = reply.running
+        self.lanes.loop_left(link, None if running is None else self.ledger.bundle(running))
+        self._carry_out([c for c in commands if not isinstance(c, OpenBundles)])
+        # Also those that the loop was given and did not come to.
+        open_bundles = self.ledger.open_bundles
+        self._open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])
+
+    def _ask_for_split(self, attempt: Attempt, fraction: float) -> None:
+        link = self.lanes.link_of(attempt)
+        if link is not None:
+            link.send(SplitRequest(attempt, fraction))
+        else:
+            self._waiting.append(SplitDone(attempt.bundle, attempt.attempt))
+
+    def _remember_finalizer(self, link: WorkerLink, reply: BundleReply) -> None:
+        if reply.done.finalize:
+            attempt = Attempt(reply.done.bundle, reply.done.attempt)
+            self._finalizers[reply.done.bundle] = (link, attempt)
+
+    def _finalize(self, bundles: Sequence[int]) -> None:
+        """Callbacks run where their bundle ran; with its process they are gone."""
+        for number in bundles:
+            known = self._finalizers.pop(number, None)
+            if known is not None:
+                link, attempt = known
+                link.send(Finalize((attempt,)))

@@ -1,0 +1,304 @@
+"""The lanes of one job: Spark tasks that serve bundles, opened as work waits, closed when idle.
+
+All methods belong to the job's own thread. Times are those of ``time.monotonic``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+import attrs
+from beam_runner_engine.scheduler import Bundle
+
+from beam_spark_executor.channel.messages import Abort, Attempt, CloseLane, FromServer, LeaveLoop
+from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.driver.slots import JobSlots
+
+IDLE_SECONDS = 5.0
+"""How long a lane keeps its place on the cluster without work."""
+BLOCKED_SECONDS = 0.7
+"""A bundle that has come no further for so long does not count as one that uses a core."""
+
+
+@attrs.define(eq=False)
+class _Lane:
+    """A lane; ``link`` is the process it runs in, None while Spark is starting it.
+
+    ``served`` says whether it was given anything to do in that process.
+    """
+
+    number: int
+    link: WorkerLink | None = None
+    running: Bundle | None = None
+    loop: bool = False
+    served: bool = False
+    last_place: tuple[str, int | None] | None = None
+    fraction: float = 0.0
+    changed: float = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return self.link is not None and not self.is_busy
+
+    @property
+    def is_busy(self) -> bool:
+        return self.loop or self.running is not None
+
+
+@attrs.frozen
+class Loss:
+    """What went with a process, or with a lane.
+
+    Attributes:
+        bundle: that ran there, if one did.
+        loop: whether the loop inside a task ran there.
+    """
+
+    bundle: Bundle | None = None
+    loop: bool = False
+
+
+class Lanes:
+    """Gives bundles to lanes.
+
+    There are as many lanes as cores, and one more for every bundle that is blocked in user code,
+    up to a limit: a slow call must not stop what has nothing to do with it. The ones more leave as
+    many slots as there are cores to other jobs.
+
+    Args:
+        start: has Spark start the lane with this number.
+        order: makes the order to run a bundle.
+        loop_order: makes the order to run the loop inside a task.
+        cores: how many bundles can use a core at the same time.
+        most: how many lanes there may be.
+        slots: of the cluster, which other jobs want too.
+
+    Attributes:
+        alive: the numbers of all lanes that were started and have not ended.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[int], None],
+        order: Callable[[Bundle], FromServer],
+        loop_order: Callable[[], FromServer],
+        cores: int,
+        most: int,
+        slots: JobSlots,
+    ) -> None:
+        self._start = start
+        self._order = order
+        self._loop_order = loop_order
+        self._loop_waits = False
+        self._cores = cores
+        self._most = most
+        self._slots = slots
+        self._next = 0
+        self._lanes: dict[int, _Lane] = {}
+        self._by_link: dict[WorkerLink, _Lane] = {}
+        self._waiting: deque[Bundle] = deque()
+        self.alive: set[int] = set()
+
+    def run(self, bundles: Iterable[Bundle]) -> None:
+        """Has bundles run, in order, as lanes become free."""
+        self._waiting.extend(bundles)
+        self.dispatch()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not (
+            self._waiting or self._loop_waits or any(lane.is_busy for lane in self._lanes.values())
+        )
+
+    @property
+    def without_place(self) -> int:
+        """How many bundles wait, if Spark has not begun all lanes that it was asked for."""
+        starting = any(lane.link is None for lane in self._lanes.values())
+        return len(self._waiting) + self._loop_waits if starting else 0
+
+    def run_loop(self) -> None:
+        """Has the loop run in a lane, once nothing else does."""
+        self._loop_waits = True
+        self.dispatch()
+
+    def loop_left(self, link: WorkerLink, running: Bundle | None) -> None:
+        """The loop was left; the bundle that goes on in its lane, if any."""
+        lane = self._by_link.get(link)
+        if lane is not None:
+            lane.loop = False
+            lane.running = running
+            lane.fraction, lane.changed = 0.0, time.monotonic()
+
+    def abort_loop(self) -> bool:
+        """Ends the process that runs the loop; whether one does, else it will not be run."""
+        return self._tell_loop(Abort())
+
+    def leave_loop(self) -> bool:
+        """Asks for the loop to be left; whether one runs, else it will not be run."""
+        return self._tell_loop(LeaveLoop())
+
+    def opened(self, number: int, link: WorkerLink) -> Loss:
+        """A lane has begun in a process; one that nobody wants any more is closed at once.
+
+        Tells what the lane had run in an earlier process: Spark may try the task again before that
+        process is known to be lost.
+        """
+        self._slots.opened(number)
+        lane = self._lanes.get(number)
+        if lane is None:
+            link.send(CloseLane())
+            return Loss()
+        loss = self._take(lane)
+        lane.link = link
+        lane.changed = time.monotonic()
+        self._by_link[link] = lane
+        return loss
+
+    def progressed(self, link: WorkerLink, attempt: Attempt, fraction: float) -> bool:
+        """The bundle of a lane tells how far it is; whether that is further than before."""
+        lane = self._by_link.get(link)
+        if lane is None or not _is(lane.running, attempt) or fraction <= lane.fraction:
+            return False
+        lane.fraction = fraction
+        lane.changed = time.monotonic()
+        return True
+
+    def finished(self, link: WorkerLink, attempt: Attempt) -> None:
+        """A lane has answered for its bundle, and takes the next."""
+        lane = self._by_link.get(link)
+        if lane is not None and _is(lane.running, attempt):
+            lane.running = None
+            lane.changed = time.monotonic()
+
+    def lost(self, link: WorkerLink) -> Loss:
+        """A process has ended, or is not to be reached; its lane is given up.
+
+        Another one is opened where it is needed: Spark would try the task again, but it may not see
+        that the process is lost. If it does, the lane is closed as soon as it opens.
+        """
+        lane = self._by_link.get(link)
+        if lane is None:
+            return Loss()
+        del self._lanes[lane.number]
+        return self._take(lane)
+
+    def ended(self, number: int) -> Loss:
+        """Spark has ended a lane, as it was told, or because it failed too often.
+
+        It may tell so before the process is known to be lost.
+        """
+        self.alive.discard(number)
+        self._slots.ended(number)
+        lane = self._lanes.pop(number, None)
+        return Loss() if lane is None else self._take(lane)
+
+    def link_of(self, attempt: Attempt) -> WorkerLink | None:
+        """The process that runs a bundle."""
+        return next(
+            (lane.link for lane in self._lanes.values() if _is(lane.running, attempt)), None
+        )
+
+    def cancel(self, attempts: Iterable[Attempt]) -> None:
+        """Forgets bundles that wait, and ends the processes of those that run."""
+        for attempt in attempts:
+            link = self.link_of(attempt)
+            if link is not None:
+                link.send(Abort())
+            else:
+                self._waiting = deque(b for b in self._waiting if not _is(b, attempt))
+
+    def dispatch(self) -> None:
+        """Gives waiting bundles to idle lanes, and has more lanes opened if that does not do."""
+        idle = [lane for lane in self._lanes.values() if lane.is_idle]
+        # Not before it has done something: two jobs that make room for each other would never work.
+        served = [lane for lane in idle if lane.served]
+        if served and self._slots.is_wanted:
+            idle.remove(served[-1])
+            self._close(served[-1])
+        if self._loop_waits and idle:
+            lane = idle.pop()
+            assert lane.link is not None
+            self._loop_waits = False
+            lane.loop, lane.served, lane.changed = True, True, time.monotonic()
+            lane.link.send(self._loop_order())
+        while self._waiting and idle:
+            bundle = self._waiting.popleft()
+            place = (bundle.stage, bundle.shard)
+            # A lane that has worked on the shard still has its state at hand.
+            lane = next((lane for lane in idle if lane.last_place == place), idle[-1])
+            idle.remove(lane)
+            assert lane.link is not None
+            lane.running, lane.served, lane.last_place = bundle, True, place
+            lane.fraction, lane.changed = 0.0, time.monotonic()
+            lane.link.send(self._order(bundle))
+        for _ in range(self._lacking()):
+            lane = _Lane(self._next)
+            self._next += 1
+            self._lanes[lane.number] = lane
+            self.alive.add(lane.number)
+            self._slots.started(lane.number)
+            self._start(lane.number)
+
+    def close_idle(self) -> None:
+        """Closes lanes that had nothing to do for a while."""
+        limit = time.monotonic() - IDLE_SECONDS
+        for lane in list(self._lanes.values()):
+            if lane.is_idle and lane.changed < limit:
+                self._close(lane)
+
+    def close(self) -> None:
+        """Closes all lanes that are idle, those that are just starting too; forgets what waits."""
+        self._waiting.clear()
+        self._loop_waits = False
+        for lane in list(self._lanes.values()):
+            if lane.is_idle:
+                self._close(lane)
+            elif lane.link is None:
+                del self._lanes[lane.number]
+
+    def _tell_loop(self, command: FromServer) -> bool:
+        self._loop_waits = False
+        links = [lane.link for lane in self._lanes.values() if lane.loop and lane.link is not None]
+        for link in links:
+            link.send(command)
+        return bool(links)
+
+    def _take(self, lane: _Lane) -> Loss:
+        """Takes the process away from a lane."""
+        loss = Loss(lane.running, lane.loop)
+        if lane.link is not None:
+            self._by_link.pop(lane.link, None)
+        lane.running, lane.loop, lane.served, lane.link = None, False, False, None
+        return loss
+
+    def _close(self, lane: _Lane) -> None:
+        assert lane.link is not None
+        lane.link.send(CloseLane())
+        del self._lanes[lane.number]
+        self._by_link.pop(lane.link, None)
+
+    def _lacking(self) -> int:
+        """How many more lanes the waiting bundles are worth."""
+        starting = sum(lane.link is None for lane in self._lanes.values())
+        blocked = sum(1 for _ in self._blocked())
+        count = len(self._lanes)
+        room = min(self._most, self._cores + blocked) - count
+        wanted = len(self._waiting) + self._loop_waits
+        lacking = max(0, min(wanted - starting, room))
+        usual = max(0, min(lacking, self._cores - count))
+        spare = max(0, self._slots.spare - usual - self._cores)
+        return usual + int(min(lacking - usual, spare))
+
+    def _blocked(self) -> Iterator[_Lane]:
+        limit = time.monotonic() - BLOCKED_SECONDS
+        return (lane for lane in self._lanes.values() if lane.is_busy and lane.changed < limit)
+
+
+def _is(bundle: Bundle | None, attempt: Attempt) -> bool:
+    return bundle is not None and (bundle.number, bundle.attempt) == (
+        attempt.bundle,
+        attempt.attempt,
+    )

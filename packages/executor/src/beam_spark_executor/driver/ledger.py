@@ -1,0 +1,214 @@
+"""The ledger of a job: all that is committed, as a pure function of the job's journal.
+
+The same entries always make the same ledger, and give the same commands on the way. So a server
+that was lost is replaced by one that reads the journal again.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+from beam_runner_engine.scheduler import (
+    Bundle,
+    BundleDone,
+    BundleFailed,
+    CancelBundles,
+    Command,
+    Data,
+    Event,
+    FailJob,
+    FinishJob,
+    Limits,
+    OpenBundles,
+    ReleaseData,
+    ReleaseState,
+    Scheduler,
+    SplitBundle,
+    SplittingPolicy,
+    StageReport,
+    Wait,
+)
+from beam_runner_worker.totals import Totals
+
+from beam_spark_executor.channel.messages import Attempt, BundleReply, Entry
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.storage.refs import FileRows, Segment
+from beam_spark_executor.translation.scheduling import graph_of
+
+
+class Ledger:
+    """The scheduler of a job, and what its commits have left: files, state and metrics.
+
+    Args:
+        plan: the job's.
+        shards: how many key shards its stages have; fixed for the job's life.
+        limits: how far the scheduler goes.
+        policy: how work is split.
+
+    Attributes:
+        metrics: of everything committed.
+        end: how the job ended, once it has.
+        last_failure: the last attempt at a bundle that failed.
+    """
+
+    def __init__(self, plan: JobPlan, shards: int, limits: Limits, policy: SplittingPolicy) -> None:
+        self.plan = plan
+        self.shards = shards
+        self.metrics = Totals()
+        self._scheduler = Scheduler(graph_of(plan, shards), limits, policy)
+        self._open: dict[int, Bundle] = {}
+        self.end: FinishJob | FailJob | None = None
+        self.last_failure: BundleFailed | None = None
+        self._uses: dict[str, int] = {}
+        self._segments: dict[tuple[str, int], tuple[Segment, ...]] = {}
+        self._garbage: list[str] = []
+
+    def apply(self, entry: Entry) -> tuple[Command, ...]:
+        """Works in an entry, and returns what is to be done now.
+
+        A commit of a bundle that is not open at that attempt changes nothing.
+
+        Raises:
+            IllegalEvent: the scheduler does not allow the event; nothing has changed.
+        """
+        if isinstance(entry, BundleReply):
+            return self._commit(entry)
+        return self._handle(entry)
+
+    @property
+    def open_bundles(self) -> tuple[Bundle, ...]:
+        """The bundles that are to be run, each at its latest attempt."""
+        return self._scheduler.open_bundles
+
+    @property
+    def open_splits(self) -> tuple[SplitBundle, ...]:
+        """The splits that were asked for and not answered."""
+        return self._scheduler.open_splits
+
+    @property
+    def next_wake(self) -> int | None:
+        """The processing time (ms) of the next tick that is needed."""
+        return self._scheduler.next_wake
+
+    def reports(self) -> Iterator[StageReport]:
+        """What every stage is at."""
+        return map(self._scheduler.report, self.plan.stages)
+
+    def waits(self) -> tuple[Wait, ...]:
+        """What every stage waits for that is not complete."""
+        return self._scheduler.waits()
+
+    def opened(self) -> dict[str, int]:
+        """By stage, when (ms, in processing time) the oldest of its open bundles was opened."""
+        oldest: dict[str, int] = {}
+        for bundle in self._open.values():
+            time = min(bundle.processing_time, oldest.get(bundle.stage, bundle.processing_time))
+            oldest[bundle.stage] = time
+        return oldest
+
+    def scheduler_snapshot(self) -> bytes:
+        """The scheduler alone, for the loop inside a task."""
+        return self._scheduler.snapshot()
+
+    def all_segments(self) -> dict[tuple[str, int], tuple[Segment, ...]]:
+        """The state of every key shard that has any, by stage and shard."""
+        return dict(self._segments)
+
+    def bundle(self, attempt: Attempt) -> Bundle:
+        """An open bundle; KeyError if it is not open."""
+        return self._open[attempt.bundle]
+
+    def segments(self, bundle: Bundle) -> tuple[Segment, ...]:
+        """The state that a bundle finds."""
+        if bundle.shard is None:
+            return ()
+        return self._segments.get((bundle.stage, bundle.shard), ())
+
+    def is_open(self, bundle: int, attempt: int) -> bool:
+        """Whether this attempt at a bundle is awaited."""
+        known = self._open.get(bundle)
+        return self.end is None and known is not None and known.attempt == attempt
+
+    def take_garbage(self) -> list[str]:
+        """Files (relative to the job's folder) that nothing will read again; tells each once."""
+        garbage, self._garbage = self._garbage, []
+        return garbage
+
+    def files(self) -> Iterator[str]:
+        """All files (relative to the job's folder) that are still needed."""
+        yield from self._uses
+        for segments in self._segments.values():
+            for segment in segments:
+                yield segment.path
+
+    def snapshot(self) -> bytes:
+        """The whole ledger, for `restore`."""
+        return pickle.dumps(self)
+
+    @staticmethod
+    def restore(snapshot: bytes) -> Ledger:
+        """The ledger of a snapshot that this server, or an earlier one, has written.
+
+        Raises:
+            Exception: it was written by another version of this program.
+        """
+        ledger = pickle.loads(snapshot)
+        assert isinstance(ledger, Ledger)
+        return ledger
+
+    def _commit(self, entry: BundleReply) -> tuple[Command, ...]:
+        done = entry.done
+        if not self.is_open(done.bundle, done.attempt):
+            return ()
+        bundle = self._open.pop(done.bundle)
+        if entry.state is not None and bundle.shard is not None:
+            # Before the event: the last commit of a stage releases the stage's state.
+            self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
+        self.metrics.add(entry.metrics)
+        return self._handle(done)
+
+    def _handle(self, event: Event) -> tuple[Command, ...]:
+        if isinstance(event, BundleFailed) and self.is_open(event.bundle, event.attempt):
+            self.last_failure = event
+        commands = self._scheduler.handle(event)
+        if isinstance(event, BundleDone):
+            for output in event.outputs:
+                self._keep(output.data)
+        for command in commands:
+            match command:
+                case OpenBundles(_, bundles):
+                    self._open.update((b.number, b) for b in bundles)
+                case CancelBundles(bundles):
+                    for number, _ in bundles:
+                        self._open.pop(number, None)
+                case ReleaseData(data):
+                    for piece in data:
+                        self._release(piece)
+                case ReleaseState(stage):
+                    for place in [p for p in self._segments if p[0] == stage]:
+                        self._replace_state(place, ())
+                case FinishJob() | FailJob():
+                    self.end = command
+        return commands
+
+    def _keep(self, data: Data) -> None:
+        if isinstance(data.ref, FileRows):
+            self._uses[data.ref.path] = self._uses.get(data.ref.path, 0) + 1
+
+    def _release(self, data: Data) -> None:
+        """Counts down the file's uses; what a split has cut from a piece was never counted."""
+        ref = data.ref
+        if not isinstance(ref, FileRows) or ref.first or ref.last is not None:
+            return
+        self._uses[ref.path] -= 1
+        if not self._uses[ref.path]:
+            del self._uses[ref.path]
+            self._garbage.append(ref.path)
+
+    def _replace_state(self, place: tuple[str, int], segments: tuple[Segment, ...]) -> None:
+        before = self._segments.pop(place, ())
+        if segments:
+            self._segments[place] = segments
+        kept = {segment.path for segment in segments}
+        self._garbage += [s.path for s in before if s.path not in kept]

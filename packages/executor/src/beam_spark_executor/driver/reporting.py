@@ -1,0 +1,51 @@
+"""What a job tells people: log records as messages, and why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
+from beam_runner_jobservices.ports import JobReporter
+from beam_runner_jobservices.records import Importance
+from beam_runner_worker.log_records import LogRecord, Severity
+
+from beam_spark_executor.plan import JobPlan
+
+_IMPORTANCE = {
+    Severity.TRACE: Importance.DEBUG,
+    Severity.DEBUG: Importance.DEBUG,
+    Severity.INFO: Importance.DETAILED,
+    Severity.NOTICE: Importance.BASIC,
+    Severity.WARN: Importance.WARNING,
+    Severity.ERROR: Importance.ERROR,
+    Severity.CRITICAL: Importance.ERROR,
+}
+
+
+def report_logs(reporter: JobReporter, records: Iterable[LogRecord]) -> None:
+    """Puts log records of user code and SDKs into the job's message stream."""
+    for record in records:
+        text = f"{record.message}\n{record.trace}" if record.trace else record.message
+        importance = _IMPORTANCE.get(record.severity, Importance.DETAILED)
+        reporter.message(importance, text, record.transform_id or None)
+
+
+def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
+    """Why a job failed.
+
+    Args:
+        end: how the engine put it.
+        last: the last attempt at a bundle that failed.
+        plan: tells what is in a stage.
+    """
+    if end.stage is None or last is None:
+        return end.reason
+    tried = "" if len(end.causes) == 1 else f" (attempt {last.attempt}, the last)"
+    if last.kind is FailureKind.USER:
+        summary, _, trace = last.cause.partition("\n")
+        return f"{summary}{tried}\n{trace}".rstrip()
+    name = plan.stages[end.stage].spec.name
+    return (
+        f"'{name}' was tried {len(end.causes)} times and failed each time from outside of user "
+        f"code, the last time because: {last.cause}"
+    )

@@ -1,0 +1,202 @@
+"""The journals of all jobs of a server, in one SQLite file that belongs to one epoch at a time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from beam_runner_jobservices.databases import Schema, is_damage, name_aside, open_database
+from beam_runner_jobservices.folders import hold_folder
+
+from beam_spark_executor.journal.errors import JournalDamaged, JournalError, JournalFenced
+from beam_spark_executor.journal.journal import Journal, forget, verify
+
+FILE = "journal.sqlite"
+LOCK = "journal.lock"
+
+_SCHEMA = Schema(
+    1,
+    """
+    CREATE TABLE epochs (only INTEGER PRIMARY KEY CHECK (only = 0), epoch INTEGER NOT NULL);
+    INSERT INTO epochs VALUES (0, 0);
+    CREATE TABLE journals (journal INTEGER PRIMARY KEY AUTOINCREMENT, job_id TEXT NOT NULL UNIQUE);
+    CREATE TABLE snapshots (
+        journal INTEGER PRIMARY KEY, entries INTEGER NOT NULL, checksum INTEGER NOT NULL,
+        state BLOB NOT NULL
+    );
+    CREATE TABLE entries (
+        place INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, entry BLOB NOT NULL
+    );
+    """,
+)
+
+
+class Store:
+    """Opens the journals in ``folder``, which is made if it is not there, as a new epoch.
+
+    Thread-safe: jobs append from threads of their own, one after the other. With ``durable`` what was
+    appended survives the machine, without it only the process.
+
+    Opening reads and checks everything. What is damaged is set aside: the whole file if SQLite cannot
+    read it, else a copy of it, and the damaged jobs are taken out.
+
+    Raises:
+        beam_runner_jobservices.JobServicesError: another server uses the folder, or another version
+            wrote the file.
+        JournalError: the file cannot be read or written.
+        OSError: the folder cannot be made or written.
+    """
+
+    def __init__(self, folder: Path, durable: bool) -> None:
+        self._path = folder.absolute() / FILE
+        self.durable = durable
+        """Whether what was appended survives the machine."""
+        self._mutex = threading.Lock()
+        self._journals: dict[str, Journal] = {}
+        self._damage: list[str] = []
+        self._lost: list[str] = []
+        self._lock_file = hold_folder(folder.absolute(), LOCK, "state")
+        self._connection: sqlite3.Connection | None = None
+        try:
+            self._connection = self._open()
+            self._take_out_damaged()
+            self.epoch = self._new_epoch()
+            """The number of this opening, larger than that of every earlier one of this folder."""
+        except sqlite3.Error as error:
+            self.close()
+            raise JournalError(f"{self._path} cannot be opened: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Sentences that say what was found damaged and where it is kept."""
+        return tuple(self._damage)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Ids of the jobs whose journals were set aside, as far as they can be told."""
+        return tuple(self._lost)
+
+    def journal(self, job_id: str) -> Journal:
+        """The journal of this job, which begins to exist with the first append or snapshot."""
+        with self._mutex:
+            found = self._journals.get(job_id)
+            if found is None:
+                found = self._journals[job_id] = Journal(job_id, self.transaction)
+            return found
+
+    def job_ids(self) -> tuple[str, ...]:
+        """The jobs that have a journal, oldest first."""
+        with self.transaction() as connection:
+            return _job_ids(connection)
+
+    def close(self) -> None:
+        """Gives up the folder; may be called more than once. Appending afterwards is an error."""
+        with self._mutex:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            self._lock_file.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing of what is done to the connection, if this epoch still owns the folder.
+
+        Raises:
+            JournalFenced: it does not.
+            JournalDamaged: the file turns out to be damaged; opening it again sets it aside.
+            JournalError: the store is closed, or the file cannot be read or written.
+        """
+        with self._mutex:
+            if self._connection is None:
+                raise JournalError(f"{self._path} is closed")
+            try:
+                with _all_or_nothing(self._connection) as connection:
+                    self._check_epoch(connection)
+                    yield connection
+            except sqlite3.Error as error:
+                kind = JournalDamaged if is_damage(error) else JournalError
+                raise kind(f"{self._path} cannot be used: {error}") from error
+
+    def _check_epoch(self, connection: sqlite3.Connection) -> None:
+        (epoch,) = connection.execute("SELECT epoch FROM epochs").fetchone()
+        if epoch != self.epoch:
+            raise JournalFenced(
+                f"another server has taken over {self._path}: this one is epoch {self.epoch},"
+                f" that one {epoch}; this one commits nothing more"
+            )
+
+    def _open(self) -> sqlite3.Connection:
+        was_there = self._path.exists() or not self._epoch_before()
+        connection, damage = open_database(self._path, _SCHEMA, durable=self.durable)
+        if damage is None and not was_there:
+            damage = f"{self._path} is missing, though this folder has been used before"
+        if damage is not None:
+            self._damage.append(f"{damage}; the jobs in it cannot be resumed")
+        return connection
+
+    def _take_out_damaged(self) -> None:
+        """Keep a copy of the file if a job's journal in it is damaged, and forget that journal."""
+        assert self._connection is not None
+        connection = self._connection
+        reasons = {}
+        for job_id in _job_ids(connection):
+            try:
+                verify(connection, job_id)
+            except JournalDamaged as error:
+                reasons[job_id] = str(error)
+        if not reasons:
+            return
+        kept = name_aside(self._path)
+        connection.execute("VACUUM INTO ?", (str(kept),))
+        with _all_or_nothing(connection):
+            for job_id in reasons:
+                forget(connection, job_id)
+        self._lost.extend(reasons)
+        self._damage.extend(
+            f"the journal of job {job_id} in {self._path} is damaged ({reason}), and the job cannot"
+            f" be resumed; a copy is kept as {kept}"
+            for job_id, reason in reasons.items()
+        )
+
+    def _new_epoch(self) -> int:
+        """The next epoch, committed. The lock file has it, too, in case the database is set aside."""
+        assert self._connection is not None
+        with _all_or_nothing(self._connection) as connection:
+            (before,) = connection.execute("SELECT epoch FROM epochs").fetchone()
+            epoch = 1 + max(int(before), self._epoch_before())
+            connection.execute("UPDATE epochs SET epoch = ?", (epoch,))
+        self._lock_file.seek(0)
+        self._lock_file.write(b"%d\n" % epoch)
+        self._lock_file.truncate()
+        self._lock_file.flush()
+        os.fsync(self._lock_file.fileno())
+        return epoch
+
+    def _epoch_before(self) -> int:
+        self._lock_file.seek(0)
+        text = self._lock_file.read().strip()
+        return int(text) if text.isdigit() else 0
+
+
+@contextmanager
+def _all_or_nothing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _job_ids(connection: sqlite3.Connection) -> tuple[str, ...]:
+    found = connection.execute("SELECT job_id FROM journals ORDER BY journal")
+    return tuple(job_id for (job_id,) in found)

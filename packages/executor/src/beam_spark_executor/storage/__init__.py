@@ -1,0 +1,1 @@
+"""Where data and state of a job lie: rows inline or in files, and state as logs of segments."""

@@ -1,0 +1,101 @@
+"""Segments of state: immutable files of what bundles changed, each under a name of its own.
+
+Small ones are loaded whole (`state_small`), large ones read by cell and subkey (`state_table`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from beam_spark_executor.storage.refs import Segment
+from beam_spark_executor.storage.state_records import Entry, SegmentError, SegmentReader
+from beam_spark_executor.storage.state_small import MAGIC as SMALL
+from beam_spark_executor.storage.state_small import load_small, small_segment
+from beam_spark_executor.storage.state_table import MAGIC as TABLE
+from beam_spark_executor.storage.state_table import TableSegment, write_table
+
+SMALL_BYTES = 256 << 10
+"""Segments up to about this size are small."""
+
+
+def write_segment(
+    folder: Path,
+    name: str,
+    entries: Iterable[Entry],
+    *,
+    net: int | None,
+    level: int,
+    durable: bool,
+) -> Segment | None:
+    """Writes entries, which are in order, as a segment; None, and no file, if there are none.
+
+    Args:
+        folder: the job's.
+        name: the file's, relative to the folder; no other attempt may have it.
+        entries: used once, and not held in memory as a whole if they are many.
+        net: `SegmentReader.net`; None if the segment is all that there is.
+        level: `Segment.level`.
+        durable: whether the file must be on the disk when this returns.
+
+    Raises:
+        FileExistsError: the name is not unique.
+    """
+    remaining = iter(entries)
+    first: list[Entry] = []
+    size = 0
+    for entry in remaining:
+        first.append(entry)
+        size += len(entry[0]) + len(entry[2])
+        size += len(entry[4]) if isinstance(entry[4], bytes) else 0
+        if size > SMALL_BYTES:
+            break
+    if not first:
+        return None
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(exist_ok=False)
+    try:
+        if size > SMALL_BYTES:
+            write_table(path, itertools.chain(first, remaining), net)
+        else:
+            path.write_bytes(small_segment(first, net).dump())
+        if durable:
+            _flush(path)
+            _flush(path.parent)
+        return Segment(name, path.stat().st_size, level)
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def open_segment(folder: Path, segment: Segment) -> SegmentReader:
+    """Opens a segment for reading, or raises `SegmentError`."""
+    path = folder / segment.path
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            magic = file.read(len(SMALL))
+            contents = magic + file.read() if magic == SMALL else b""
+    except FileNotFoundError as error:
+        reason = "is missing: was it deleted, or is the folder not shared by all executors?"
+        raise SegmentError(path, reason) from error
+    except OSError as error:
+        raise SegmentError(path, f"can't be read: {error}") from error
+    if size != segment.size:
+        raise SegmentError(path, f"is damaged: it has {size} bytes instead of {segment.size}")
+    if magic == SMALL:
+        return load_small(path, contents)
+    if magic == TABLE:
+        return TableSegment(path)
+    raise SegmentError(path, "is damaged: it doesn't begin as a segment does")
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

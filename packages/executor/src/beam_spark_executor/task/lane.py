@@ -1,0 +1,28 @@
+"""A lane: the function that Spark calls in its Python workers, which serves bundles for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import pyarrow as pa
+
+from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.task.process import bind
+
+
+@attrs.frozen
+class LaneRef:
+    """A lane of a job, and the server to ask for its bundles."""
+
+    endpoint: Endpoint
+    job_id: str
+    lane: int
+
+
+def run_lane(ref: LaneRef, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs a lane as one Spark task; gives its input back, so that Spark knows that it has ended."""
+    process = bind(ref.endpoint, ref.job_id)
+    for batch in batches:
+        process.serve(ref.lane)
+        yield batch

@@ -1,0 +1,84 @@
+"""Buffers: which windows are in them, and which are grouped as a whole."""
+
+from __future__ import annotations
+
+import attrs
+from beam_runner_engine.keyed.bulk import fires_once
+from beam_runner_engine.values.strategy import WindowingStrategy
+
+from beam_spark_executor import _protos
+from beam_spark_executor.plan import BufferKind, BufferPlan
+from beam_spark_executor.translation.environments import ResolvedEnvironment
+from beam_spark_executor.translation.graph import Graph
+from beam_spark_executor.translation.merging import merging_plan
+from beam_spark_executor.translation.stateful import stateful_head
+from beam_spark_executor.translation.windowing import windowing_strategy
+
+
+def plan_buffers(
+    graph: Graph,
+    components: _protos.Components,
+    environments: dict[str, ResolvedEnvironment],
+) -> dict[str, BufferPlan]:
+    """The buffers of a graph by id; their strategies are those of what is written to them.
+
+    Args:
+        graph: the stages.
+        components: all windows in them are readable.
+        environments: by id.
+    """
+    written: dict[str, list[_protos.PCollection]] = {buffer_id: [] for buffer_id in graph.kinds}
+    for node in graph.nodes:
+        for sink in node.sinks:
+            written[sink.buffer_id].append(components.pcollections[sink.pcollection_id])
+    for node in graph.nodes:
+        # A script writes what its readers read.
+        if node.source_buffer is not None and not written[node.source_buffer]:
+            written[node.source_buffer].append(components.pcollections[node.source_pcollection])
+    strategies = {
+        strategy_id: windowing_strategy(proto, components)
+        for strategy_id, proto in components.windowing_strategies.items()
+    }
+    buffers = {
+        buffer_id: _buffer(buffer_id, kind, written[buffer_id], strategies)
+        for buffer_id, kind in graph.kinds.items()
+    }
+    for buffer_id, buffer in buffers.items():
+        if buffer.kind.is_keyed and written[buffer_id]:
+            strategy = components.windowing_strategies[written[buffer_id][0].windowing_strategy_id]
+            merging = merging_plan(
+                f"{buffer_id}/MergeWindows",
+                f"{_reader_of(buffer_id, graph, components)}/MergeWindows",
+                strategy,
+                components,
+                environments,
+            )
+            buffers[buffer_id] = attrs.evolve(buffer, merging=merging)
+    return buffers
+
+
+def _reader_of(buffer_id: str, graph: Graph, components: _protos.Components) -> str:
+    """The full name of the transform that groups what is in a buffer, or keeps state by its keys."""
+    for node in graph.nodes:
+        if node.source_buffer == buffer_id:
+            head = stateful_head(node.transforms, node.source_pcollection)
+            if head is not None:
+                return head.unique_name
+    transform_id = buffer_id.split(":", 1)[1]
+    if transform_id in components.transforms:
+        return components.transforms[transform_id].unique_name
+    return transform_id
+
+
+def _buffer(
+    buffer_id: str,
+    kind: BufferKind,
+    written: list[_protos.PCollection],
+    strategies: dict[str, WindowingStrategy],
+) -> BufferPlan:
+    strategy = strategies.get(written[0].windowing_strategy_id) if written else None
+    if not kind.is_keyed or strategy is None:
+        return BufferPlan(buffer_id, kind, strategy)
+    bounded = all(p.is_bounded != _protos.IsBounded.UNBOUNDED for p in written)
+    once = kind is BufferKind.KEYED or fires_once(strategy)
+    return BufferPlan(buffer_id, kind, strategy, bulk=bounded and once, whole=bounded)

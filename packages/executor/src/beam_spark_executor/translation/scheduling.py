@@ -1,0 +1,122 @@
+"""The plan as the scheduler sees it: stages, collections, scripted sources, and the first data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from beam_runner_engine.scheduler import (
+    AddElements,
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    Data,
+    GraphSpec,
+    Output,
+    SideInputReadiness,
+    SideInputSpec,
+    SideWindowOf,
+    StageKind,
+    StageSpec,
+    TestStreamSpec,
+    TestStreamStep,
+)
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_engine.values.windows import GLOBAL_WINDOW
+from beam_runner_worker.records import ElementChunk
+
+from beam_spark_executor.plan import (
+    BufferKind,
+    Clock,
+    Elements,
+    JobPlan,
+    SideInputUse,
+    StagePlan,
+    TestStreamPlan,
+    Watermark,
+)
+from beam_spark_executor.storage.refs import InlineRows
+from beam_spark_executor.storage.rows import elements_row
+
+_KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
+
+
+def graph_of(plan: JobPlan, shards: int) -> GraphSpec:
+    """The graph of a plan: a stage for each stage, a collection for each buffer.
+
+    An impulse stage reads a root collection of its own. A buffer that nobody writes, such as a
+    Flatten of nothing, is a root without data. How many key `shards` there are is for those who
+    write and read rows: the graph does not depend on it.
+    """
+    scripted = {buffer_id for stream in plan.test_streams for buffer_id in stream.buffers}
+    written = {buffer_id for stage in plan.stages.values() for buffer_id in stage.outputs.values()}
+    return GraphSpec(
+        stages=tuple(_stage(plan, stage) for stage in plan.stages.values()),
+        roots=(
+            *(_input_of(stage) for stage in plan.stages.values() if stage.input_buffer is None),
+            *(b for b in plan.buffers if b not in written and b not in scripted),
+        ),
+        test_streams=tuple(_test_stream(stream) for stream in plan.test_streams),
+    )
+
+
+def roots_of(plan: JobPlan) -> tuple[Output, ...]:
+    """The data that the job starts with: the one element of every impulse."""
+    return tuple(
+        Output(_input_of(stage), _elements(_input_of(stage), 1, stage.impulse, MIN_TIMESTAMP))
+        for stage in plan.stages.values()
+        if stage.input_buffer is None
+    )
+
+
+def _input_of(stage: StagePlan) -> str:
+    """The collection of a stage's main input."""
+    return f"impulse:{stage.stage_id}" if stage.input_buffer is None else stage.input_buffer
+
+
+def _stage(plan: JobPlan, stage: StagePlan) -> StageSpec:
+    source = None if stage.input_buffer is None else plan.buffers[stage.input_buffer]
+    kind = _KINDS.get(source.kind, StageKind.ORDINARY) if source else StageKind.ORDINARY
+    return StageSpec(
+        name=stage.stage_id,
+        inputs=(_input_of(stage),),
+        outputs=tuple(dict.fromkeys(stage.outputs.values())),
+        kind=kind,
+        side_inputs=tuple(_side_input(use) for use in stage.side_inputs),
+        splittable=stage.splittable,
+        whole_input=source is not None and source.kind.is_keyed and source.whole,
+    )
+
+
+def _side_input(use: SideInputUse) -> SideInputSpec:
+    return SideInputSpec(
+        name=use.name,
+        collection=use.buffer_id,
+        mapping=SideWindowOf(use.mapping_fn),
+        readiness=(
+            SideInputReadiness.FIRST_PANE if use.early else SideInputReadiness.END_OF_WINDOW
+        ),
+        retention=use.retention,
+        replaces=use.latest,
+    )
+
+
+def _test_stream(stream: TestStreamPlan) -> TestStreamSpec:
+    return TestStreamSpec(stream.name, stream.buffers, tuple(_steps(stream)))
+
+
+def _steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
+    for number, step in enumerate(stream.steps):
+        match step:
+            case Elements(buffer_id, count, data, min_timestamp):
+                name = f"{buffer_id}#{number}"
+                yield AddElements(buffer_id, _elements(name, count, data, min_timestamp))
+            case Watermark(buffer_id, watermark):
+                yield AdvanceWatermark(buffer_id, watermark)
+            case Clock(duration):
+                yield AdvanceProcessingTime(duration)
+
+
+def _elements(name: str, count: int, data: bytes, min_timestamp: int) -> Data:
+    row = elements_row(0, ElementChunk(count, data, min_timestamp=min_timestamp))
+    facts = DataFacts(count, len(data), min_timestamp, windows=frozenset({GLOBAL_WINDOW}))
+    return Data(InlineRows(name, ((row.kind, row.data),)), facts)

@@ -1,0 +1,61 @@
+"""TestStreams that ask a service for their events: it is asked when the job is submitted.
+
+Source: ``TestStreamService`` in ``beam_interactive_api.proto``. It speaks of times in microseconds,
+other than the payload of a TestStream does (``direct.test_stream_impl`` in Beam's Python SDK).
+"""
+
+from __future__ import annotations
+
+import grpc
+from beam_runner_urns import transforms as transform_urns
+
+from beam_spark_executor import _protos
+from beam_spark_executor.translation.errors import UnsupportedPipeline
+
+_SECONDS = 30.0
+
+
+def ask_services(pipeline: _protos.Pipeline) -> None:
+    """Replaces the service of each TestStream by the events that it tells, to the last.
+
+    Raises:
+        UnsupportedPipeline: a service can't be reached, or has not told all within half a minute.
+    """
+    for transform in pipeline.components.transforms.values():
+        if transform.spec.urn != transform_urns.TEST_STREAM:
+            continue
+        payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
+        if payload.endpoint.url:
+            payload.events.extend(_events(transform, payload.endpoint.url))
+            payload.ClearField("endpoint")
+            transform.spec.payload = payload.SerializeToString(deterministic=True)
+
+
+def _events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamPayload.Event]:
+    request = _protos.EventsRequest(output_ids=sorted(transform.outputs))
+    with grpc.insecure_channel(url, options=[("grpc.max_receive_message_length", -1)]) as channel:
+        try:
+            told = _protos.TestStreamServiceStub(channel).Events(request, timeout=_SECONDS)
+            return [_in_milliseconds(event) for event in told]
+        except grpc.RpcError as error:
+            raise UnsupportedPipeline(
+                [
+                    f"the service at {url!r}, which a TestStream asks for its events, has not told "
+                    f"all of them: {error.code().name}, {error.details() or 'no details'} "
+                    f"(in '{transform.unique_name}')"
+                ]
+            ) from error
+
+
+def _in_milliseconds(
+    event: _protos.TestStreamPayload.Event,
+) -> _protos.TestStreamPayload.Event:
+    match event.WhichOneof("event"):
+        case "element_event":
+            for element in event.element_event.elements:
+                element.timestamp //= 1000
+        case "watermark_event":
+            event.watermark_event.new_watermark //= 1000
+        case "processing_time_event":
+            event.processing_time_event.advance_duration //= 1000
+    return event

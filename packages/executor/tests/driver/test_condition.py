@@ -1,0 +1,129 @@
+"""The condition of a job: what its metrics tell of stages, and what people are told when nothing moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.coders.coder_impl import create_InputStream
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_jobservices.records import Importance, MonitoringInfo
+from beam_runner_worker.records import ResidualElement
+from rig import Rig
+from servers import Reporter
+from small_jobs import rig_of
+from small_plans import encoded
+
+from beam_spark_executor.driver import condition as module
+from beam_spark_executor.driver.condition import STILL_SECONDS, JobCondition
+
+
+class Watch:
+    """A clock that the test moves."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.reporter = Reporter()
+        self.condition = JobCondition(rig.plan, self.reporter)
+        self.start = rig.coordinator.moved
+
+    def look(self, seconds: float) -> list[str]:
+        """Looks so long after the start; returns what is told."""
+        before = len(self.reporter.messages)
+        with patch.object(module.time, "monotonic", lambda: self.start + seconds):
+            self.condition.look(self.rig.ledger, self.rig.coordinator)
+        new = self.reporter.messages[before:]
+        assert all(importance is Importance.BASIC for importance, _, _ in new)
+        return [text for _, text, _ in new]
+
+
+def values(infos: tuple[MonitoringInfo, ...], name: str) -> dict[str, int]:
+    """The values of a metric by stage."""
+    coder = VarIntCoder().get_impl()
+    found = {}
+    for info in infos:
+        if info.urn == f"beam_spark:stage:{name}:v1":
+            stream = create_InputStream(info.payload)
+            coder.decode_from_stream(stream, False)
+            found[info.labels["STAGE"]] = coder.decode_from_stream(stream, False)
+    return found
+
+
+def test_metrics_of_a_running_job(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    assert watch.condition.metrics() == ()
+    watch.look(1)
+    infos = watch.condition.metrics()
+    assert values(infos, "input_watermark") == dict.fromkeys(("read", "see"), MIN_TIMESTAMP)
+    assert values(infos, "output_watermark") == dict.fromkeys(("read", "see"), MIN_TIMESTAMP)
+    assert values(infos, "open_bundles") == {"read": 1, "see": 0}
+    assert values(infos, "backlog_bytes") == {"read": 0, "see": 0}
+    assert values(infos, "commit_lag")["see"] == 0
+    assert {info.labels["PTRANSFORM"] for info in infos} == {"the read step", "the see step"}
+
+
+def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    watch.look(1)
+    before = watch.condition.metrics()
+    watch.look(1.1)
+    assert watch.condition.metrics() == before
+    rig.open_lanes()
+    rig.step()
+    watch.look(2)
+    assert values(watch.condition.metrics(), "output_watermark")["read"] == MAX_TIMESTAMP
+    rig.run()
+    watch.look(2.1)
+    assert watch.condition.metrics() == ()
+
+
+def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    with patch.object(module.time, "time", lambda: 4_000_000_000.0):
+        watch.look(1)
+    lag = values(watch.condition.metrics(), "commit_lag")["read"]
+    opened = watch.rig.ledger.open_bundles[0].processing_time
+    assert lag == 4_000_000_000_000 - opened
+
+
+def test_who_waits_for_what_is_told_at_growing_intervals(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    assert watch.look(STILL_SECONDS - 1) == []
+    (text,) = watch.look(STILL_SECONDS)
+    assert text == (
+        "nothing has been committed for 5 s: bundles wait for a place on Spark: 1; "
+        "'the read step' has bundles running: 1"
+    )
+    assert watch.look(STILL_SECONDS + 1) == []
+    assert watch.look(2 * STILL_SECONDS - 1) == []
+    assert len(watch.look(2 * STILL_SECONDS)) == 1
+    assert watch.look(3 * STILL_SECONDS) == []
+    assert len(watch.look(4 * STILL_SECONDS)) == 1
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_nothing_is_told_of_a_job_that_moves_or_has_ended(tmp_path: Path, ended: bool) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    rig.open_lanes()
+    if ended:
+        rig.run()
+        assert watch.look(100) == []
+    else:
+        rig.coordinator.moved = watch.start + 97
+        assert watch.look(100) == []
+        assert len(watch.look(97 + STILL_SECONDS)) == 1
+
+
+def test_a_stream_that_only_waits_for_the_clock_is_no_news(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    later = ResidualElement(encoded(b"later"), 60_000)
+    rig.stages["see"].residuals = (later,)
+    watch = Watch(rig)
+    rig.run(until=lambda: not rig.ledger.open_bundles)
+    watch.start = rig.coordinator.moved
+    assert rig.ledger.next_wake is not None
+    assert watch.look(100) == []

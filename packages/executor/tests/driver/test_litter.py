@@ -1,0 +1,64 @@
+"""Litter: files of attempts that failed go, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor.channel.messages import Attempt, Hello
+from beam_spark_executor.driver import litter as module
+from beam_spark_executor.driver.litter import QUIET_SECONDS, Litter
+
+
+class _Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    clock = _Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+KEPT = ("7-12-1-0.arrow", "7-12-20.arrow", "6-12-2-0.arrow", "7-1-12-2.arrow", "7-loop40-1-1")
+OF_THE_ATTEMPT = ("7-12-2-0.arrow", "7-12-2-1.arrow", "7-12-2", "7-12-2-merged", "7-loop3-12-2")
+OF_THE_LOOP = ("7-loop4-9-1-0.arrow", "7-loop4-state-0", "7-loop4-8-1")
+
+
+def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: _Clock) -> None:
+    for name in (*KEPT, *OF_THE_ATTEMPT, *OF_THE_LOOP):
+        (tmp_path / name).touch()
+    litter = Litter(tmp_path, 7)
+    litter.attempt_failed(Attempt(12, 2))
+    litter.loop_lost(4)
+    litter.remove()
+    assert len(list(tmp_path.iterdir())) == len(KEPT) + len(OF_THE_ATTEMPT) + len(OF_THE_LOOP)
+    clock.now += QUIET_SECONDS
+    litter.remove()
+    assert {path.name for path in tmp_path.iterdir()} == set(KEPT)
+
+
+def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: _Clock) -> None:
+    litter = Litter(tmp_path, 1)
+    litter.attempt_failed(Attempt(1, 1))
+    clock.now += QUIET_SECONDS
+    litter.remove()
+    litter.remove()
+
+
+def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: _Clock) -> None:
+    one, other = Hello("job", "here", 1), Hello("job", "here", 11)
+    for hello in (one, other):
+        (tmp_path / hello.folder / "staged").mkdir(parents=True)
+    litter = Litter(tmp_path, 1)
+    litter.process_lost(one)
+    litter.remove()
+    assert (tmp_path / one.folder).exists()
+    clock.now += QUIET_SECONDS
+    litter.remove()
+    assert [path.name for path in tmp_path.iterdir()] == [other.folder]

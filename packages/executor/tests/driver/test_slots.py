@@ -1,0 +1,125 @@
+"""Slots: a job that has too few lanes gets a place from one that has more."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from fake_links import FakeLink, bundle, opened
+
+from beam_spark_executor.channel.messages import CloseLane
+from beam_spark_executor.driver import lanes as lanes_module
+from beam_spark_executor.driver import slots as module
+from beam_spark_executor.driver.lanes import BLOCKED_SECONDS, Lanes
+from beam_spark_executor.driver.slots import JobSlots, Slots
+
+
+class _Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    clock = _Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def _holding(slots: Slots, job_id: str, lanes: int) -> JobSlots:
+    job = JobSlots(slots, job_id)
+    for lane in range(lanes):
+        job.started(lane)
+        job.opened(lane)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "wanted"),
+    [(0, 0, False), (1, 0, True), (1, 1, False), (2, 1, False), (3, 1, True), (1, 4, False)],
+)
+def test_a_place_is_wanted_by_who_has_too_few(
+    clock: _Clock, mine: int, others: int, wanted: bool
+) -> None:
+    slots = Slots()
+    job, other = _holding(slots, "mine", mine), _holding(slots, "other", others)
+    other.started(99)
+    assert not job.is_wanted, "nobody has waited yet"
+    clock.now += 1
+    assert job.is_wanted is wanted
+
+
+def test_nobody_makes_room_for_itself(clock: _Clock) -> None:
+    job = _holding(Slots(), "mine", 5)
+    job.started(6)
+    clock.now += 1
+    assert not job.is_wanted
+
+
+def test_a_lane_that_has_come_or_never_will_waits_no_more(clock: _Clock) -> None:
+    slots = Slots()
+    job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
+    for lane, come in enumerate((other.opened, other.ended)):
+        other.started(lane)
+        clock.now += 1
+        assert job.is_wanted
+        come(lane)
+        assert not job.is_wanted
+        other.ended(lane)
+    other.started(2)
+    clock.now += 1
+    other.forget()
+    assert not job.is_wanted
+
+
+def test_a_lane_is_given_up_only_when_it_has_done_something(
+    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Spark takes longer to start a lane than others have patience, jobs still go on."""
+    monkeypatch.setattr(lanes_module, "time", clock)
+    slots = Slots()
+    JobSlots(slots, "other").started(0)
+    clock.now += 1
+    started: list[int] = []
+    sent: list[object] = []
+    lanes = Lanes(
+        started.append, lambda bundle: bundle, lambda: "loop", 2, 8, JobSlots(slots, "mine")
+    )
+    link: Any = Mock(send=sent.append)
+    lanes.run_loop()
+    lanes.opened(started[0], link)
+    lanes.dispatch()
+    assert sent == ["loop"]
+    lanes.loop_left(link, None)
+    lanes.run_loop()
+    assert isinstance(sent[-1], CloseLane), "now the other job gets the place"
+    assert len(started) == 2, "and this one asks for another"
+
+
+def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
+    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes_module, "time", clock)
+    slots = Slots(7)
+    started: list[int] = []
+    lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, JobSlots(slots, "mine"))
+    lanes.run([bundle(n) for n in range(20)])
+    for number in range(20):
+        if number in started:
+            opened(lanes, number, FakeLink())
+        clock.now += 2 * BLOCKED_SECONDS
+        lanes.dispatch()
+    assert started == [0, 1, 2, 3, 4], "two of seven are left, one per core"
+    _holding(slots, "other", 1)
+    assert slots.spare() == 1
+
+
+def test_a_job_gets_its_usual_lanes_whatever_is_left(clock: _Clock) -> None:
+    started: list[int] = []
+    slots = JobSlots(Slots(1), "mine")
+    lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, slots)
+    lanes.run([bundle(n) for n in range(5)])
+    assert started == [0, 1], "Spark has them wait"

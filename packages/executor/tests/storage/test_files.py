@@ -1,0 +1,75 @@
+"""Files of rows: read as they were written, row by row, and only once they are whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor.storage.files import RowFileWriter, read_ref
+from beam_spark_executor.storage.refs import FileRows, InlineRows, RowsRef
+from beam_spark_executor.storage.rows import Row, RowKind
+
+ROWS = [
+    Row(n % 3, RowKind.KEYED if n % 2 else RowKind.ELEMENTS, bytes([n]) * n, n) for n in range(10)
+]
+NAME = "made-on-demand/1-2-3.arrow"
+
+
+def written(folder: Path) -> Path:
+    writer = RowFileWriter(folder / NAME)
+    for row in ROWS:
+        writer.write(row)
+    writer.close()
+    return folder
+
+
+def read(folder: Path, ref: RowsRef) -> list[tuple[RowKind, bytes]]:
+    return [(kind, bytes(memoryview(data))) for kind, data in read_ref(folder, ref)]
+
+
+def plain(*rows: Row) -> list[tuple[RowKind, bytes]]:
+    return [(row.kind, row.data) for row in rows]
+
+
+@pytest.mark.parametrize("numbers", [range(10), (), (3,), (9, 0, 4, 4)])
+def test_any_rows_in_any_order(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    ref = FileRows(NAME, tuple(numbers))
+    assert read(written(tmp_path), ref) == plain(*(ROWS[n] for n in numbers))
+
+
+def test_rows_that_travel_with_their_reference(tmp_path: Path) -> None:
+    ref = InlineRows("name", tuple((row.kind, row.data) for row in ROWS[2:5]))
+    assert read(tmp_path, ref) == plain(*ROWS[2:5])
+
+
+def test_a_file_given_up_is_gone(tmp_path: Path) -> None:
+    writer = RowFileWriter(tmp_path / NAME)
+    writer.write(ROWS[1])
+    writer.discard()
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_file_given_up_after_it_was_closed_is_gone(tmp_path: Path) -> None:
+    """One output of a bundle may be closed when the next one fails."""
+    writer = RowFileWriter(tmp_path / NAME)
+    writer.write(ROWS[1])
+    writer.close()
+    writer.discard()
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_file_that_was_not_closed_can_not_be_read(tmp_path: Path) -> None:
+    writer = RowFileWriter(tmp_path / NAME)
+    writer.write(ROWS[1])
+    with pytest.raises(Exception, match="Arrow|footer|file|small"):
+        read(tmp_path, FileRows(NAME, (0,)))
+    writer.discard()
+
+
+def test_data_outlives_the_reading_and_the_file(tmp_path: Path) -> None:
+    """Rows are mapped, not copied: their buffers must keep the mapping alive."""
+    written(tmp_path)
+    buffers = [data for _, data in read_ref(tmp_path, FileRows(NAME, tuple(range(10))))]
+    (tmp_path / NAME).unlink()
+    assert [bytes(memoryview(data)) for data in buffers] == [row.data for row in ROWS]
