@@ -10,10 +10,11 @@ import apache_beam as beam
 import attrs
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.portable_runner import PortableRunner
-from apache_beam.transforms import userstate
 from beam_runner_jobservices import JobApiError, JobClient, JobServer, JobState
-from beam_spark_executor.driver.executor import SparkJobExecutor
+from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
+from beam_spark_executor.journal.store import Store
 from beam_spark_executor.spark.pool import WorkerPools
 
 
@@ -35,13 +36,16 @@ class NoSpark:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[JobClient]:
     session: Any = NoSpark()
-    executor = SparkJobExecutor(session, WorkerPools(session), tmp_path / "jobs")
+    store = Store(tmp_path / "state", durable=False)
+    settings = ExecutorSettings(tmp_path / "jobs", cores=2)
+    executor = SparkJobExecutor(session, WorkerPools(session), store, settings)
     server = JobServer(executor, artifacts_dir=tmp_path / "artifacts", host="localhost", port=0)
     address = server.start()
     with JobClient(address) as client:
         yield client
     server.stop(grace=5)
-    executor.close()
+    executor.close(suspend=False)
+    store.close()
 
 
 def proto(build: Any) -> bytes:
@@ -65,21 +69,18 @@ def test_an_empty_job_is_done_and_leaves_nothing(client: JobClient, tmp_path: Pa
 
 def test_cancel_after_the_end_changes_nothing(client: JobClient) -> None:
     job_id = client.submit(proto(lambda p: None))
-    assert client.wait(job_id, 20) is JobState.DONE
+    assert client.wait_until_finish(job_id, 20) is JobState.DONE
     client.cancel(job_id)
     assert client.state(job_id).state is JobState.DONE
 
 
-class Stateful(beam.DoFn):
-    COUNT = userstate.CombiningValueStateSpec("count", sum)
-
-    def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> Iterator[Any]:
-        yield element
-
-
 def test_what_is_not_supported_fails_run_by_name(client: JobClient) -> None:
-    pipeline = proto(lambda p: p | beam.Create([("a", 1)]) | "Here" >> beam.ParDo(Stateful()))
-    with pytest.raises(JobApiError, match=r"state \(count\) \(in 'Here'") as raised:
+    pairs = proto(lambda p: p | beam.Create([("a", 1)]) | "Here" >> beam.GroupByKey())
+    changed = beam_runner_api_pb2.Pipeline.FromString(pairs)
+    for strategy in changed.components.windowing_strategies.values():
+        strategy.accumulation_mode = beam_runner_api_pb2.AccumulationMode.RETRACTING
+    pipeline = changed.SerializeToString()
+    with pytest.raises(JobApiError, match=r"retractions \(in 'Here'") as raised:
         client.submit(pipeline)
     assert raised.value.code == "UNIMPLEMENTED"
     (job,) = client.jobs()

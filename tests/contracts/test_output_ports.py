@@ -1,53 +1,131 @@
-"""Every port takes the chunks that a harness gives for the edge that the plan made for it."""
+"""Every port takes the chunks that a harness gives for the edge that the plan made for it.
+
+And what becomes of them tells the scheduler all that it must know of the data of that buffer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
 import pytest
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_coders import WindowCoder
-from beam_runner_engine.values.window_fns import GlobalWindows
+from apache_beam import pvalue
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.testing import test_stream
+from apache_beam.transforms import userstate
+from apache_beam.transforms.window import FixedWindows, TimestampCombiner
+from beam_runner_engine.values.window_coders import WindowCoder, encode_window
+from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow
+from beam_runner_jobservices.records import JobSpec
 from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk, OutputEdge, OutputKind
-from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan
 from beam_spark_executor.task.outputs import row_port
-from beam_spark_executor.task.rows import Row
-from beam_spark_executor.translation.descriptors import _output_edge
+from beam_spark_executor.task.written import WrittenBuffer
+from beam_spark_executor.translation.translate import translate
 
-CHUNKS: dict[OutputKind, OutputChunk] = {
-    OutputKind.ELEMENTS: ElementChunk(2, b"aabb"),
-    OutputKind.CUT_ELEMENTS: ElementChunk(2, b"aabb", [2, 4]),
-    OutputKind.KEYED: KeyedChunk(b"k", [1], b"v", [1], b"", [0]),
-}
+SHARDS = 4
+EARLIEST = 1234
 
 
-def edge_of(kind: BufferKind, combiner: TimestampCombiner) -> OutputEdge:
-    strategy = WindowingStrategy(
-        window_fn=GlobalWindows(),
-        window_coder=WindowCoder.GLOBAL,
-        merge_status=MergeStatus.NON_MERGING,
-        timestamp_combiner=combiner,
+def bounded(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([("a", 1)])
+    dealt = pairs | beam.Reshuffle()
+    dealt | beam.GroupByKey() | beam.Map(str)
+    dealt | "one" >> beam.Map(str)
+    dealt | "two" >> beam.Map(lambda x, y, z: x, pvalue.AsList(pairs), pvalue.AsMultiMap(pairs))
+
+
+def windowed(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([("a", 1)]) | beam.WindowInto(FixedWindows(10))
+    pairs | "end" >> beam.GroupByKey() | "text" >> beam.Map(str)
+    latest = beam.WindowInto(
+        FixedWindows(10), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST
     )
-    return _output_edge("sink", "buffer", {"buffer": kind}, {"buffer": strategy})
+    pairs | "later" >> latest | "latest" >> beam.GroupByKey() | beam.Map(str)
 
 
-@pytest.mark.parametrize("kind", list(BufferKind))
-def test_a_port_takes_what_its_edge_asks_for(kind: BufferKind) -> None:
-    edge = edge_of(kind, TimestampCombiner.LATEST)
-    rows: list[Row] = []
-    row_port(kind, 4, 0, rows.append).write(CHUNKS[edge.kind])
-    assert rows
-    assert all(0 <= row.shard < 4 for row in rows)
+def streaming(p: beam.Pipeline) -> None:
+    pairs = (
+        p | test_stream.TestStream().add_elements([("a", 1)]) | beam.WindowInto(FixedWindows(10))
+    )
+    pairs | beam.Reshuffle() | beam.GroupByKey() | beam.Map(str)
+    pairs | "side" >> beam.Map(lambda x, y: x, pvalue.AsList(pairs)) | "after" >> beam.Map(str)
+    pairs | "other" >> beam.Map(str)
 
 
-@pytest.mark.parametrize(
-    ("combiner", "wanted"),
-    [
-        (TimestampCombiner.END_OF_WINDOW, False),
-        (TimestampCombiner.EARLIEST, True),
-        (TimestampCombiner.LATEST, True),
-    ],
-)
-def test_event_times_are_asked_for_where_grouping_needs_them(
-    combiner: TimestampCombiner, wanted: bool
-) -> None:
-    assert edge_of(BufferKind.GROUPED, combiner).timestamps is wanted
+class Stateful(beam.DoFn):
+    COUNT = userstate.CombiningValueStateSpec("count", VarIntCoder(), sum)
+
+    def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> None:
+        count.add(1)
+
+
+def stateful(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", 1)]) | beam.ParDo(Stateful())
+
+
+PIPELINES = (stateful, bounded, windowed, streaming)
+
+
+def plan_of(build: Any) -> JobPlan:
+    flags = ["--environment_type=beam:env:embedded_python:v1", "--allow_unsafe_triggers"]
+    options = PipelineOptions(flags)
+    pipeline = beam.Pipeline(options=options)
+    build(pipeline)
+    proto = PortableRunner.get_proto_pipeline(pipeline, options)
+    for environment in proto.components.environments.values():
+        del environment.dependencies[:]
+    return translate(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))
+
+
+def edges(plan: JobPlan) -> Iterator[tuple[OutputEdge, BufferPlan]]:
+    for stage in plan.stages.values():
+        for edge in stage.spec.outputs:
+            yield edge, plan.buffers[stage.outputs[edge.transform_id]]
+
+
+def chunk_for(edge: OutputEdge, buffer: BufferPlan) -> OutputChunk:
+    """What a harness writes to such an edge: two elements."""
+    if edge.kind is OutputKind.KEYED:
+        is_global = buffer.strategy is None or buffer.strategy.window_coder is WindowCoder.GLOBAL
+        window = encode_window(GLOBAL_WINDOW if is_global else IntervalWindow(0, 10_000))
+        times = [EARLIEST + 1, EARLIEST] if edge.timestamps else None
+        return KeyedChunk(b"kl", [1, 2], b"vw", [1, 2], window, times)
+    ends = [2, 4] if edge.kind is OutputKind.CUT_ELEMENTS else None
+    return ElementChunk(2, b"aabb", ends, EARLIEST if edge.min_timestamp else None)
+
+
+def test_all_kinds_of_buffers_are_looked_at() -> None:
+    kinds = {buffer.kind for build in PIPELINES for _, buffer in edges(plan_of(build))}
+    assert kinds == set(BufferKind)
+
+
+@pytest.mark.parametrize("build", PIPELINES)
+def test_data_tells_what_the_scheduler_must_know(build: Any, tmp_path: Path) -> None:
+    plan = plan_of(build)
+    for number, (edge, buffer) in enumerate(edges(plan)):
+        written = WrittenBuffer(buffer, SHARDS, tmp_path, f"{number}")
+        row_port(buffer.kind, SHARDS, 0, written.write).write(chunk_for(edge, buffer))
+        outputs = written.close()
+        assert sum(output.data.facts.count for output in outputs) == 2
+        for output in outputs:
+            facts = output.data.facts
+            assert (facts.shard in range(SHARDS)) is buffer.kind.is_keyed
+            if buffer.kind in (BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP):
+                assert facts.windows
+            if plan.streaming:
+                assert facts.min_timestamp in (EARLIEST, EARLIEST + 1)
+
+
+def grouped_edges(build: Any) -> list[OutputEdge]:
+    return [edge for edge, buffer in edges(plan_of(build)) if buffer.kind is BufferKind.GROUPED]
+
+
+def test_event_times_are_asked_for_where_grouping_needs_them() -> None:
+    assert [edge.timestamps for edge in grouped_edges(bounded)] == [False]
+    assert sorted(edge.timestamps for edge in grouped_edges(windowed)) == [False, True]
+    assert [edge.timestamps for edge in grouped_edges(streaming)] == [True]

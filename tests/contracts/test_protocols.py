@@ -20,7 +20,7 @@ from beam_spark_executor.driver.executor import SparkJobExecutor
 from beam_spark_executor.driver.job import RunningJob
 from beam_spark_executor.task.outputs import RowPort
 from beam_spark_executor.task.process import WorkerProcess
-from beam_spark_executor.task.side_inputs import FileSideInputs
+from beam_spark_executor.task.side_inputs import BundleSideInputs
 
 
 def spark_takes_jobs(executor: SparkJobExecutor) -> JobExecutor:
@@ -35,8 +35,8 @@ def a_running_job_is_the_channels_peer(job: RunningJob) -> JobPeer:
     return job
 
 
-def files_are_side_inputs(files: FileSideInputs) -> SideInputReader:
-    return files
+def bundles_see_side_inputs(side_inputs: BundleSideInputs) -> SideInputReader:
+    return side_inputs
 
 
 def the_channel_reads_artifacts(channel: ChannelClient) -> ArtifactReader:
@@ -63,7 +63,7 @@ PAIRS = [
     (SparkJobExecutor, JobExecutor),
     (RunningJob, JobHandle),
     (RunningJob, JobPeer),
-    (FileSideInputs, SideInputReader),
+    (BundleSideInputs, SideInputReader),
     (ChannelClient, ArtifactReader),
     (WorkerProcess, LogSink),
     (RowPort, OutputPort),

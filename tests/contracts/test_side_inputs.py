@@ -1,25 +1,36 @@
-"""Side inputs in files: what is written through the ports is what `SideInputReader` promises."""
+"""Side inputs: what is written through the ports is what `SideInputReader` promises."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 
+import attrs
 import pytest
+from beam_runner_engine.scheduler import Data, SideInput
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.window_fns import OpaqueWindows
+from beam_runner_engine.values.windows import OpaqueWindow, Window
 from beam_runner_worker.ports import SideInputReader
 from beam_runner_worker.records import KeyedChunk
-from beam_spark_executor.plan import BufferKind, SideInputUse
-from beam_spark_executor.task.files import Piece, RowFileWriter
+from beam_runner_worker.values import ValuePieces
+from beam_spark_executor.plan import BufferKind, BufferPlan, SideInputUse
+from beam_spark_executor.storage import side_index
+from beam_spark_executor.storage.refs import FileRows, InlineRows
+from beam_spark_executor.task import side_data, side_index_build, side_inputs, written
 from beam_spark_executor.task.outputs import row_port
-from beam_spark_executor.task.side_inputs import FileSideInputs
+from beam_spark_executor.task.side_inputs import BundleSideInputs
+from beam_spark_executor.task.written import WrittenBuffer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 Entry = tuple[bytes, bytes, bytes]
 """Window, key and value."""
 TRANSFORM, TAG = "ParDo", "side0"
+NUMBERS = count()
 
 
 def chunk_of(entries: Sequence[Entry], *, one_window: bool) -> KeyedChunk:
@@ -36,25 +47,77 @@ def chunk_of(entries: Sequence[Entry], *, one_window: bool) -> KeyedChunk:
     )
 
 
+W1, W2, NOWHERE = (encode_window(OpaqueWindow(w, 9)) for w in (b"w1", b"w2", b"nowhere"))
+BUFFER = BufferPlan("buffer", BufferKind.SIDE_MULTIMAP, WindowingStrategy(OpaqueWindows("any")))
+
+
 def reader_of(folder: Path, kind: BufferKind, chunks: Sequence[KeyedChunk]) -> SideInputReader:
-    """A reader of what two tasks have written to a side input, some of them nothing."""
-    pieces = []
-    for task in range(2):
-        writer = RowFileWriter(folder, f"{task}.arrow", "buffer")
-        port = row_port(kind, 8, task, writer.write)
-        for chunk in chunks[task::2]:
+    """A reader of what two bundles have written to a side input, some of them nothing."""
+    shown: dict[Window, list[Data]] = {}
+    for bundle in range(2):
+        name = f"{next(NUMBERS)}"
+        output = WrittenBuffer(attrs.evolve(BUFFER, kind=kind), 8, folder, name)
+        port = row_port(kind, 8, bundle, output.write)
+        for chunk in chunks[bundle::2]:
             port.write(chunk)
-        file = writer.close()
-        if file is not None:
-            pieces.append(Piece(file.path, 0, file.rows))
-    return FileSideInputs([SideInputUse(TRANSFORM, TAG, "buffer")], {"buffer": pieces})
+        for out in output.close():
+            assert out.collection == "buffer"
+            assert isinstance(out.data.ref, FileRows if written.INLINE_BYTES < 0 else InlineRows)
+            assert out.data.facts.windows is not None
+            for window in out.data.facts.windows:
+                shown.setdefault(window, []).append(out.data)
+    reader = BundleSideInputs([SideInputUse(TRANSFORM, TAG, "buffer")], folder)
+    name = f"{TRANSFORM}:{TAG}"
+    reader.show([SideInput(name, window, tuple(data)) for window, data in shown.items()])
+    return reader
 
 
-small = st.binary(min_size=0, max_size=2)
-entries = st.lists(st.tuples(st.sampled_from([b"w1", b"w2"]), small, small), max_size=20)
+@pytest.fixture(autouse=True, params=["files", "inline"])
+def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "files":
+        monkeypatch.setattr(written, "INLINE_BYTES", -1)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.fixture(autouse=True, params=["in memory", "indexed"])
+def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an index in many small partitions, and values in many small pieces."""
+    if request.param == "indexed":
+        monkeypatch.setattr(side_inputs, "IN_MEMORY_BYTES", -1)
+        monkeypatch.setattr(side_index_build, "PARTITION_BYTES", 300)
+        monkeypatch.setattr(side_index, "PIECE_BYTES", 3)
+        monkeypatch.setattr(side_data, "_PIECE_BYTES", 3)
+
+
+def whole(values: bytes | ValuePieces) -> bytes:
+    """All of it, once in one piece."""
+    if isinstance(values, bytes):
+        return values
+    pieces = [values.piece(number) for number in range(values.pieces)]
+    assert b"".join(pieces) == b"".join(map(values.piece, range(values.pieces)))
+    assert sum(map(len, pieces)) <= len(values)
+    return b"".join(pieces)
+
+
+def groups_in(data: bytes) -> list[tuple[bytes, int, bytes]]:
+    """Keys, counts and values of groups whose keys and values begin with their length."""
+    groups, position = [], 0
+    while position < len(data):
+        middle = position + 1 + data[position]
+        key, count = data[position:middle], int.from_bytes(data[middle : middle + 4])
+        position = begin = middle + 4
+        for _ in range(count):
+            position += 1 + data[position]
+        groups.append((key, count, data[begin:position]))
+    return groups
+
+
+small = st.binary(min_size=0, max_size=2).map(lambda data: bytes([len(data)]) + data)
+entries = st.lists(st.tuples(st.sampled_from([W1, W2]), small, small), max_size=20)
+
+
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(batches=st.lists(entries, max_size=5))
 def test_multimaps(tmp_path: Path, batches: list[list[Entry]]) -> None:
     chunks = [chunk_of(batch, one_window=False) for batch in batches if batch]
@@ -63,40 +126,49 @@ def test_multimaps(tmp_path: Path, batches: list[list[Entry]]) -> None:
     for batch in batches:
         for window, key, value in batch:
             expected[window][key].append(value)
-    for window in (b"w1", b"w2", b"nowhere"):
-        groups = list(reader.groups(TRANSFORM, TAG, window))
+    for window in (W1, W2, NOWHERE):
+        groups = groups_in(whole(reader.groups(TRANSFORM, TAG, window)))
         assert {key: count for key, count, _ in groups} == {
             key: len(values) for key, values in expected[window].items()
         }
         for key, _, blob in groups:
             assert sorted(blob) == sorted(b"".join(expected[window][key]))
-            assert reader.values(TRANSFORM, TAG, window, key) == blob
-        assert reader.keys(TRANSFORM, TAG, window) == b"".join(key for key, _, _ in groups)
-        assert reader.iterable(TRANSFORM, TAG, window) == b"".join(blob for _, _, blob in groups)
+            assert whole(reader.values(TRANSFORM, TAG, window, key)) == blob
+        keys = b"".join(key for key, _, _ in groups)
+        assert whole(reader.keys(TRANSFORM, TAG, window)) == keys
         assert reader.values(TRANSFORM, TAG, window, b"no such key") == b""
 
 
-def test_iterables_keep_every_element_of_the_window(tmp_path: Path) -> None:
-    batches = [[(b"w1", b"", b"a"), (b"w1", b"", b"b")], [(b"w2", b"", b"c")], [(b"w1", b"", b"d")]]
-    chunks = [chunk_of(batch, one_window=True) for batch in batches]
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    batches=st.lists(st.lists(st.tuples(st.sampled_from([W1, W2]), small), max_size=9), max_size=4)
+)
+def test_iterables(tmp_path: Path, batches: list[list[tuple[bytes, bytes]]]) -> None:
+    rows = [[(window, b"", value) for window, value in batch] for batch in batches if batch]
+    chunks = [chunk_of(batch, one_window=False) for batch in rows]
     reader = reader_of(tmp_path, BufferKind.SIDE_ITERABLE, chunks)
-    assert sorted(reader.iterable(TRANSFORM, TAG, b"w1")) == sorted(b"abd")
-    assert reader.iterable(TRANSFORM, TAG, b"w2") == b"c"
-    assert reader.iterable(TRANSFORM, TAG, b"w3") == b""
+    # In the order of commits: the first bundle writes every other chunk.
+    in_order = [entry for batch in (*rows[::2], *rows[1::2]) for entry in batch]
+    for window in (W1, W2, NOWHERE):
+        expected = b"".join(value for where, _, value in in_order if where == window)
+        assert whole(reader.iterable(TRANSFORM, TAG, window)) == expected
 
 
 @pytest.mark.parametrize("kind", [BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP])
 def test_a_side_input_of_nothing_is_empty(tmp_path: Path, kind: BufferKind) -> None:
     reader = reader_of(tmp_path, kind, [])
     assert reader.iterable(TRANSFORM, TAG, b"w") == b""
-    assert reader.keys(TRANSFORM, TAG, b"w") == b""
-    assert list(reader.groups(TRANSFORM, TAG, b"w")) == []
+    assert whole(reader.keys(TRANSFORM, TAG, b"w")) == b""
+    assert whole(reader.groups(TRANSFORM, TAG, b"w")) == b""
 
 
 def test_the_answer_is_the_same_every_time(tmp_path: Path) -> None:
     """Pages are asked for one by one: they must be pages of the same order."""
-    batch = [(b"w", bytes([n % 7]), bytes([n])) for n in range(50)]
+    batch = [(W1, bytes([n % 7]), bytes([n])) for n in range(50)]
     reader = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, [chunk_of(batch, one_window=True)])
-    assert reader.keys(TRANSFORM, TAG, b"w") == reader.keys(TRANSFORM, TAG, b"w")
+    keys = whole(reader.keys(TRANSFORM, TAG, W1))
+    assert keys == whole(reader.keys(TRANSFORM, TAG, W1))
     again = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, [chunk_of(batch, one_window=True)])
-    assert reader.iterable(TRANSFORM, TAG, b"w") == again.iterable(TRANSFORM, TAG, b"w")
+    assert whole(again.keys(TRANSFORM, TAG, W1)) == keys

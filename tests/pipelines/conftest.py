@@ -26,14 +26,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Iterator[JobServerProcess]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JobServerProcess]:
     """The server; after the last test it must end and leave nothing."""
+    # What pipelines bring along is installed from what is staged alone, and not kept for later.
+    cache = tmp_path_factory.mktemp("cache")
+    environment = {"BEAM_RUNNER_CACHE_DIR": str(cache), "PIP_NO_INDEX": "1"}
     master = request.config.getoption("--spark-master-url")
     flags = ["--spark-master-url", master] if master else []
     # Not pytest's folder: its path may be too long for the sockets that are made in it.
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
-        job_server(Path(folder), *flags) as running,
+        job_server(Path(folder), *flags, environment=environment) as running,
     ):
         yield running
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows
 from beam_runner_jobservices import JobState
 from job_server import JobServerProcess, wait_until
 from jobs import Job, Pipelines
@@ -64,6 +66,35 @@ def test_cancel_within_five_seconds(
     if everywhere.environment == "LOOPBACK" and busy is Spin:
         pytest.skip("the loop would go on in this very process, which LOOPBACK runs user code in")
     job = begin(everywhere, busy(tmp_path / "begun"), tmp_path / "begun")
+    state, seconds = job.cancel_and_measure()
+    assert state is JobState.CANCELLED
+    assert seconds < LIMIT_SECONDS
+    server.wait_until_idle()
+
+
+@pytest.mark.parametrize("sleeps", [False, True], ids=["at work", "blocked"])
+def test_a_stream_is_cancelled_within_five_seconds(
+    embedded: Pipelines, server: JobServerProcess, tmp_path: Path, sleeps: bool
+) -> None:
+    """At work means: in the loop inside a task, for nearly all of the time."""
+    begun = tmp_path / "begun"
+
+    def see(key: str, ticks: list[object]) -> None:
+        begun.touch()
+        if sleeps:
+            time.sleep(300)
+
+    pipeline = embedded.new("--streaming")
+    (
+        pipeline
+        | PeriodicImpulse(fire_interval=0.02)
+        | beam.WindowInto(FixedWindows(0.1))
+        | beam.WithKeys("k")
+        | beam.GroupByKey()
+        | beam.MapTuple(see)
+    )
+    job = embedded.job(pipeline)
+    wait_until(begun.exists, 60, "the stream is at work")
     state, seconds = job.cancel_and_measure()
     assert state is JobState.CANCELLED
     assert seconds < LIMIT_SECONDS

@@ -74,7 +74,7 @@ def test_a_client_that_vanishes(
         (job_id,) = {info.job_id for info in client.jobs()} - before
         time.sleep(0.5)
         go_on.touch()
-        state = client.wait(job_id, 90)
+        state = client.wait_until_finish(job_id, 90)
     if environment == "LOOPBACK":
         assert state is JobState.FAILED
     else:
@@ -128,7 +128,7 @@ def test_a_function_that_is_none(embedded: Pipelines, server: JobServerProcess) 
     payload.do_fn.payload = b"nonsense"
     with JobClient(server.address) as client:
         job_id = client.submit(broken_pardo(embedded, payload.SerializeToString()))
-        assert client.wait(job_id, 60) is JobState.FAILED
+        assert client.wait_until_finish(job_id, 60) is JobState.FAILED
     check_alive(embedded)
 
 

@@ -208,7 +208,7 @@ class GroupsInARow(PipelineVisitor):
         self.count += isinstance(transform_node.transform, beam.GroupByKey)
 
 
-def test_a_chain_of_groups_longer_than_a_section(pipelines: Pipelines) -> None:
+def test_a_long_chain_of_groups(pipelines: Pipelines) -> None:
     links = 12
     pipeline = pipelines.new()
     chain = pipeline | beam.Create([(n % 8, 1) for n in range(64)])

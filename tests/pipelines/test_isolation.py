@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -77,7 +78,7 @@ class Program:
     def start(self, address: str, flags: list[str]) -> None:
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "main.py", str(self._folder / "out")),
+                *(sys.executable, "-X", "faulthandler", "main.py", str(self._folder / "out")),
                 *("--runner=PortableRunner", f"--job_endpoint={address}", *flags),
             ],
             cwd=self._folder,
@@ -86,13 +87,15 @@ class Program:
             text=True,
         )
 
-    def check(self) -> None:
+    def check(self, server: JobServerProcess) -> None:
         """Waits for the end and checks the answer."""
         try:
             said, _ = self._process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise
+            self._process.send_signal(signal.SIGABRT)  # has it tell where its threads are
+            said, _ = self._process.communicate(timeout=SECONDS)
+            stuck = f"no end within {SECONDS} s. The server: {server.log[-5:]}. The program: {said}"
+            pytest.fail(stuck, pytrace=False)
         assert self._process.returncode == 0, said
         assert sorted((self._folder / "out").read_text().splitlines()) == self._expected
 
@@ -112,8 +115,8 @@ def test_two_programs_of_the_same_name(
     for program in programs:
         program.start(server.address, VARIANTS[variant])
         if not concurrently:
-            program.check()
+            program.check(server)
     if concurrently:
         for program in programs:
-            program.check()
+            program.check(server)
     server.wait_until_idle()

@@ -1,4 +1,4 @@
-"""Ten jobs at once: each has its own end, and the server is as it was before."""
+"""Many jobs at once: each has its own end, all move, and the server is as it was before."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows
 from beam_runner_jobservices import JobClient, JobState
 from job_server import JobServerProcess, wait_until
 from jobs import Job, Pipelines
@@ -63,3 +65,40 @@ def test_ten_jobs_at_once(embedded: Pipelines, server: JobServerProcess, tmp_pat
     with JobClient(server.address) as client:
         known = {info.job_id: info.state for info in client.jobs()}
     assert [known[job.job_id] for job in jobs] == expected
+
+
+def stream(pipeline: beam.Pipeline, seen: Path) -> None:
+    """Counts ticks in windows, and writes a byte for each window that closes."""
+
+    def note(key: str, ticks: list[object]) -> None:
+        with seen.open("ab") as file:
+            file.write(b".")
+
+    (
+        pipeline
+        | PeriodicImpulse(fire_interval=0.1)
+        | beam.WindowInto(FixedWindows(0.2))
+        | beam.WithKeys("k")
+        | beam.GroupByKey()
+        | beam.MapTuple(note)
+    )
+
+
+def test_two_streams_and_a_batch_all_move(embedded: Pipelines, tmp_path: Path) -> None:
+    seen = [tmp_path / "one", tmp_path / "other"]
+    streams = []
+    for path in seen:
+        path.touch()
+        pipeline = embedded.new("--streaming")
+        stream(pipeline, path)
+        streams.append(embedded.job(pipeline))
+    for path in seen:
+        wait_until(lambda path=path: path.stat().st_size > 2, 60, "both streams are at work")
+    before = [path.stat().st_size for path in seen]
+    pipeline = embedded.new()
+    work(pipeline, 1)
+    assert embedded.job(pipeline).wait(60) is JobState.DONE
+    for path, size in zip(seen, before, strict=True):
+        wait_until(lambda path=path, size=size: path.stat().st_size > size, 5, "both went on")
+    for job in streams:
+        assert job.cancel_and_measure()[0] is JobState.CANCELLED

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,8 @@ _MARK = "BEAM_TEST_SERVER"
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
 _DAEMON = "beam_spark_executor.python_daemon"
+# The server's own: locks, the list of all jobs and their journals, with what SQLite keeps beside them.
+_BOOKS = ("lock", "journal.lock", "journal.sqlite", "jobs.sqlite")
 
 
 def wait_until(
@@ -34,6 +36,14 @@ def wait_until(
         time.sleep(0.05)
 
 
+class ServerEnded(AssertionError):
+    """A server that ended before it served."""
+
+    def __init__(self, server: JobServerProcess, text: str) -> None:
+        super().__init__(text)
+        self.server = server
+
+
 class JobServerProcess:
     """A running ``beam-spark-jobserver``. Every process it starts inherits a mark in its environment.
 
@@ -43,7 +53,9 @@ class JobServerProcess:
         log: what it has written to its standard error so far, line by line.
     """
 
-    def __init__(self, temporary: Path, *flags: str) -> None:
+    def __init__(
+        self, temporary: Path, *flags: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.temporary = temporary
         self.log: list[str] = []
         self._mark = uuid.uuid4().hex
@@ -53,13 +65,18 @@ class JobServerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "TMPDIR": str(temporary), _MARK: self._mark},
+            env={
+                **os.environ,
+                **(environment or {}),
+                "TMPDIR": str(temporary),
+                _MARK: self._mark,
+            },
         )
         threading.Thread(target=self._read_lines, daemon=True).start()
         threading.Thread(target=self._read_log, daemon=True).start()
         self._warm: set[int] = set()
         self.address = self._wait_for_address()
-        self._warm = self.workers()
+        self._warm = set(self.processes())
 
     def processes(self) -> dict[int, str]:
         """The command line of every process that descends from the server, the server's included."""
@@ -78,16 +95,19 @@ class JobServerProcess:
     def workers(self) -> set[int]:
         """The Python workers that serve jobs: what the warm daemons have forked.
 
-        Those that warmed the server up, before any job, don't count until Spark lets them go.
+        Those that warmed the server up, before any job, don't count until Spark lets them go. Nor do
+        those that no job has reached, which have one thread: Spark keeps them for a minute where
+        their task was cancelled before it began, and gives them to the next job.
         """
         daemons = {pid for pid, command in self.processes().items() if _DAEMON in command}
-        return {pid for pid in daemons if _parent(pid) in daemons} - self._warm
+        forked = {pid for pid in daemons if _parent(pid) in daemons}
+        return {pid for pid in forked - self._warm if _threads(pid) > 1}
 
     def files(self) -> list[Path]:
         """What belongs to jobs: staged artifacts, what jobs have written, folders of harnesses."""
         found = [p for p in self.temporary.iterdir() if not p.name.startswith("beam-spark-")]
         for folder in self.temporary.glob("beam-spark-jobserver-*"):
-            found += [p for p in folder.rglob("*") if p.is_file() and p.name != "lock"]
+            found += [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(_BOOKS)]
             found += folder.glob("jobs/*")
         return found
 
@@ -129,7 +149,8 @@ class JobServerProcess:
             self.kill()
             raise AssertionError(f"the server did not start: {self.log}") from None
         match = _SERVES.fullmatch(line.strip())
-        assert match is not None, f"{line!r} {self.log}"
+        if match is None:
+            raise ServerEnded(self, f"the server did not start: {line!r} {self.log}")
         return match[1]
 
     def _read_lines(self) -> None:
@@ -145,9 +166,11 @@ class JobServerProcess:
 
 
 @contextmanager
-def job_server(temporary: Path, *flags: str) -> Iterator[JobServerProcess]:
+def job_server(
+    temporary: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> Iterator[JobServerProcess]:
     """A server for the time of a ``with``; if that ends well, the server must end well, too."""
-    server = JobServerProcess(temporary, *flags)
+    server = JobServerProcess(temporary, *flags, environment=environment)
     try:
         yield server
         server.stop()
@@ -162,3 +185,10 @@ def _parent(pid: int) -> int:
     except OSError:
         return 0
     return int(stat.rpartition(")")[2].split()[1])
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    except OSError:
+        return 0

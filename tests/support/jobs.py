@@ -37,7 +37,7 @@ class Job:
     def wait(self, seconds: float = JOB_SECONDS) -> JobState:
         """Waits for the terminal state, and stops what LOOPBACK has started in this process."""
         with JobClient(self.address) as client:
-            state = client.wait(self.job_id, seconds)
+            state = client.wait_until_finish(self.job_id, seconds)
         self.result._cleanup()
         return state
 
@@ -75,7 +75,7 @@ class Job:
         """The (committed, attempted) value of the metric of that name, summed over transforms.
 
         Args:
-            kind: ``counters``, ``distributions``, ``gauges`` or ``string_sets``.
+            kind: ``counters``, ``distributions``, ``gauges``, ``string_sets`` or ``bounded_tries``.
             name: the metric's name; (None, None) while nobody has reported it.
         """
         self.result._metrics = None  # Beam's client asks once and keeps the answer

@@ -11,9 +11,14 @@ from typing import Any
 
 import attrs
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+)
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.portability.portable_runner_test import PortableRunnerTest
+from apache_beam.testing import test_stream_test
 from apache_beam.testing.test_pipeline import TestPipeline
 
 MARK = "it_validatesrunner"
@@ -51,7 +56,7 @@ class BeamTest:
     """One test method of Beam.
 
     Attributes:
-        suite: ``fn_runner`` or ``validates_runner``.
+        suite: ``fn_runner``, ``test_stream`` or ``validates_runner``.
         case: the class, already bound to no endpoint.
         method: its name in the class.
     """
@@ -109,19 +114,37 @@ class FnRunnerTest(PortableRunnerTest):
         return options
 
 
+class StreamPipeline(TestPipeline):
+    """The pipelines of tests that bring options of their own, on the endpoint that was bound last."""
+
+    endpoint: Endpoint
+
+    def __init__(self, options: PipelineOptions) -> None:
+        options.view_as(StandardOptions).runner = "PortableRunner"
+        portable = options.view_as(PortableOptions)
+        portable.job_endpoint = self.endpoint.address
+        portable.environment_type = self.endpoint.environment_type or None
+        super().__init__(options=options)
+
+
 def _bind(endpoint: Endpoint) -> None:
-    FnRunnerTest.endpoint = endpoint
+    FnRunnerTest.endpoint = StreamPipeline.endpoint = endpoint
     TestPipeline.pytest_test_pipeline_options = " ".join(endpoint.flags)
+    test_stream_test.TestPipeline = StreamPipeline
 
 
 @functools.cache
 def all_tests() -> tuple[BeamTest, ...]:
-    """Every test of both suites, in a fixed order."""
+    """Every test of all suites, in a fixed order."""
     loader = unittest.TestLoader()
     tests = [
         BeamTest("fn_runner", FnRunnerTest, method)
         for method in loader.getTestCaseNames(FnRunnerTest)
     ]
+    streams = test_stream_test.TestStreamTest
+    tests.extend(
+        BeamTest("test_stream", streams, method) for method in loader.getTestCaseNames(streams)
+    )
     for name in MARKED_MODULES:
         tests.extend(_marked(importlib.import_module(name), loader))
     return tuple(tests)

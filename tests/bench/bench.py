@@ -1,0 +1,162 @@
+"""Compares this runner with its peers and writes the table: ``python tests/bench/bench.py --write``.
+
+Each workload is run once by each target to warm up, then in rounds in which they take turns, so that what
+else the machine does hits all alike. The table has the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import statistics
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import attrs
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from targets import Failed, Outcome, Target, all_targets
+from workloads import WORKLOADS
+
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+BEGIN, END = "<!-- table: bench -->\n", "<!-- end -->\n"
+OURS = "ours"
+
+
+@attrs.frozen
+class Line:
+    """What came of a workload.
+
+    Attributes:
+        elements: how many there were.
+        outcomes: by target, in the order of rounds, without the first; empty if it failed.
+    """
+
+    name: str
+    elements: int
+    outcomes: dict[str, list[Outcome]]
+
+
+def measure(name: str, scale: float, targets: list[Target], rounds: int, seconds: float) -> Line:
+    """Runs one workload on all targets; one that fails is left out of further rounds."""
+    elements = max(1, round(WORKLOADS[name].elements * scale))
+    outcomes: dict[str, list[Outcome]] = {target.title: [] for target in targets}
+    failed: set[str] = set()
+    for number in range(rounds + 1):
+        for target in targets:
+            if target.title in failed:
+                continue
+            try:
+                outcome = target.run(name, elements, seconds)
+            except Failed as error:
+                print(f"{name}: {target.title} failed: {error}", file=sys.stderr, flush=True)
+                failed.add(target.title)
+                outcomes[target.title] = []
+                continue
+            if number:
+                outcomes[target.title].append(outcome)
+    line = Line(name, elements, outcomes)
+    print(row(line, [target.title for target in targets]), flush=True)
+    return line
+
+
+def header(titles: list[str]) -> str:
+    peers = [title for title in titles if title != OURS]
+    columns = [
+        "workload",
+        "elements",
+        *(f"{title}, s" for title in titles),
+        *(f"{title} / {OURS}" for title in peers),
+        "latency of ours, p50 / p90, ms",
+    ]
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
+
+
+def row(line: Line, titles: list[str]) -> str:
+    medians = {
+        title: statistics.median(outcome.seconds for outcome in outcomes)
+        for title, outcomes in line.outcomes.items()
+        if outcomes
+    }
+    ours = medians.get(OURS)
+    cells = [f"{line.name}: {WORKLOADS[line.name].title}", f"{line.elements:,}"]
+    cells += [f"{medians[title]:.2f}" if title in medians else "" for title in titles]
+    cells += [
+        f"{medians[title] / ours:.1f}" if ours and title in medians else ""
+        for title in titles
+        if title != OURS
+    ]
+    cells.append(latency(line.outcomes[OURS]))
+    return f"| {' | '.join(cells)} |"
+
+
+def latency(outcomes: list[Outcome]) -> str:
+    every = sorted(second for outcome in outcomes for second in outcome.latencies)
+    if not every:
+        return ""
+    return " / ".join(f"{every[int(part * (len(every) - 1))] * 1000:.0f}" for part in (0.5, 0.9))
+
+
+def text_of(lines: list[Line], titles: list[str], arguments: argparse.Namespace) -> str:
+    about = (
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, Beam {version('apache-beam')}, "
+        f"PySpark {version('pyspark')}. Wall seconds from submission to the end, medians of "
+        f"{arguments.rounds} warm rounds in which all took turns. "
+        f"The environment named to ours: {arguments.environment or 'none, hence embedded'}; "
+        "to Prism: LOOPBACK."
+    )
+    table = "\n".join([header(titles), *(row(line, titles) for line in lines)])
+    note = f"{arguments.note}\n\n" if arguments.note else ""
+    return f"{note}{about}\n\n{table}\n"
+
+
+def write(text: str) -> None:
+    """Puts the table where the page keeps it."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise SystemExit(f"{PAGE} has no place for the table: {BEGIN.strip()} ... {END.strip()}")
+    PAGE.write_text(before + BEGIN + text + END + after, encoding="utf-8")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workload", help="names, with commas between them; all without")
+    parser.add_argument("--scale", type=float, default=1.0, help="of every workload's size")
+    parser.add_argument("--rounds", type=int, default=3, help="that count")
+    parser.add_argument("--seconds", type=float, default=300.0, help="limit for one run")
+    parser.add_argument("--prism", default=shutil.which("prism"), help="Prism's binary")
+    parser.add_argument("--endpoint", help="of a server that runs; without, one is started")
+    parser.add_argument("--environment", default="", help="environment type named to ours")
+    parser.add_argument("--server-flag", action="append", default=[], help="of the server")
+    parser.add_argument("--note", default="", help="goes above the table")
+    parser.add_argument("--write", action="store_true", help=f"write into {PAGE.name}")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    names = arguments.workload.split(",") if arguments.workload else list(WORKLOADS)
+    if unknown := [name for name in names if name not in WORKLOADS]:
+        raise SystemExit(f"no such workload: {unknown}; there are {list(WORKLOADS)}")
+    flags = tuple(arguments.server_flag)
+    with all_targets(arguments.prism, arguments.endpoint, arguments.environment, flags) as targets:
+        titles = [target.title for target in targets]
+        print(header(titles), flush=True)
+        lines = [
+            measure(name, arguments.scale, targets, arguments.rounds, arguments.seconds)
+            for name in names
+        ]
+    if arguments.write:
+        write(text_of(lines, titles, arguments))
+    if not all(line.outcomes[OURS] for line in lines):
+        raise SystemExit("ours failed a workload")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Random kills of everything that a running job consists of, from a seed."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from beam_runner_jobservices import JobApiError, JobClient
+from lives import Lives
+
+ENDS_A_LIFE = ("server", "java")
+MOST_WORKERS = 3
+"""In one round: a bundle is tried four times."""
+
+
+class Chaos:
+    """Kills, a few to a round.
+
+    Args:
+        lives: of the server.
+        seed: the same one waits as long and chooses the same kinds.
+        kinds: what to kill.
+        most: kills at most.
+    """
+
+    def __init__(self, lives: Lives, seed: int, kinds: tuple[str, ...], most: int) -> None:
+        self._lives = lives
+        self._random = random.Random(seed)
+        self._kinds = kinds
+        self._most = most
+
+    def rage(self, job_id: str) -> None:
+        """Kills until it has killed enough, or the job has ended."""
+        kills = self._lives.kills
+        while kills.total() < self._most:
+            time.sleep(self._random.uniform(0.2, 3.0))
+            kind = self._random.choice(self._kinds)
+            choose = self._random.randrange(100)
+            if self._has_ended(job_id):
+                return
+            workers = sum(count for killed, count in kills.items() if killed not in ENDS_A_LIFE)
+            if kind in ENDS_A_LIFE or workers < MOST_WORKERS:
+                strike(self._lives, kind, choose)
+
+    def _has_ended(self, job_id: str) -> bool:
+        try:
+            with JobClient(self._lives.address) as client:
+                return client.state(job_id).state.is_terminal
+        except JobApiError:
+            return False
+
+
+def strike(lives: Lives, kind: str, choose: int) -> bool:
+    """Kills one process, and has the server go on if that was its end; whether there was one."""
+    if not lives.kill(kind, choose):
+        return False
+    if kind in ENDS_A_LIFE:
+        code = lives.wait_until_gone()
+        assert code == (1 if kind == "java" else -9), (code, lives.server.log[-5:])
+        lives.go_on()
+    return True

@@ -1,0 +1,76 @@
+"""Servers that are killed: their folders, the pipelines they run, and how often it is done."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import steady
+import victims
+from crash_points import Points
+from jobs import Pipelines, pickle_by_value
+from lives import Lives
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How many random kills, and which."""
+    parser.addoption("--rounds", type=int, default=1, help="how often each pipeline is run")
+    parser.addoption("--seed", type=int, default=1, help="of the first round; the next adds one")
+    parser.addoption("--minutes", type=int, default=60, help="how long the soak takes")
+    parser.addoption("--every", type=int, default=30, help="seconds from kill to kill in it")
+    parser.addoption("--rate", type=int, default=100, help="of the soak, in numbers a second")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A round for each seed."""
+    if "seed" in metafunc.fixturenames:
+        first = metafunc.config.getoption("--seed")
+        metafunc.parametrize("seed", range(first, first + metafunc.config.getoption("--rounds")))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _send_along() -> None:
+    for module in (victims, steady):
+        pickle_by_value(module.__name__)
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """For temporary files; its path is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A command for PROCESS environments."""
+    command = tmp_path_factory.mktemp("boot") / "boot"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n')
+    command.chmod(0o755)
+    return command
+
+
+@pytest.fixture
+def pipelines_of(boot: Path) -> Callable[[Lives, str], Pipelines]:
+    """Pipelines for a server, in an ``embedded``, ``LOOPBACK`` or ``PROCESS`` environment."""
+    flags = {
+        "embedded": [],
+        "LOOPBACK": ["--environment_type=LOOPBACK"],
+        "PROCESS": ["--environment_type=PROCESS", f"--environment_options=process_command={boot}"],
+    }
+    return lambda lives, environment: Pipelines(lives.address, environment, flags[environment])
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Points:
+    """Where processes look at what is to happen to them."""
+    folder = tmp_path / "points"
+    folder.mkdir()
+    return Points(folder)

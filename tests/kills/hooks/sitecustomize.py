@@ -1,0 +1,216 @@
+"""Crash points for the processes of a server under test; on their ``PYTHONPATH``, it patches what they import.
+
+``BEAM_KILL_POINTS`` is a folder. A process that passes a point whose name is a file there takes the file
+and does to itself what the file says; one file is for one process, one time. What was done is told by a
+file ``<name>.hit``.
+
+| word | what the process does |
+|---|---|
+| ``kill`` | dies by SIGKILL |
+| ``stop`` | stops by SIGSTOP, and goes on when it is continued |
+| ``cut`` | loses its connection to the server, does not notice, and goes on |
+| ``raise`` | cannot write, as with a full disk |
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+_FOLDER = os.environ.get("BEAM_KILL_POINTS", "")
+_ZOMBIE_SECONDS = 5.0
+_REPLY_SECONDS = 0.2
+
+_cut: list[Callable[[], None]] = []
+_zombie = threading.Event()
+
+
+def at(point: str) -> None:
+    """Passes a point."""
+    path = os.path.join(_FOLDER, point.replace(" ", "-"))
+    if _zombie.is_set():
+        return
+    try:
+        with open(path) as file:
+            word = file.read().strip()
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    with open(f"{path}.hit", "w") as file:
+        file.write(f"{os.getpid()} {word}")
+    if word == "cut":
+        _zombie.set()
+        for cut in _cut:
+            cut()
+    elif word == "raise":
+        raise OSError("no space left, says the test")
+    else:
+        os.kill(os.getpid(), signal.SIGSTOP if word == "stop" else signal.SIGKILL)
+
+
+def around(owner: Any, name: str, before: str | None, after: str | None) -> None:
+    """A point before a method, and one after it has returned."""
+    real = getattr(owner, name)
+
+    def wrapped(*arguments: Any, **more: Any) -> Any:
+        if before is not None:
+            at(before)
+        result = real(*arguments, **more)
+        if after is not None:
+            at(after)
+        return result
+
+    setattr(owner, name, wrapped)
+
+
+def patch_coordinator(module: ModuleType) -> None:
+    module._ENTRIES_PER_SNAPSHOT = 10  # type: ignore[attr-defined]
+    around(module.Coordinator, "_carry_out", "before commands", "after commands")
+    around(module.Coordinator, "begin", "before begin", "after begin")
+    commit = module.Coordinator._work_in
+
+    def work_in(self: Any, entries: Any) -> Any:
+        if any(getattr(getattr(entry, "done", None), "finalize", False) for entry in entries):
+            at("before callbacks are due")
+            commands = commit(self, entries)
+            at("after callbacks are due")
+            return commands
+        return commit(self, entries)
+
+    module.Coordinator._work_in = work_in
+
+
+def patch_ledger(module: ModuleType) -> None:
+    around(module.Ledger, "apply", None, "after apply")
+    around(module.Ledger, "take_garbage", "before files go", None)
+
+
+def patch_journal(module: ModuleType) -> None:
+    around(module.Journal, "append", "before append", "after append")
+    around(module.Journal, "snapshot", "before snapshot", "after snapshot")
+    around(module.Journal, "recover", None, "in recovery")
+    around(module.Journal, "delete", "before delete", "after delete")
+
+
+def patch_store(module: ModuleType) -> None:
+    """What a transaction has done is there, but not committed."""
+    real = module._all_or_nothing
+
+    @contextmanager
+    def all_or_nothing(connection: Any) -> Iterator[Any]:
+        with real(connection) as opened:
+            yield opened
+            at("in transaction")
+
+    module._all_or_nothing = all_or_nothing  # type: ignore[attr-defined]
+
+
+def patch_executor(module: ModuleType) -> None:
+    around(module, "_sweep", "before sweep", "after sweep")
+    around(module.SparkJobExecutor, "_begin", "before plan", "after plan")
+
+
+def patch_job(module: ModuleType) -> None:
+    around(module.RunningJob, "_report_end", "before end", "after end")
+
+
+def patch_written(module: ModuleType) -> None:
+    module.INLINE_BYTES = 200  # type: ignore[attr-defined]
+    around(module.WrittenBuffer, "close", "before files", "after files")
+
+
+def patch_stores(module: ModuleType) -> None:
+    around(module.CommittingStore, "write_commit", "before state", "after state")
+
+
+def patch_bundle(module: ModuleType) -> None:
+    around(module.RunningBundle, "split", "before split", "after split")
+
+
+def patch_loop(module: ModuleType) -> None:
+    around(module.TaskLoop, "_keep_state", "before loop state", "after loop state")
+    around(module.TaskLoop, "_hand_back", None, "after loop reply")
+
+
+def patch_process(module: ModuleType) -> None:
+    process = module.WorkerProcess
+    real_init, real_answer = process.__init__, process._answer_for
+    real_gone = process._server_is_gone
+
+    def init(self: Any, *arguments: Any) -> None:
+        _cut[:] = [lambda: cut(self)]
+        real_init(self, *arguments)
+
+    def answer(self: Any, reply: Any) -> None:
+        at("before reply")
+        real_answer(self, reply)
+        if os.path.exists(os.path.join(_FOLDER, "after-reply")):
+            time.sleep(_REPLY_SECONDS)  # it is sent by another thread
+            at("after reply")
+
+    def cut(self: Any) -> None:
+        self.is_cut = True
+        self.channel._channel.close()
+
+    def gone(self: Any) -> None:
+        if getattr(self, "is_cut", False):
+            timer = threading.Timer(_ZOMBIE_SECONDS, real_gone, (self,))
+            timer.daemon = True
+            timer.start()
+        else:
+            real_gone(self)
+
+    process.__init__ = init
+    process._answer_for = answer
+    process._server_is_gone = gone
+    around(process, "run_bundle", "before bundle", "after bundle")
+
+
+_PATCHES: dict[str, Callable[[ModuleType], None]] = {
+    f"beam_spark_executor.{name}": patch
+    for name, patch in {
+        "driver.coordinator": patch_coordinator,
+        "driver.ledger": patch_ledger,
+        "driver.executor": patch_executor,
+        "driver.job": patch_job,
+        "journal.journal": patch_journal,
+        "journal.store": patch_store,
+        "task.bundle": patch_bundle,
+        "task.loop": patch_loop,
+        "task.process": patch_process,
+        "task.stores": patch_stores,
+        "task.written": patch_written,
+    }.items()
+}
+
+
+class _Patcher(importlib.abc.MetaPathFinder):
+    """Finds the modules to be patched as usual, and patches them once they are there."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        patch = _PATCHES.get(name)
+        if patch is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        assert spec is not None and spec.loader is not None
+        load = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            patch(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+if _FOLDER:
+    sys.meta_path.insert(0, _Patcher())

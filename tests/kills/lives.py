@@ -1,0 +1,188 @@
+"""A server that is killed and started again on the same state folder and port."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from job_server import JobServerProcess, ServerEnded, wait_until
+
+SERVING_SECONDS = 30.0
+"""How long a server may take from when Spark is up."""
+GONE_SECONDS = 20.0
+THREADS_OF_A_CHANNEL = 4
+"""A worker process that has at least as many serves a job."""
+_JAVA = re.compile(r"\bjava\b.* org\.apache\.spark\.deploy\.SparkSubmit ")
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+_HARNESS = re.compile(r"beam_runner_worker\.fnapi\.boot|sdk_worker_main|^/bin/sh -c exec 3<&0")
+_DAEMON = "beam_spark_executor.python_daemon"
+_SERVER = "beam_spark_executor.cli"
+_SPARK_UP = re.compile(r"^(\S+)Z INFO beam_spark_executor\.server: Spark \S+ is up")
+_SERVES = re.compile(r"^(\S+)Z INFO beam_runner_jobservices\.server: serving the Beam Job API")
+
+
+class Lives:
+    """The lives of one server.
+
+    Args:
+        temporary: for its temporary files.
+        state: its state folder.
+        flags: more of them.
+        environment: more of it.
+
+    Attributes:
+        count: of lives so far.
+        kills: how many processes of each kind were killed.
+        slowest: how many seconds a server took at most to serve from when Spark was up.
+    """
+
+    def __init__(
+        self,
+        temporary: Path,
+        state: Path,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._temporary = temporary
+        self._flags = (f"--job-port={free_port()}", f"--state-dir={state}", *flags)
+        self._environment = environment or {}
+        self.count = 0
+        self.slowest = 0.0
+        self.kills: Counter[str] = Counter()
+        self.server = self._start()
+
+    @property
+    def address(self) -> str:
+        """That of the Job API, the same in every life."""
+        return self.server.address
+
+    def victims(self, kind: str) -> list[int]:
+        """Process ids: of the ``server``, ``java``, ``executor``, ``daemon``, ``worker``, ``harness``.
+
+        Workers are those that serve a job; others wait to be given one.
+        """
+        processes = self.server.processes()
+        match kind:
+            case "server":
+                return [pid for pid, command in processes.items() if _SERVER in command]
+            case "java":
+                return [pid for pid, command in processes.items() if _JAVA.search(command)]
+            case "executor":
+                return [pid for pid, command in processes.items() if _EXECUTOR in command]
+            case "harness":
+                found = [pid for pid, command in processes.items() if _HARNESS.search(command)]
+                return [pid for pid in found if not _is_shell(processes[pid])]
+            case "daemon" | "worker":
+                found = [pid for pid, command in processes.items() if _DAEMON in command]
+                forked = {pid for pid in found if _parent(pid) in found}
+                if kind == "daemon":
+                    return [pid for pid in found if pid not in forked]
+                return [pid for pid in forked if _threads(pid) >= THREADS_OF_A_CHANNEL]
+        raise ValueError(kind)
+
+    def kill(self, kind: str, choose: int = 0) -> bool:
+        """Kills one process of a kind; whether there was one. Server and Java need `go_on` then."""
+        found = sorted(self.victims(kind))
+        if not found:
+            return False
+        try:
+            os.kill(found[choose % len(found)], signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        self.kills[kind] += 1
+        return True
+
+    def wait_until_gone(self) -> int:
+        """Waits until the server and all its processes have ended, by themselves; the exit code.
+
+        Raises:
+            AssertionError: something stays.
+        """
+        code = self.server.process.wait(GONE_SECONDS)
+        wait_until(
+            lambda: not self.server.processes(),
+            GONE_SECONDS,
+            lambda: f"processes end: {self.server.processes()}",
+        )
+        return code
+
+    def go_on(self) -> float:
+        """The next life; the seconds from when Spark was up until it served."""
+        self.server = self._start()
+        seconds = self.seconds_to_serve()
+        self.slowest = max(self.slowest, seconds)
+        assert seconds < SERVING_SECONDS
+        return seconds
+
+    def go_on_to_die(self) -> None:
+        """The next life, of which is known only that it is short."""
+        try:
+            self.server = self._start()
+        except ServerEnded as error:
+            self.server = error.server
+
+    def seconds_to_serve(self) -> float:
+        """How long the server took from when Spark was up."""
+        wait_until(lambda: self._moments(_SERVES), 10, "its log tells that it serves")
+        return self._moments(_SERVES)[0] - self._moments(_SPARK_UP)[0]
+
+    def _moments(self, pattern: re.Pattern[str]) -> list[float]:
+        return [at for line in self.server.log if (at := _moment(pattern, line)) is not None]
+
+    def _start(self) -> JobServerProcess:
+        self.count += 1
+        return JobServerProcess(self._temporary, *self._flags, environment=self._environment)
+
+
+@contextmanager
+def lives(
+    temporary: Path, state: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> Iterator[Lives]:
+    """Lives for the time of a ``with``; nothing stays."""
+    running = Lives(temporary, state, *flags, environment=environment)
+    try:
+        yield running
+    finally:
+        running.server.kill()
+
+
+def free_port() -> int:
+    """One that nobody has now."""
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def _moment(pattern: re.Pattern[str], line: str) -> float | None:
+    match = pattern.match(line)
+    if match is None:
+        return None
+    whole, _, fraction = match[1].partition(".")
+    return time.mktime(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{fraction or 0}")
+
+
+def _is_shell(command: str) -> bool:
+    return command.startswith("/bin/sh")
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return 0
+
+
+def _parent(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])

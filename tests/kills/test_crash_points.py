@@ -1,0 +1,74 @@
+"""Servers that die at a chosen point of the commit protocol: nothing is lost, nothing doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from crash_points import Points, check, submit, with_points
+from job_server import wait_until
+from jobs import Pipelines
+from lives import Lives
+from victims import bounded, unbounded
+
+HIT_SECONDS = 60.0
+IN_A_STREAM = (
+    "before append",
+    "in transaction",
+    "after append",
+    "after apply",
+    "before files go",
+    "before commands",
+    "after commands",
+    "before snapshot",
+    "after snapshot",
+)
+"""Passed by a server again and again while a stream runs."""
+AT_THE_START = ("in recovery", "before sweep", "after sweep", "before begin", "after begin")
+"""Passed by a server that takes the job up again."""
+AT_THE_END = ("before end", "after end", "before delete", "after delete")
+
+PipelinesOf = Callable[[Lives, str], Pipelines]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_server_that_dies_at_every_point(
+    temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
+) -> None:
+    """Life after life of one stream, each ended at another point; at last the stream ends."""
+    stop = tmp_path / "stop"
+    with with_points(temporary, tmp_path / "state", points) as running:
+        job = submit(pipelines_of(running, "embedded"), unbounded, 10**6, stop)
+        for point in IN_A_STREAM:
+            points.set(point)
+            wait_until(lambda point=point: points.is_hit(point), HIT_SECONDS, point)
+            assert running.wait_until_gone() == -9, point
+            running.go_on()
+        running.kill("server")
+        running.wait_until_gone()
+        for point in AT_THE_START:
+            points.set(point)
+            running.go_on_to_die()
+            assert running.wait_until_gone() == -9, point
+            assert points.is_hit(point)
+        running.go_on()
+        stop.touch()
+        check(job)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_server_that_dies_as_a_job_ends(
+    temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
+) -> None:
+    """Also before it has begun: once Run was answered, or the job is in the list, it goes on."""
+    with with_points(temporary, tmp_path / "state", points) as running:
+        for point in AT_THE_END:
+            points.set(point)
+            job = submit(pipelines_of(running, "embedded"), bounded, 200, tmp_path)
+            wait_until(lambda point=point: points.is_hit(point), HIT_SECONDS, point)
+            assert running.wait_until_gone() == -9, point
+            running.go_on()
+            check(job, 200)

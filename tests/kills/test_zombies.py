@@ -1,0 +1,70 @@
+"""Attempts that go on though the server has given them up: what they write is never read."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from crash_points import Points, check, submit, with_points
+from job_server import wait_until
+from jobs import Pipelines
+from lives import Lives
+from victims import unbounded
+
+COUNT = 4000
+LOST_SECONDS = 60.0
+
+PipelinesOf = Callable[[Lives, str], Pipelines]
+
+
+def losses(lives: Lives) -> int:
+    """How many bundles the server has given up."""
+    return sum(" was lost" in line for line in lives.server.log)
+
+
+def alive(pid: int) -> bool:
+    return str(pid) in {str(found) for found in os.listdir("/proc")}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("point", ["before files", "before state", "before reply"])
+def test_attempts_that_were_cut_off(
+    temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, point: str
+) -> None:
+    """Three in a row lose their connection, notice nothing, and write on for seconds."""
+    with with_points(temporary, tmp_path / "state", points) as running:
+        job = submit(pipelines_of(running, "embedded"), unbounded, COUNT, tmp_path / "never")
+        for number in range(1, 4):
+            points.set(point, "cut")
+            wait_until(lambda: points.is_hit(point), LOST_SECONDS, "one is cut off")
+            wait_until(lambda n=number: losses(running) >= n, LOST_SECONDS, "it is given up")
+            points.clear(point)
+        check(job, COUNT)
+        running.server.wait_until_idle(30)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("point", ["before files", "before reply"])
+def test_a_process_that_was_stopped_goes_on(
+    temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, point: str
+) -> None:
+    """It is silent for so long that its bundle is tried again; then it writes, and answers."""
+    with with_points(temporary, tmp_path / "state", points) as running:
+        job = submit(pipelines_of(running, "embedded"), unbounded, COUNT, tmp_path / "never")
+        points.set(point, "stop")
+        wait_until(lambda: points.is_hit(point), LOST_SECONDS, "one stops")
+        zombie = points.pid(point)
+        wait_until(lambda: losses(running) >= 1, LOST_SECONDS, "it is given up")
+        progress = job.counter("first")
+        wait_until(
+            lambda: job.counter("first") > progress, LOST_SECONDS, "the job goes on without it"
+        )
+        os.kill(zombie, signal.SIGCONT)
+        check(job, COUNT)
+        wait_until(lambda: not alive(zombie), 20, "the zombie ends")
+        running.server.wait_until_idle(30)

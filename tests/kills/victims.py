@@ -1,0 +1,185 @@
+"""Two pipelines with user code that never answers the same twice, which count what arrives at their end."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import VarIntCoder
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+from offsets import Offsets
+
+WINDOW = 50
+"""In seconds, a number being one."""
+
+Victim = Callable[[beam.Pipeline, int, Path], None]
+"""Builds a pipeline over so many numbers; a source that may go on for ever does so until the file is there."""
+
+
+class Count(beam.DoFn):
+    """Counts what passes."""
+
+    def __init__(self, name: str, seconds: float = 0.0) -> None:
+        self._count = Metrics.counter("kills", name)
+        self._seconds = seconds
+
+    def process(self, element: Any) -> Iterator[Any]:
+        self._count.inc()
+        if self._seconds:
+            time.sleep(self._seconds)
+        yield element
+
+
+Arrival = tuple[int, int, int]
+"""A number that has come to the end, its key in between, and which one it was of that key."""
+
+
+class Check(beam.DoFn):
+    """The last stage: tells in counters what is lost and what is doubled of the numbers from 0.
+
+    And in how many windows of how many keys they were, and in how many of these state was not what
+    it should have been.
+    """
+
+    def __init__(self, count: int | None) -> None:
+        self._count = count
+        self._counters = {
+            name: Metrics.counter("kills", name)
+            for name in ("arrived", "lost", "doubled", "windows", "wrong")
+        }
+
+    def process(self, element: tuple[None, Iterable[Arrival]]) -> None:
+        arrivals = list(element[1])
+        times = Counter(number for number, _, _ in arrivals)
+        count = max(times) + 1 if self._count is None else self._count
+        self._counters["arrived"].inc(times.total())
+        self._counters["lost"].inc(count - len(times))
+        self._counters["doubled"].inc(times.total() - len(times))
+        windows: dict[tuple[int, int], list[int]] = {}
+        for number, key, index in arrivals:
+            windows.setdefault((number // WINDOW, key), []).append(index)
+        self._counters["windows"].inc(len(windows))
+        wrong = [found for found in windows.values() if sorted(found) != list(range(len(found)))]
+        self._counters["wrong"].inc(len(wrong))
+
+
+class Numbered(beam.DoFn):
+    """Counts the numbers of each key and window in state; a timer at the window's end is counted."""
+
+    _COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
+    _END = TimerSpec("end", TimeDomain.WATERMARK)
+
+    def __init__(self) -> None:
+        self._fired = Metrics.counter("kills", "fired")
+
+    def process(
+        self,
+        element: tuple[int, int],
+        window: Any = beam.DoFn.WindowParam,
+        count: Any = beam.DoFn.StateParam(_COUNT),
+        end: Any = beam.DoFn.TimerParam(_END),
+    ) -> Iterator[tuple[int, Arrival]]:
+        key, number = element
+        index = count.read() or 0
+        count.write(index + 1)
+        end.set(window.end)
+        yield key, (number, key, index)
+
+    @on_timer(_END)
+    def ended(self) -> None:
+        self._fired.inc()
+
+
+class RandomKeys(beam.DoFn):
+    """Never the same key, run again; slowly."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def process(self, element: int) -> Iterator[tuple[bytes, int]]:
+        time.sleep(self._seconds * random.uniform(0.5, 1.5))
+        yield uuid.uuid4().bytes, element
+
+
+def check(numbers: beam.PCollection, count: int | None) -> None:
+    """One group of all arrivals, at the pipeline's end."""
+    everything = numbers | "to one" >> beam.Map(lambda n: (None, n)) | "one" >> beam.GroupByKey()
+    everything | beam.ParDo(Check(count))
+
+
+def bounded(pipeline: beam.Pipeline, count: int, stop: Path, seconds: float = 0.002) -> None:
+    """A batch with two shuffles by random keys."""
+    numbers = (
+        pipeline
+        | beam.Create(range(count))
+        | beam.Reshuffle()
+        | beam.ParDo(RandomKeys(seconds))
+        | beam.GroupByKey()
+        | beam.FlatMapTuple(lambda key, values: values)
+        | beam.ParDo(Count("first", seconds))
+        | "seven" >> beam.Map(lambda n: (random.randrange(7), n))
+        | "by seven" >> beam.GroupByKey()
+        | "of seven" >> beam.FlatMapTuple(lambda key, values: values)
+        | "second" >> beam.ParDo(Count("second"))
+        | "arrivals" >> beam.Map(lambda n: (n, n, 0))
+    )
+    check(numbers, count)
+
+
+class Read(beam.DoFn):
+    """Numbers at as many seconds of event time, some at a time; a file ends them early."""
+
+    def __init__(self, stop: Path, seconds: float) -> None:
+        self._stop = stop
+        self._seconds = seconds
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
+        estimator: Any = beam.DoFn.WatermarkEstimatorParam(
+            ManualWatermarkEstimator.default_provider()
+        ),
+    ) -> Iterator[TimestampedValue]:
+        position = tracker.current_restriction().start
+        for _ in range(random.randrange(10, 60)):
+            if self._stop.exists():
+                tracker.try_claim(tracker.current_restriction().stop)
+                return
+            if not tracker.try_claim(position):
+                return
+            estimator.set_watermark(Timestamp(position))
+            yield TimestampedValue(position, Timestamp(position))
+            position += 1
+            time.sleep(self._seconds)
+        tracker.defer_remainder(Duration.of(0.01))
+
+
+def unbounded(pipeline: beam.Pipeline, count: int, stop: Path, seconds: float = 0.002) -> None:
+    """A stream that is counted by random keys in windows, with state and timers, and grouped."""
+    numbers = (
+        pipeline
+        | beam.Create([count])
+        | beam.ParDo(Read(stop, seconds))
+        | beam.ParDo(Count("first"))
+        | "windows" >> beam.WindowInto(FixedWindows(WINDOW))
+        | "five" >> beam.Map(lambda n: (random.randrange(5), n)).with_output_types(tuple[int, int])
+        | "state" >> beam.ParDo(Numbered())
+        | "by five" >> beam.GroupByKey()
+        | "of five" >> beam.FlatMapTuple(lambda key, values: values)
+        | "second" >> beam.ParDo(Count("second"))
+        | "one window" >> beam.WindowInto(FixedWindows(10**9))
+    )
+    check(numbers, None if count >= 10**6 else count)

@@ -1,0 +1,95 @@
+"""Drain ends the sources of a job; all that they have given is processed to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.restriction_trackers import OffsetRange
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+from beam_runner_jobservices import JobClient, JobState
+from job_server import wait_until
+from jobs import Job, Pipelines
+from offsets import Offsets
+
+ENDLESS = 10**9
+
+
+class Ranges(Offsets):
+    """The numbers up to the element; a drain ends those that would take for ever."""
+
+    def truncate(self, element: int, restriction: OffsetRange) -> OffsetRange | None:
+        return None if restriction.stop == ENDLESS else restriction
+
+
+class Numbers(beam.DoFn):
+    """A number at each second of event time, a few every now and then."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Ranges()),
+        estimator: Any = beam.DoFn.WatermarkEstimatorParam(
+            ManualWatermarkEstimator.default_provider()
+        ),
+    ) -> Iterable[TimestampedValue]:
+        number = tracker.current_restriction().start
+        estimator.set_watermark(Timestamp(number))
+        for _ in range(7):
+            if not tracker.try_claim(number):
+                return
+            Metrics.counter("test", "given").inc()
+            yield TimestampedValue(number, number)
+            number += 1
+        tracker.defer_remainder(Duration.of(0.1))
+
+
+def counted(pipeline: beam.Pipeline, *elements: int, begun: Path) -> None:
+    """Counts what comes out of windows in the end."""
+
+    def count(key: str, numbers: Iterable[int]) -> None:
+        Metrics.counter("test", "counted").inc(len(list(numbers)))
+        begun.touch()
+
+    (
+        pipeline
+        | beam.Create(elements)
+        | beam.ParDo(Numbers())
+        | beam.WindowInto(FixedWindows(10))
+        | beam.WithKeys("k")
+        | beam.GroupByKey()
+        | beam.MapTuple(count)
+    )
+
+
+def drained(job: Job, begun: Path) -> None:
+    """Drains a job once its first window is closed."""
+    wait_until(begun.exists, 40, "the first window is closed")
+    with JobClient(job.address) as client:
+        told = {info.urn for info in client.metrics(job.job_id).attempted}
+        assert "beam_spark:stage:output_watermark:v1" in told
+        assert client.drain(job.job_id) is JobState.DRAINING
+    assert job.wait() is JobState.DRAINED
+
+
+def test_what_an_endless_source_has_given_comes_out(pipelines: Pipelines, tmp_path: Path) -> None:
+    """Also of the last window, which the source has not come to the end of."""
+    pipeline = pipelines.new("--streaming")
+    counted(pipeline, ENDLESS, begun=tmp_path / "begun")
+    job = pipelines.job(pipeline)
+    drained(job, tmp_path / "begun")
+    assert job.counter("counted") == job.counter("given") >= 10
+
+
+def test_what_has_an_end_goes_on_to_it(embedded: Pipelines, tmp_path: Path) -> None:
+    pipeline = embedded.new("--streaming")
+    counted(pipeline, 61, begun=tmp_path / "begun")
+    job = embedded.job(pipeline)
+    drained(job, tmp_path / "begun")
+    assert job.counter("counted") == 61

@@ -1,0 +1,96 @@
+"""Pipelines that bring packages along, and pipelines with several environments."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.environments import DockerEnvironment, ProcessEnvironment
+from beam_runner_jobservices import JobClient, JobState
+from jobs import Pipelines
+from wheels import make_wheel
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def packages_of(folder: Path) -> list[str]:
+    """Flags of a pipeline with a package given as a file, and another one required by name."""
+    extra = make_wheel(folder, "an_extra_package", "WHO = 'extra'")
+    required = make_wheel(folder, "a_required_package", "WHO = 'required'", version="2.5")
+    requirements = folder / "requirements.txt"
+    requirements.write_text("a_required_package>=2\n")
+    return [
+        f"--extra_package={extra}",
+        f"--requirements_file={requirements}",
+        "--requirements_cache=skip",
+        f"--files_to_stage={required}",
+    ]
+
+
+def ask(n: int) -> tuple[int, str, str, bool]:
+    import a_required_package
+    import an_extra_package
+
+    return n, an_extra_package.WHO, a_required_package.WHO, "beam-runner" in sys.executable
+
+
+def test_staged_packages_are_installed(embedded: Pipelines, tmp_path: Path) -> None:
+    with embedded.new(*packages_of(tmp_path)) as p:
+        answers = p | beam.Create([1, 2]) | beam.Reshuffle() | beam.Map(ask)
+        assert_that(answers, equal_to([(n, "extra", "required", True) for n in (1, 2)]))
+
+
+class Note(beam.DoFn):
+    """Puts out the numbers with the process that has seen them."""
+
+    def process(self, pairs: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        yield (*pairs, os.getpid())
+
+
+def test_several_environments_in_one_pipeline(
+    embedded: Pipelines, boot: Path, tmp_path: Path
+) -> None:
+    """Data goes from a process of one to one of another and back, within one stage or by grouping."""
+    out = tmp_path / "out"
+
+    def write(pairs: tuple[int, ...]) -> None:
+        with out.open("a") as file:
+            file.write(" ".join(map(str, pairs)) + "\n")
+
+    p = embedded.new()
+    (
+        p
+        | beam.Create([(1,), (2,)])
+        | "First" >> beam.ParDo(Note())
+        | "Other" >> beam.ParDo(Note())
+        | beam.GroupBy(lambda pairs: pairs[0])
+        | beam.FlatMap(lambda group: group[1])
+        | "Third" >> beam.ParDo(Note())
+        | beam.Map(write)
+    )
+    proto = p.to_runner_api(
+        default_environment=DockerEnvironment.from_container_image(
+            DockerEnvironment.default_docker_image()
+        )
+    )
+    components = proto.components
+    for name, variables in (("other", {}), ("third", {"X": "1"})):
+        environment = ProcessEnvironment(str(boot), env=variables).to_runner_api(None)
+        components.environments[name].CopyFrom(environment)
+    for transform in components.transforms.values():
+        if transform.unique_name in ("Other", "Third") and transform.environment_id:
+            transform.environment_id = transform.unique_name.lower()
+    for environment in components.environments.values():
+        del environment.dependencies[:]
+    with JobClient(embedded.address) as client:
+        job_id = client.submit(proto.SerializeToString())
+        assert client.wait_until_finish(job_id, 120) is JobState.DONE
+    seen = [[int(n) for n in line.split()] for line in out.read_text().splitlines()]
+    assert sorted(n for n, *_ in seen) == [1, 2]
+    for _, first, other, third in seen:
+        assert len({first, other, third}) == 3

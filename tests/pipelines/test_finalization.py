@@ -1,0 +1,99 @@
+"""Callbacks of bundles run once each, when what their bundle has done is committed, else never."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from beam_runner_jobservices import JobState
+from job_server import wait_until
+from jobs import Pipelines
+
+
+class Register(beam.DoFn):
+    """Registers a callback for every element; fails at one, if told so."""
+
+    def __init__(self, folder: Path, fails_at: int | None = None) -> None:
+        self._folder = folder
+        self._fails_at = fails_at
+
+    def process(
+        self, element: int, finalizer: Any = beam.DoFn.BundleFinalizerParam
+    ) -> Iterator[int]:
+        name = f"{element}-{uuid.uuid4().hex}"
+        (self._folder / f"registered-{name}").touch()
+        finalizer.register(lambda: self._called(name))
+        if element == self._fails_at:
+            raise ValueError("no more")
+        yield element
+
+    def _called(self, name: str) -> None:
+        with (self._folder / f"called-{name}").open("a") as file:
+            file.write("once ")
+
+
+def names(folder: Path, kind: str) -> set[str]:
+    return {file.name.partition("-")[2] for file in folder.glob(f"{kind}-*")}
+
+
+def all_called_once(folder: Path) -> bool:
+    texts = [file.read_text() for file in folder.glob("called-*")]
+    registered = names(folder, "registered")
+    return names(folder, "called") == registered and texts == ["once "] * len(registered)
+
+
+def test_every_callback_once(everywhere: Pipelines, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    with everywhere.new() as p:
+        numbers = (
+            p
+            | beam.Create(range(20))
+            | "first" >> beam.ParDo(Register(first))
+            | beam.Reshuffle()
+            | "second" >> beam.ParDo(Register(second))
+        )
+        assert_that(numbers, equal_to(list(range(20))))
+    for folder in (first, second):
+        assert len(names(folder, "registered")) == 20
+        assert all_called_once(folder)
+
+
+def test_none_of_a_bundle_that_fails(everywhere: Pipelines, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    pipeline = everywhere.new()
+    numbers = pipeline | beam.Create(range(20)) | "first" >> beam.ParDo(Register(first))
+    one = numbers | beam.CombineGlobally(sum)
+    one | "second" >> beam.ParDo(Register(second, fails_at=190))
+    job = everywhere.job(pipeline)
+    assert job.wait() is JobState.FAILED
+    # The stage before was committed.
+    wait_until(lambda: all_called_once(first), 5, "the callbacks of the first stage")
+    assert len(names(second, "registered")) == 1
+    assert names(second, "called") == set()
+
+
+class Raises(beam.DoFn):
+    def process(
+        self, element: int, finalizer: Any = beam.DoFn.BundleFinalizerParam
+    ) -> Iterator[int]:
+        finalizer.register(self._fail)
+        yield element
+
+    def _fail(self) -> None:
+        raise ValueError("a callback that fails")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_callback_that_fails_harms_nobody(everywhere: Pipelines, count: int) -> None:
+    with everywhere.new() as p:
+        numbers = p | beam.Create(range(count)) | beam.ParDo(Raises()) | beam.Reshuffle()
+        assert_that(numbers, equal_to(list(range(count))))

@@ -1,0 +1,263 @@
+"""A server with a state folder that dies: what becomes of its jobs, its folder and its clients."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import Metrics
+from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.records import JobMessage
+from job_server import JobServerProcess, ServerEnded, wait_until
+from jobs import Job, Pipelines
+
+GONE_SECONDS = 20.0
+
+
+class Lives:
+    """A server that can be killed and started again, on one port and one state folder."""
+
+    def __init__(self, temporary: Path, state: Path) -> None:
+        self._temporary = temporary
+        self.state = state
+        self.server = JobServerProcess(temporary, f"--state-dir={state}")
+        self.port = self.server.address.rpartition(":")[2]
+
+    @property
+    def address(self) -> str:
+        return self.server.address
+
+    def die(self) -> None:
+        """``kill -9`` of the server alone; all that it has started ends by itself."""
+        self.server.process.kill()
+        self.server.process.wait(GONE_SECONDS)
+        wait_until(
+            lambda: not self.server.processes(),
+            GONE_SECONDS,
+            lambda: f"processes end: {self.server.processes()}",
+        )
+
+    def go_on(self) -> None:
+        self.server = JobServerProcess(
+            self._temporary, f"--state-dir={self.state}", f"--job-port={self.port}"
+        )
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Iterator[Lives]:
+    with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as temporary:
+        lives = Lives(Path(temporary), tmp_path / "state")
+        yield lives
+        lives.server.kill()
+
+
+class Wait(beam.DoFn):
+    """Counts elements, and holds the first one until it may go on."""
+
+    def __init__(self, begun: Path, go_on: Path) -> None:
+        self._begun = begun
+        self._go_on = go_on
+        self._count = Metrics.counter("resume", "waited")
+
+    def process(self, element: int) -> Iterator[int]:
+        self._count.inc()
+        if element == 0:
+            self._begun.touch()
+        while element == 0 and not self._go_on.exists():
+            time.sleep(0.05)
+        yield element
+
+
+class Count(beam.DoFn):
+    def __init__(self, name: str) -> None:
+        self._count = Metrics.counter("resume", name)
+
+    def process(self, element: object) -> Iterator[object]:
+        self._count.inc()
+        yield element
+
+
+def waiting(pipeline: beam.Pipeline, folder: Path) -> tuple[Path, Path]:
+    """Two stages, the second of which waits; the files by which it says so, and may go on."""
+    begun, go_on = folder / "begun", folder / "go-on"
+    _ = (
+        pipeline
+        | beam.Create(range(10))
+        | beam.ParDo(Count("before"))
+        | beam.Reshuffle()
+        | beam.ParDo(Wait(begun, go_on))
+        | "again" >> beam.Reshuffle()
+        | "after" >> beam.ParDo(Count("after"))
+    )
+    return begun, go_on
+
+
+def counts(job: Job) -> tuple[int, int, int]:
+    return job.counter("before"), job.counter("waited"), job.counter("after")
+
+
+class Follower:
+    """A client that reads a job's messages to their end, whatever happens to the server."""
+
+    def __init__(self, job: Job) -> None:
+        self.heard: list[str] = []
+        self.states: list[JobState] = []
+        self._job = job
+        self.thread = threading.Thread(target=self._follow, daemon=True)
+        self.thread.start()
+
+    def _follow(self) -> None:
+        with JobClient(self._job.address) as client:
+            for entry in client.messages(self._job.job_id, 200, reconnect_seconds=120):
+                if isinstance(entry, JobMessage):
+                    self.heard.append(entry.text)
+                else:
+                    self.states.append(entry.state)
+
+
+@pytest.mark.timeout(240)
+def test_jobs_go_on(lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path) -> None:
+    """In every environment. Their clients hear of it all: what was said before, that the job goes
+    on, and its end.
+    """
+    jobs: list[Job] = []
+    for environment in ("embedded", "LOOPBACK", "PROCESS"):
+        pipelines = Pipelines(lives.address, environment, flags_of(environment))
+        pipeline = pipelines.new()
+        (tmp_path / environment).mkdir()
+        begun, _ = waiting(pipeline, tmp_path / environment)
+        jobs.append(pipelines.job(pipeline))
+        wait_until(begun.exists, 60, f"the second stage of {environment} has begun")
+    followers = [Follower(job) for job in jobs]
+    lives.die()
+    lives.go_on()
+    assert {job.state() for job in jobs} <= {JobState.STARTING, JobState.RUNNING}
+    for begun in tmp_path.glob("*/begun"):
+        begun.with_name("go-on").touch()
+    for job, follower in zip(jobs, followers, strict=True):
+        assert job.wait(60) is JobState.DONE, [m.text for m in job.messages()][-3:]
+        assert counts(job) == (10, 10, 10)
+        follower.thread.join(10)
+        assert not follower.thread.is_alive()
+        assert follower.states[-1] is JobState.DONE
+        assert follower.states.count(JobState.DONE) == 1
+        assert sum("was started again" in text for text in follower.heard) == 1
+
+
+@pytest.mark.timeout(240)
+def test_the_history_survives(
+    lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    """Jobs that had ended are as they were; those that are cancelled later end so."""
+    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    done, failed, running = (pipelines.new() for _ in range(3))
+    _, go_on = waiting(done, tmp_path)
+    go_on.touch()
+    _ = failed | beam.Create([0]) | "Divide" >> beam.Map(lambda n: 1 // n)
+    begun, _ = waiting(running, Path(tempfile.mkdtemp(dir=tmp_path)))
+    jobs = [pipelines.job(one) for one in (done, failed, running)]
+    assert [job.wait(60) for job in jobs[:2]] == [JobState.DONE, JobState.FAILED]
+    wait_until(begun.exists, 60, "the third job waits")
+    lives.die()
+    lives.go_on()
+    assert jobs[0].state() is JobState.DONE
+    assert counts(jobs[0]) == (10, 10, 10)
+    assert jobs[1].state() is JobState.FAILED
+    assert any("ZeroDivisionError" in message.text for message in jobs[1].messages())
+    state, seconds = jobs[2].cancel_and_measure()
+    assert state is JobState.CANCELLED and seconds < 10
+    wait_until(lambda: not list((lives.state / "jobs").glob("*")), 10, "no data stays")
+    lives.server.process.send_signal(signal.SIGTERM)
+    assert lives.server.process.wait(60) == 0
+
+
+CLIENT = """
+import pathlib, sys, time
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+def wait(n):
+    pathlib.Path(sys.argv[1]).touch()
+    time.sleep(100)
+
+p = beam.Pipeline(options=PipelineOptions(sys.argv[2:]))
+p | beam.Create([1]) | beam.Map(wait)
+p.run().wait_until_finish()
+"""
+
+
+@pytest.mark.timeout(240)
+def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
+    lives: Lives, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "client.py").write_text(CLIENT)
+    flags = ["--runner=PortableRunner", f"--job_endpoint={lives.address}"]
+    client = subprocess.Popen(
+        [
+            *(sys.executable, str(tmp_path / "client.py"), str(begun)),
+            *(*flags, "--environment_type=LOOPBACK"),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(begun.exists, 60, "the client's code runs")
+    finally:
+        client.kill()
+        client.wait(10)
+    lives.die()
+    lives.go_on()
+    with JobClient(lives.address) as jobs:
+        (info,) = jobs.jobs()
+        assert jobs.wait_until_finish(info.job_id, 100) is JobState.FAILED
+        texts = [m.text for m in jobs.messages(info.job_id) if isinstance(m, JobMessage)]
+    assert "with LOOPBACK the pool is the process that submitted the job" in texts[-1]
+
+
+@pytest.mark.timeout(240)
+def test_a_second_server_is_refused(lives: Lives) -> None:
+    with pytest.raises(ServerEnded, match="use"):
+        JobServerProcess(lives.server.temporary, f"--state-dir={lives.state}")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", ["journal.sqlite", "jobs.sqlite"])
+def test_a_damaged_store_is_set_aside_and_told(
+    lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path, name: str
+) -> None:
+    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    pipeline = pipelines.new()
+    begun, _ = waiting(pipeline, tmp_path)
+    job = pipelines.job(pipeline)
+    wait_until(begun.exists, 60, "the job is at work")
+    lives.die()
+    for log in lives.state.glob(f"{name}-*"):
+        log.unlink()
+    damaged = b"not what was written " * 1000
+    (lives.state / name).write_bytes(damaged)
+    lives.go_on()
+    told = [line for line in lives.server.log if f"{name} is damaged" in line]
+    assert len(told) == 1
+    assert [file.read_bytes() for file in lives.state.glob(f"{name}.damaged*")] == [damaged]
+    with JobClient(lives.address) as client:
+        if name == "jobs.sqlite":
+            assert client.jobs() == ()
+        else:
+            assert client.wait_until_finish(job.job_id, 60) is JobState.FAILED
+            texts = [m.text for m in client.messages(job.job_id) if isinstance(m, JobMessage)]
+            assert "lost" in texts[-1]
+    # The server itself is well.
+    again = pipelines.new()
+    (tmp_path / "again").mkdir()
+    _, go_on = waiting(again, tmp_path / "again")
+    go_on.touch()
+    assert pipelines.job(again).wait(60) is JobState.DONE

@@ -1,0 +1,267 @@
+"""Separation: pipelines that can end only if the runner takes work apart while it is being done.
+
+Some elements, or positions of a restriction, are *sentinels*: whoever processes one waits until a
+number of sentinels are being processed at the same time. They run in several processes, so they meet
+in a folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import attrs
+import pytest
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+from beam_runner_jobservices import JobState
+from jobs import Job, Pipelines
+from offsets import Offsets
+
+MEETING_SECONDS = 60.0
+
+
+@attrs.frozen
+class Meeting:
+    """Where sentinels wait for each other.
+
+    Attributes:
+        folder: where each leaves a file.
+        size: how many must be there.
+    """
+
+    folder: Path
+    size: int
+
+    def join(self, name: object) -> None:
+        """Returns once enough of different names are here; fails if that takes too long."""
+        (self.folder / str(name)).touch()
+        deadline = time.monotonic() + MEETING_SECONDS
+        while len(list(self.folder.iterdir())) < self.size:
+            if time.monotonic() > deadline:
+                here = sorted(file.name for file in self.folder.iterdir())
+                raise TimeoutError(f"{name} waits for {self.size}, here are {here}")
+            time.sleep(0.05)
+
+
+def finish(pipelines: Pipelines, pipeline: beam.Pipeline) -> Job:
+    job = pipelines.job(pipeline)
+    assert job.wait(120) is JobState.DONE, [m.text for m in job.messages()][-3:]
+    return job
+
+
+class MeetAt(beam.DoFn):
+    """Gives numbers back; those for which ``is_sentinel`` holds meet first."""
+
+    def __init__(self, meeting: Meeting, is_sentinel: Callable[[int], bool]) -> None:
+        self._meeting = meeting
+        self._is_sentinel = is_sentinel
+        self._count = Metrics.counter("separation", "elements")
+
+    def process(self, element: int) -> Iterator[int]:
+        self._count.inc()
+        if self._is_sentinel(element):
+            self._meeting.join(element)
+        else:
+            time.sleep(0.05)
+        yield element
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["bounded", "streaming"])
+def test_elements_of_a_bundle(pipelines: Pipelines, tmp_path: Path, streaming: bool) -> None:
+    """Sentinels that came in one bundle; more of them than bundles were opened at first."""
+    pipeline = pipelines.new()
+    pipeline.options.view_as(StandardOptions).streaming = streaming
+    seen = (
+        pipeline
+        | beam.Create(range(1, 31))
+        | beam.Reshuffle()
+        | beam.ParDo(MeetAt(Meeting(tmp_path, 6), lambda n: n % 5 == 0))
+    )
+    assert_that(seen, equal_to(list(range(1, 31))))
+    job = finish(pipelines, pipeline)
+    assert job.counter("elements") == 30
+
+
+class MeetOnTheWay(beam.DoFn):
+    """All positions of a range with the element's length; sentinels meet."""
+
+    def __init__(self, meeting: Meeting, sentinels: tuple[int, ...]) -> None:
+        self._meeting = meeting
+        self._sentinels = sentinels
+        self._count = Metrics.counter("separation", "positions")
+
+    def process(
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+    ) -> Iterator[tuple[int, int]]:
+        position = tracker.current_restriction().start
+        while tracker.try_claim(position):
+            self._count.inc()
+            if position in self._sentinels:
+                self._meeting.join(f"{element}-{position}")
+            else:
+                time.sleep(0.05)
+            yield element, position
+            position += 1
+
+
+@pytest.mark.parametrize("sentinels", [(3, 4, 5), (0, 9), (2, 6, 9)], ids=str)
+def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[int, ...]) -> None:
+    """Positions of one element: primary and residual run at the same time, also if adjacent."""
+    pipeline = pipelines.new()
+    meeting = Meeting(tmp_path, len(sentinels))
+    seen = pipeline | beam.Create([10]) | beam.ParDo(MeetOnTheWay(meeting, sentinels))
+    assert_that(seen, equal_to([(10, n) for n in range(10)]))
+    job = finish(pipelines, pipeline)
+    assert job.counter("positions") == 10
+
+
+def test_restrictions_of_a_bundle(pipelines: Pipelines, tmp_path: Path) -> None:
+    """Elements of a splittable stage, which are fewer bundles than sentinels, then parts of them."""
+    lengths = [4, 5, 6]
+    pipeline = pipelines.new()
+    meeting = Meeting(tmp_path, 6)
+    seen = pipeline | beam.Create(lengths) | beam.ParDo(MeetOnTheWay(meeting, (1, 3)))
+    assert_that(seen, equal_to([(length, n) for length in lengths for n in range(length)]))
+    job = finish(pipelines, pipeline)
+    assert job.counter("positions") == sum(lengths)
+
+
+class OneAtATime(beam.DoFn):
+    """One position per call, and the moment it was reached; the rest is deferred."""
+
+    def __init__(self, delay: float) -> None:
+        self._delay = delay
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+    ) -> Iterator[tuple[int, float]]:
+        position = tracker.current_restriction().start
+        if tracker.try_claim(position):
+            yield position, time.time()
+            tracker.defer_remainder(Duration(self._delay))
+
+
+def far_apart(moments: Iterable[tuple[int, float]], delay: float) -> list[bool]:
+    """Whether every position came at least ``delay`` seconds after the one before."""
+    times = [moment for _, moment in sorted(moments)]
+    return [later - earlier >= delay for earlier, later in pairwise(times)]
+
+
+def test_deferred_with_a_delay(pipelines: Pipelines) -> None:
+    delay = 0.3
+    pipeline = pipelines.new()
+    seen = pipeline | beam.Create([8]) | beam.ParDo(OneAtATime(delay))
+    assert_that(seen | beam.Keys(), equal_to(list(range(8))), "all")
+    apart = (
+        seen
+        | beam.WindowInto(FixedWindows(10**9))
+        | beam.Map(lambda moment: (None, moment))
+        | beam.GroupByKey()
+        | beam.MapTuple(lambda _, moments: far_apart(moments, delay))
+    )
+    assert_that(apart, equal_to([[True] * 7]), "apart")
+    started = time.monotonic()
+    finish(pipelines, pipeline)
+    assert time.monotonic() - started < 60
+
+
+def test_many_deferred_side_by_side(pipelines: Pipelines) -> None:
+    """Each waits for its own time; together they take no longer than one."""
+    pipeline = pipelines.new()
+    elements = list(range(1, 6))
+    seen = pipeline | beam.Create(elements) | beam.ParDo(OneAtATime(0.2))
+    positions = seen | beam.Keys()
+    assert_that(positions, equal_to([n for length in elements for n in range(length)]))
+    finish(pipelines, pipeline)
+
+
+class Endless(beam.DoFn):
+    """Positions with event times, a second each, until ``stop`` is there; never defers by itself."""
+
+    def __init__(self, stop: Path) -> None:
+        self._stop = stop
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
+        estimator: Any = beam.DoFn.WatermarkEstimatorParam(
+            ManualWatermarkEstimator.default_provider()
+        ),
+    ) -> Iterator[TimestampedValue]:
+        position = tracker.current_restriction().start
+        while tracker.try_claim(position):
+            estimator.set_watermark(Timestamp(position))
+            yield TimestampedValue(position, Timestamp(position))
+            position += 1
+            time.sleep(0.02)
+            if self._stop.exists():
+                # Past its end: all of the restriction is claimed.
+                tracker.try_claim(tracker.current_restriction().stop)
+                return
+
+
+class Touch(beam.DoFn):
+    """Leaves a file once something has come so far, and gives it back."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def process(self, element: Any) -> Iterator[Any]:
+        self._file.touch()
+        yield element
+
+
+def test_an_endless_restriction_is_checkpointed(pipelines: Pipelines, tmp_path: Path) -> None:
+    """It ends when a stage behind it has seen something, to which only a checkpoint can lead."""
+    stop = tmp_path / "stop"
+    pipeline = pipelines.new("--streaming")
+    seen = (
+        pipeline
+        | beam.Create([1_000_000])
+        | beam.ParDo(Endless(stop))
+        | beam.Reshuffle()
+        | beam.ParDo(Touch(stop))
+    )
+    counts = seen | beam.WindowInto(FixedWindows(10**9)) | beam.combiners.Count.PerElement()
+    doubled = counts | beam.Filter(lambda count: count[1] != 1)
+    assert_that(doubled, equal_to([]), "doubled")
+    # Where its parts end is a matter of time; they begin one after the other.
+    begin = seen | beam.Filter(lambda n: n < 10)
+    assert_that(begin, equal_to(list(range(10))), "begin")
+    finish(pipelines, pipeline)
+
+
+def test_windows_close_while_their_source_runs(pipelines: Pipelines, tmp_path: Path) -> None:
+    """The source ends when the first window's total has come: its watermark must have moved."""
+    stop = tmp_path / "stop"
+    pipeline = pipelines.new("--streaming")
+    totals = (
+        pipeline
+        | beam.Create([1_000_000])
+        | beam.ParDo(Endless(stop))
+        | beam.WindowInto(
+            FixedWindows(10),
+            trigger=AfterWatermark(),
+            accumulation_mode=AccumulationMode.DISCARDING,
+        )
+        | beam.Map(lambda n: (n // 10, n))
+        | beam.GroupByKey()
+        | beam.MapTuple(lambda ten, numbers: (ten, sorted(numbers)))
+        | beam.ParDo(Touch(stop))
+    )
+    first = totals | beam.Filter(lambda total: total[0] == 0)
+    assert_that(first, equal_to([(0, list(range(10)))]))
+    finish(pipelines, pipeline)

@@ -1,0 +1,135 @@
+"""Long bundles share their rest with idle lanes, and sources wait for those who can't keep up."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows
+from jobs import Pipelines
+from offsets import Offsets
+
+COUNT = 40
+EACH_SECONDS = 0.2
+Done = tuple[int, str, float, float]
+"""A number, the thread that worked on it, and when it began and ended."""
+
+
+def work(number: int) -> Done:
+    began = time.time()
+    time.sleep(EACH_SECONDS)
+    return number, f"{os.getpid()}/{threading.get_ident()}", began, time.time()
+
+
+class WorkThrough(beam.DoFn):
+    """All of a range by one call."""
+
+    def process(
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+    ) -> Iterator[Done]:
+        number = tracker.current_restriction().start
+        while tracker.try_claim(number):
+            yield work(number)
+            number += 1
+
+
+def elements(p: beam.Pipeline) -> beam.PCollection:
+    """One bundle of many elements: what waits for a side input made of it is kept in one piece."""
+    numbers = p | beam.Impulse() | beam.FlatMap(lambda _: range(COUNT))
+    side = numbers | beam.combiners.Count.Globally() | beam.Map(lambda _: 0)
+    return numbers | beam.Map(lambda n, zero: work(n + zero), beam.pvalue.AsSingleton(side))
+
+
+def restriction(p: beam.Pipeline) -> beam.PCollection:
+    """One bundle of one element, which is long."""
+    return p | beam.Create([COUNT]) | beam.ParDo(WorkThrough())
+
+
+@pytest.mark.parametrize("long", [elements, restriction], ids=lambda build: build.__name__)
+def test_idle_lanes_take_the_rest_of_a_long_bundle(
+    pipelines: Pipelines, tmp_path: Path, long: Any
+) -> None:
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("there is but one core")
+
+    def note(done: Done) -> int:
+        number, thread, began, ended = done
+        (tmp_path / f"{number}").write_text(f"{thread} {began} {ended}")
+        return number
+
+    with pipelines.new() as p:
+        assert_that(long(p) | beam.Map(note), equal_to(list(range(COUNT))))
+    notes = [file.read_text().split() for file in tmp_path.iterdir()]
+    threads = {thread for thread, _, _ in notes}
+    assert len(threads) > 1
+    began = min(float(begin) for _, begin, _ in notes)
+    ended = max(float(end) for _, _, end in notes)
+    # At its place alone it would have taken longer than what was done.
+    assert ended - began < 0.85 * COUNT * EACH_SECONDS
+
+
+MIB = 1 << 20
+WHOLE = 300
+AT_A_TIME = 8
+AHEAD = 100
+
+
+class Gush(beam.DoFn):
+    """As fast as it can: a MiB for each number, a few numbers between checkpoints."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+    ) -> Iterator[bytes]:
+        number = tracker.current_restriction().start
+        for _ in range(AT_A_TIME):
+            if not tracker.try_claim(number):
+                return
+            yield bytes(MIB)
+            number += 1
+        (self._folder / str(number)).touch()
+        tracker.defer_remainder()
+
+
+class Sip(beam.DoFn):
+    """Slowly; tells how far the source has come."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def process(self, data: bytes) -> Iterator[tuple[float, int]]:
+        time.sleep(0.02)
+        yield time.time(), max((int(file.name) for file in self._folder.iterdir()), default=0)
+
+
+def test_a_source_waits_for_those_who_cannot_keep_up(pipelines: Pipelines, tmp_path: Path) -> None:
+    def check(sips: Iterable[tuple[float, int]]) -> list[int]:
+        """How many of them were when the source was far ahead."""
+        made = [made for _, made in sorted(sips)]
+        assert len(made) == WHOLE
+        return [sum(n - taken > AHEAD for taken, n in enumerate(made))]
+
+    with pipelines.new("--streaming") as p:
+        sips = (
+            p
+            | beam.Create([WHOLE])
+            | beam.ParDo(Gush(tmp_path))
+            | beam.Reshuffle()
+            | beam.ParDo(Sip(tmp_path))
+            | beam.WindowInto(FixedWindows(10))
+            | beam.WithKeys("k")
+            | beam.GroupByKey()
+            | beam.Values()
+            | beam.FlatMap(check)
+        )
+        assert_that(sips, equal_to([0]))

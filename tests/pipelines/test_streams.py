@@ -1,0 +1,379 @@
+"""Triggers, panes and watermarks, told by TestStream step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms import trigger
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+)
+from apache_beam.utils.timestamp import MAX_TIMESTAMP
+from apache_beam.utils.windowed_value import PaneInfoTiming
+from jobs import Pipelines
+
+DISCARDING = trigger.AccumulationMode.DISCARDING
+ACCUMULATING = trigger.AccumulationMode.ACCUMULATING
+EARLY, ON_TIME, LATE = "EARLY", "ON_TIME", "LATE"
+
+
+def at(time: int, *values: Any) -> list[TimestampedValue]:
+    return [TimestampedValue(value, time) for value in values]
+
+
+class Panes(beam.DoFn):
+    """The sorted values of a group, with the timing and the number of their pane."""
+
+    def process(
+        self, group: tuple[str, Iterable[Any]], pane: Any = beam.DoFn.PaneInfoParam
+    ) -> Iterator[tuple[list[Any], str, int]]:
+        yield sorted(group[1]), PaneInfoTiming.to_string(pane.timing), pane.index
+
+
+def panes(values: beam.PCollection, windows: Any, when: Any, mode: Any, lateness: int = 0) -> Any:
+    return (
+        values
+        | beam.WindowInto(windows, trigger=when, accumulation_mode=mode, allowed_lateness=lateness)
+        | beam.WithKeys("k")
+        | beam.GroupByKey()
+        | beam.ParDo(Panes())
+    )
+
+
+@pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING], ids=["discarding", "accumulating"])
+def test_early_on_time_late_and_too_late(pipelines: Pipelines, mode: Any) -> None:
+    stream = (
+        Stream()
+        .advance_watermark_to(0)
+        .add_elements(at(1, 1, 2))
+        .add_elements(at(3, 3))
+        .advance_watermark_to(10)
+        .add_elements(at(4, 4))
+        .advance_watermark_to(31)
+        .add_elements(at(5, 5))
+        .advance_watermark_to_infinity()
+    )
+    when = trigger.AfterWatermark(early=trigger.AfterCount(2), late=trigger.AfterCount(1))
+    with pipelines.new("--streaming") as p:
+        found = panes(p | stream, FixedWindows(10), when, mode, lateness=20)
+        kept = [[1, 2], [1, 2, 3], [1, 2, 3, 4]] if mode is ACCUMULATING else [[1, 2], [3], [4]]
+        timings = [EARLY, ON_TIME, LATE]
+        assert_that(found, equal_to([(kept[n], timings[n], n) for n in range(3)]))
+
+
+def test_panes_after_processing_time(pipelines: Pipelines) -> None:
+    stream = (
+        Stream()
+        .add_elements(["a"])
+        .advance_processing_time(5)
+        .add_elements(["b"])
+        .advance_processing_time(5)
+        .add_elements(["c"])
+        .advance_processing_time(9)
+        .advance_processing_time(1)
+        .add_elements(["d"])
+        .advance_watermark_to_infinity()
+    )
+    when = trigger.Repeatedly(trigger.AfterProcessingTime(10))
+    with pipelines.new("--streaming") as p:
+        found = panes(p | stream, GlobalWindows(), when, DISCARDING) | beam.Map(lambda x: x[0])
+        assert_that(found, equal_to([["a", "b"], ["c"], ["d"]]))
+
+
+TRIGGERS = {
+    "any": (
+        trigger.Repeatedly(trigger.AfterAny(trigger.AfterCount(3), trigger.AfterProcessingTime(5))),
+        [["a", "b", "c"], ["d"], ["e"]],
+    ),
+    "all": (
+        trigger.Repeatedly(trigger.AfterAll(trigger.AfterCount(2), trigger.AfterProcessingTime(5))),
+        [["a", "b", "c", "d"], ["e"]],
+    ),
+    "each": (
+        trigger.AfterEach(
+            trigger.AfterCount(1), trigger.Repeatedly(trigger.AfterProcessingTime(5))
+        ),
+        [["a"], ["b", "c", "d"], ["e"]],
+    ),
+    "until": (
+        trigger.OrFinally(trigger.Repeatedly(trigger.AfterCount(1)), trigger.AfterCount(3)),
+        [["a"], ["b"], ["c"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRIGGERS)
+def test_triggers_of_triggers(pipelines: Pipelines, name: str) -> None:
+    when, expected = TRIGGERS[name]
+    stream = Stream()
+    for value in "abcd":
+        stream = stream.add_elements([value])
+    stream = stream.advance_processing_time(6).add_elements(["e"])
+    stream = stream.advance_processing_time(6).advance_watermark_to_infinity()
+    with pipelines.new("--streaming", "--allow_unsafe_triggers") as p:
+        found = panes(p | stream, GlobalWindows(), when, DISCARDING) | beam.Map(lambda x: x[0])
+        assert_that(found, equal_to(expected))
+
+
+def test_sessions_that_grow_together(pipelines: Pipelines) -> None:
+    stream = (
+        Stream()
+        .advance_watermark_to(0)
+        .add_elements(at(1, "a"))
+        .add_elements(at(16, "c"))
+        .add_elements(at(9, "b"))
+        .advance_watermark_to(26)
+        .add_elements(at(40, "d"))
+        .advance_watermark_to_infinity()
+    )
+    with pipelines.new("--streaming") as p:
+        found = panes(p | stream, Sessions(10), trigger.AfterWatermark(), DISCARDING)
+        assert_that(found, equal_to([(["a", "b", "c"], ON_TIME, 0), (["d"], ON_TIME, 0)]))
+
+
+def test_combined_panes(pipelines: Pipelines) -> None:
+    stream = (
+        Stream()
+        .add_elements(at(1, ("a", 1), ("b", 10)))
+        .add_elements(at(2, ("a", 2)))
+        .advance_watermark_to(10)
+        .add_elements(at(11, ("a", 4)))
+        .advance_watermark_to_infinity()
+    )
+    with pipelines.new("--streaming") as p:
+        sums = (
+            p
+            | stream
+            | beam.WindowInto(
+                FixedWindows(10),
+                trigger=trigger.AfterWatermark(early=trigger.AfterCount(1)),
+                accumulation_mode=ACCUMULATING,
+            )
+            | beam.CombinePerKey(sum)
+        )
+        # Elements that come together make a pane; those of the ends have what there was.
+        early = [("a", 1), ("b", 10), ("a", 3), ("a", 4)]
+        assert_that(sums, equal_to([*early, ("a", 3), ("b", 10), ("a", 4)]))
+
+
+class Stamp(beam.DoFn):
+    """A group's sum, and the end of its window in seconds."""
+
+    def process(
+        self, group: tuple[Any, Iterable[int]], window: Any = beam.DoFn.WindowParam
+    ) -> Iterator[tuple[Any, int, int]]:
+        yield group[0], sum(group[1]), int(window.end)
+
+
+def test_two_outputs_of_one_stream_have_watermarks_of_their_own(pipelines: Pipelines) -> None:
+    """What joins both waits for the slower one."""
+    stream = (
+        Stream(output_tags={"fast", "slow"})
+        .add_elements(at(1, 1), tag="fast")
+        .advance_watermark_to(100, tag="fast")
+        .add_elements(at(2, 10), tag="slow")
+        .add_elements(at(12, 20), tag="slow")
+        .advance_watermark_to(50, tag="slow")
+        .advance_watermark_to_infinity(tag="fast")
+        .advance_watermark_to_infinity(tag="slow")
+    )
+    with pipelines.new("--streaming") as p:
+        outputs = p | stream
+        both = (
+            (outputs["fast"], outputs["slow"])
+            | beam.Flatten()
+            | beam.WindowInto(FixedWindows(10))
+            | beam.WithKeys("k")
+            | beam.GroupByKey()
+        )
+        assert_that(
+            both | "on time" >> beam.ParDo(Panes()),
+            equal_to([([1, 10], ON_TIME, 0), ([20], ON_TIME, 0)]),
+        )
+        assert_that(
+            both | beam.ParDo(Stamp()), equal_to([("k", 11, 10), ("k", 20, 20)]), label="sums"
+        )
+
+
+def test_two_streams_in_one_pipeline(pipelines: Pipelines) -> None:
+    with pipelines.new("--streaming") as p:
+        streams = [
+            p | f"stream {n}" >> Stream().add_elements(at(n, n)).advance_watermark_to_infinity()
+            for n in (1, 12)
+        ]
+        sums = (
+            streams
+            | beam.Flatten()
+            | beam.WindowInto(FixedWindows(10))
+            | beam.WithKeys("k")
+            | beam.GroupByKey()
+            | beam.ParDo(Stamp())
+        )
+        assert_that(sums, equal_to([("k", 1, 10), ("k", 12, 20)]))
+
+
+def test_a_main_input_waits_for_the_window_of_its_side_input(pipelines: Pipelines) -> None:
+    stream = (
+        Stream(output_tags={"main", "side"})
+        .add_elements(at(1, "a"), tag="main")
+        .add_elements(at(11, "b"), tag="main")
+        .add_elements(at(2, 1, 2), tag="side")
+        .advance_watermark_to(10, tag="side")
+        .add_elements(at(12, 3), tag="side")
+        .advance_watermark_to(15, tag="main")
+        .advance_watermark_to_infinity(tag="side")
+        .add_elements(at(16, "c"), tag="main")
+        .advance_watermark_to_infinity(tag="main")
+    )
+    with pipelines.new("--streaming") as p:
+        outputs = p | stream
+        main = outputs["main"] | "main windows" >> beam.WindowInto(FixedWindows(10))
+        side = outputs["side"] | "side windows" >> beam.WindowInto(FixedWindows(10))
+        seen = main | beam.Map(lambda x, side: (x, sorted(side)), beam.pvalue.AsList(side))
+        assert_that(seen, equal_to([("a", [1, 2]), ("b", [3]), ("c", [3])]))
+
+
+def test_windows_wait_for_their_side_inputs_apart(everywhere: Pipelines, tmp_path: Path) -> None:
+    """Elements in several windows, too: each window goes on when it can, and no sooner."""
+    log = tmp_path / "log"
+    stream = (
+        Stream(output_tags={"main", "side", "marks"})
+        .add_elements(at(6, "a", "b"), tag="main")
+        .add_elements(at(2, "early"), tag="side")
+        .add_elements(["one"], tag="marks")
+        .advance_watermark_to(10, tag="side")
+        .add_elements(["two"], tag="marks")
+        .add_elements(at(12, "late"), tag="side")
+        .advance_watermark_to_infinity(tag="side")
+        .advance_watermark_to_infinity(tag="main")
+        .advance_watermark_to_infinity(tag="marks")
+    )
+
+    def note(value: Any) -> None:
+        with log.open("a") as file:
+            file.write(f"{value}\n")
+
+    def use(value: Any, side: Any) -> tuple[Any, Any]:
+        note((value, list(side)))
+        return value, list(side)
+
+    with everywhere.new("--streaming") as p:
+        outputs = p | stream
+        outputs["marks"] | "marks" >> beam.Map(note)
+        main = outputs["main"] | "main windows" >> beam.WindowInto(SlidingWindows(10, 5))
+        side = outputs["side"] | "side windows" >> beam.WindowInto(FixedWindows(10))
+        seen = main | "use" >> beam.Map(use, beam.pvalue.AsIter(side))
+        first, second = ["early"], ["late"]
+        assert_that(seen, equal_to([("a", first), ("b", first), ("a", second), ("b", second)]))
+    lines = log.read_text().splitlines()
+    assert [lines[0], lines[3]] == ["one", "two"]
+    assert sorted(lines[1:3]) == [str(("a", first)), str(("b", first))]
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING], ids=["discarding", "accumulating"])
+def test_the_latest_value_of_a_singleton_is_seen(pipelines: Pipelines, mode: Any) -> None:
+    stream = (
+        Stream(output_tags={"main", "side"})
+        .add_elements(["waits"], tag="main")
+        .add_elements([1], tag="side")
+        .add_elements(["after one"], tag="main")
+        .add_elements([2, 5], tag="side")
+        .add_elements(["after two"], tag="main")
+        .advance_watermark_to_infinity(tag="side")
+        .advance_watermark_to_infinity(tag="main")
+    )
+    with pipelines.new("--streaming") as p:
+        outputs = p | stream
+        firing = beam.WindowInto(
+            GlobalWindows(),
+            trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+            accumulation_mode=mode,
+        )
+        values = outputs["side"] | firing
+        largest = (
+            values | beam.CombineGlobally(lambda each: max(each, default=0)).without_defaults()
+        )
+        for label, side in {"as it is": values, "combined": largest}.items():
+            seen = outputs["main"] | label >> beam.Map(
+                lambda x, value: (x, value), beam.pvalue.AsSingleton(side)
+            )
+            expected = [("waits", 1), ("after one", 1), ("after two", 5)]
+            assert_that(seen, equal_to(expected), label=f"seen {label}")
+
+
+def test_a_side_input_with_early_panes_is_seen_as_it_grows(pipelines: Pipelines) -> None:
+    stream = (
+        Stream(output_tags={"main", "side"})
+        .add_elements(["before"], tag="main")
+        .add_elements([1], tag="side")
+        .add_elements(["after one"], tag="main")
+        .add_elements([2], tag="side")
+        .add_elements(["after two"], tag="main")
+        .advance_watermark_to_infinity(tag="side")
+        .advance_watermark_to_infinity(tag="main")
+    )
+    with pipelines.new("--streaming") as p:
+        outputs = p | stream
+        side = (
+            outputs["side"]
+            | beam.WindowInto(
+                GlobalWindows(),
+                trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+                accumulation_mode=ACCUMULATING,
+            )
+            | beam.CombineGlobally(sum).without_defaults()
+        )
+        seen = outputs["main"] | beam.Map(lambda x, side: (x, max(side)), beam.pvalue.AsIter(side))
+        assert_that(seen, equal_to([("before", 1), ("after one", 1), ("after two", 3)]))
+
+
+def test_reshuffled_elements_keep_window_time_and_pane(pipelines: Pipelines) -> None:
+    stream = (
+        Stream()
+        .add_elements(at(1, 1))
+        .advance_watermark_to(10)
+        .add_elements(at(11, 2))
+        .advance_watermark_to_infinity()
+    )
+    with pipelines.new("--streaming") as p:
+        found = (
+            p
+            | stream
+            | beam.WindowInto(FixedWindows(10))
+            | beam.Reshuffle()
+            | beam.Map(
+                lambda x, t=beam.DoFn.TimestampParam, w=beam.DoFn.WindowParam: (
+                    x,
+                    int(t),
+                    int(w.end),
+                )
+            )
+        )
+        assert_that(found, equal_to([(1, 1, 10), (2, 11, 20)]))
+
+
+def test_a_stream_that_never_says_its_end_ends(pipelines: Pipelines) -> None:
+    """When the script is over nothing can come any more, and what is open is closed."""
+    with pipelines.new("--streaming") as p:
+        values = p | Stream().add_elements(at(1, 1, 2)).advance_watermark_to(5)
+        found = panes(values, FixedWindows(10), trigger.AfterWatermark(), DISCARDING)
+        assert_that(found, equal_to([([1, 2], ON_TIME, 0)]))
+
+
+def test_elements_at_the_end_of_time(pipelines: Pipelines) -> None:
+    with pipelines.new("--streaming") as p:
+        last = [TimestampedValue("x", GlobalWindows.windowed_value(0).windows[0].max_timestamp())]
+        values = p | Stream().add_elements(last).advance_watermark_to_infinity()
+        seen = values | beam.Map(lambda x, t=beam.DoFn.TimestampParam: (x, t < MAX_TIMESTAMP))
+        assert_that(seen, equal_to([("x", True)]))
