@@ -49,6 +49,8 @@ SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACK
 SUITES = (*PACKAGES, "contracts", "architecture")
 OLDEST_JAVA = 17
 CLUSTER = "tests/pipelines/cluster"
+# What the tests of whole pipelines came to, for the table of capabilities.
+RESULTS = ROOT / ".nox" / "results"
 # Pipelines that must do on a cluster what they do on one machine; the first few are part of CI.
 ON_A_CLUSTER = tuple(
     f"tests/pipelines/test_{name}.py"
@@ -65,6 +67,7 @@ nox.options.sessions = [
     "tests",
     "pipelines",
     "cluster",
+    "kills",
     "validates_runner",
     "wordcount",
 ]
@@ -150,6 +153,7 @@ def types(session: nox.Session) -> None:
     session.run("mypy", *packages)
     session.run("mypy", "noxfile.py", "tools", "examples")
     session.run("mypy", "tests/contracts/test_protocols.py")
+    session.run("mypy", "packages/engine/tests", "docs/engine")
 
 
 @nox.session
@@ -192,7 +196,7 @@ def tests(session: nox.Session, suite: str) -> None:
 
 @nox.session(requires=["wheels"])
 def engine_long(session: nox.Session) -> None:
-    """The engine's random tests with 10,000 runs each, which takes hours. ``-- --hypothesis-seed=N`` runs a seed again."""
+    """The engine's random tests with 10,000 runs each, for half an hour or more. ``-- --hypothesis-seed=N`` runs a seed again."""
     install(session, distribution("engine"), *group("test"), *group("oracle"))
     arguments = list(session.posargs)
     if not any(argument.startswith("--hypothesis-seed") for argument in arguments):
@@ -207,10 +211,31 @@ def engine_long(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def engine_cost(session: nox.Session) -> None:
-    """The figures of docs/engine/cost.md; fails if an event costs more in large jobs than it may."""
+    """The figures of docs/engine/cost.md, written there; fails if an event or a grouping costs more than it may."""
     install(session, distribution("engine"))
+    page = ROOT / "docs" / "engine" / "cost.md"
+    text = page.read_text(encoding="utf-8")
     for half in ("scheduler", "keyed"):
-        session.run("python", "-P", f"packages/engine/tests/{half}/measure_costs.py")
+        measure = f"packages/engine/tests/{half}/measure_costs.py"
+        printed = str(session.run("python", "-P", measure, silent=True))
+        session.log(printed)
+        for name, table in re.findall(
+            r"(<!-- table: \w+ -->\n)(.*?)<!-- end -->", printed, re.DOTALL
+        ):
+            before, after = text.split(name)
+            text = before + name + table + after[after.index("<!-- end -->") :]
+    page.write_text(text, encoding="utf-8")
+
+
+@nox.session(requires=["wheels"])
+def engine_coverage(session: nox.Session) -> None:
+    """Which lines of the engine its own tests run; fails below 95 %."""
+    install(session, distribution("engine"), "coverage>=7", *group("test"), *group("oracle"))
+    data = {"COVERAGE_FILE": str(Path(session.create_tmp()) / "coverage"), "PYTHONPATH": ""}
+    measure = ("python", "-P", "-m", "coverage")
+    run = ("run", "--source=beam_runner_engine", "-m", "pytest", "packages/engine/tests")
+    session.run(*measure, *run, *session.posargs, env=data)
+    session.run(*measure, "report", "--show-missing", "--skip-covered", "--fail-under=95", env=data)
 
 
 @nox.session(requires=["wheels"])
@@ -218,7 +243,8 @@ def pipelines(session: nox.Session) -> None:
     """Whole pipelines against a real server on Spark."""
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("pipelines"))
-    run_pytest(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
+    results = (f"--junitxml={RESULTS / 'pipelines.xml'}",) if not session.posargs else ()
+    run_pytest(session, "tests/pipelines", f"--ignore={CLUSTER}", *results, *session.posargs)
 
 
 @nox.session(requires=["wheels"])
@@ -243,7 +269,8 @@ def run_on_a_cluster(session: nox.Session, *files: str) -> None:
 @nox.session(requires=["wheels"])
 def validates_runner(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in one kind of environment."""
-    run_beams_suites(session, "-m", "not slow")
+    results = (f"--junitxml={RESULTS / 'validates_runner.xml'}",) if not session.posargs else ()
+    run_beams_suites(session, "-m", "not slow", *results)
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -258,9 +285,65 @@ def run_beams_suites(session: nox.Session, *arguments: str) -> None:
     run_pytest(session, "tests/validates_runner", *arguments, *session.posargs)
 
 
+@nox.session(venv_backend="none", default=False)
+def capabilities(session: nox.Session) -> None:
+    """Compares the table of capabilities with what `pipelines` and `validates_runner` came to. ``-- --write`` writes it."""
+    results = [RESULTS / "pipelines.xml", RESULTS / "validates_runner.xml"]
+    if missing := [path.stem for path in results if not path.exists()]:
+        session.error(f"no results of {' and '.join(missing)}: run these sessions first, in full")
+    session.run("python3", "tools/capabilities.py", *session.posargs, *map(str, results))
+
+
+@nox.session(requires=["wheels"], default=False)
+def bench(session: nox.Session) -> None:
+    """This runner beside FnApiRunner and, where it is found, Prism. ``-- --write`` writes the table; ``-- --help`` tells more."""
+    need_java(session)
+    install(session, distribution("executor"))
+    session.run("python", "tests/bench/bench.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
 @nox.session(requires=["wheels"])
 def wordcount(session: nox.Session) -> None:
     """The main job: count the words of real text on Spark. ``-- --input GLOB`` takes text of your own."""
     need_java(session)
     install(session, distribution("executor"))
     session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"])
+def kills(session: nox.Session) -> None:
+    """Workers die at every step of the commit protocol, a server in a commit, and Spark."""
+    kill(session, "tests/kills", "-m", "not slow")
+
+
+@nox.session(requires=["wheels"], default=False)
+def kills_long(session: nox.Session) -> None:
+    """Servers, Spark, workers and SDK harnesses die everywhere and at any time. ``-- --rounds N --seed S`` for more."""
+    names = ("short", "crash_points", "callbacks", "zombies", "random_kills")
+    kill(session, *(f"tests/kills/test_{name}.py" for name in names))
+
+
+@nox.session(requires=["wheels"], default=False)
+def kills_on_a_cluster(session: nox.Session) -> None:
+    """Random kills, of executors too, on a cluster of two executors on this machine. ``-- --rounds N --seed S`` for more."""
+    kill(session, "tests/kills/test_random_kills_on_a_cluster.py")
+
+
+@nox.session(requires=["wheels"], default=False)
+def memory(session: nox.Session) -> None:
+    """Gigabytes in a server that may use two, measured; takes many minutes. ``-- --part 0.1`` for less."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, "tests/memory", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def soak(session: nox.Session) -> None:
+    """An hour of a steady stream in which something dies every 30 s. ``-- --minutes N`` for less, ``--seed S`` for others."""
+    kill(session, "tests/kills/test_soak.py", "-s")
+
+
+def kill(session: nox.Session, *arguments: str) -> None:
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, *arguments, *session.posargs)
