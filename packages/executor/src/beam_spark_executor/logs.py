@@ -30,8 +30,8 @@ def configure(level: str, kind: str) -> None:
 
 
 def _without_py4j(record: logging.LogRecord) -> bool:
-    """Keeps back what Py4J remarks while connections to Java come and go, on the root logger too."""
-    return record.levelno >= logging.WARNING or "py4j" not in record.pathname
+    """Keeps back what Py4J logs, on the root logger too: whoever called it gets it as an exception."""
+    return "py4j" not in record.pathname
 
 
 @contextlib.contextmanager
