@@ -308,7 +308,7 @@ def test_sessions_whose_trigger_finished_drop_what_joins_them() -> None:
 def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:
     strategy = attrs.evolve(FIXED, trigger=t.Repeatedly(t.AfterCount(100)))
     store = MemoryStore()
-    many = 20_000
+    many = 5_000
     keys = [b"%d" % number for number in range(many)]
     data = encode_window(WINDOW)
     grouper = TriggeredGrouper(strategy, store)

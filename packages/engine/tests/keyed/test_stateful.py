@@ -1,9 +1,9 @@
-"""Stateful shards: order of timers, loops, holds, expiry, sorted input, merging, laziness."""
+"""Stateful shards: order of timers, loops, holds, expiry, sorted input, laziness."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 import pytest
@@ -17,11 +17,12 @@ from beam_runner_engine.keyed.stateful import (
     TimerFired,
     WindowExpired,
 )
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.keyed.timers import Timer
+from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import FixedWindows, Sessions
+from beam_runner_engine.values.window_fns import FixedWindows
 from beam_runner_engine.values.windows import IntervalWindow
 
 from .stateful_host import DATA, KEY, Host, timer
@@ -203,9 +204,26 @@ def test_windows_expire_by_event_time_and_timers_in_processing_time_fire_before(
     assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
 
 
-@pytest.mark.parametrize(
+def _fired(host: Host, now: Now, user: Callable[[Timer], None], *, commits: bool) -> list[Timer]:
+    """The timers that fire at a time, which `user` is called with; a bundle for each if wanted."""
+    fired = []
+    while (due := host.shard.next_due(now)) is not None:
+        assert isinstance(due, TimerFired)
+        fired.append(due.timer)
+        user(due.timer)
+        if commits:
+            host.commit()
+        assert len(fired) < 10
+    host.commit()
+    return fired
+
+
+in_any_window = pytest.mark.parametrize(
     ("strategy", "data"), [(FIXED, DATA), (WindowingStrategy(), b"")], ids=["fixed", "global"]
 )
+
+
+@in_any_window
 @pytest.mark.parametrize("commits", [False, True])
 def test_processing_time_timers_that_set_others_go_on_until_none_is_set(
     strategy: WindowingStrategy, data: bytes, commits: bool
@@ -214,26 +232,26 @@ def test_processing_time_timers_that_set_others_go_on_until_none_is_set(
     host = Host(StatefulSpec(strategy))
     host.admit(0, now=Now(0), window=data)
     host.shard.set_timer(timer(1000, "loop", processing=True, window=data))
-    fired = []
-    while (due := host.shard.next_due(Now(MAX_TIMESTAMP, 0))) is not None:
-        assert isinstance(due, TimerFired)
-        fired.append((due.timer.tag, due.timer.fire_time))
-        if due.timer.tag == "loop" and due.timer.fire_time < 5000:
-            again = due.timer.fire_time + 2000
+
+    def user(fired: Timer) -> None:
+        if fired.tag == "loop" and fired.fire_time < 5000:
+            again = fired.fire_time + 2000
             host.shard.set_timer(timer(again, "loop", processing=True, window=data))
             host.shard.set_timer(timer(50, "event", window=data))
-        if commits:
-            host.commit()
-        assert len(fired) < 10
-    host.commit()
+
+    fired = _fired(host, Now(MAX_TIMESTAMP, 0), user, commits=commits)
     event = ("event", 50)
-    assert fired == [("loop", 1000), event, ("loop", 3000), event, ("loop", 5000)]
+    assert [(each.tag, each.fire_time) for each in fired] == [
+        ("loop", 1000),
+        event,
+        ("loop", 3000),
+        event,
+        ("loop", 5000),
+    ]
     assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
 
 
-@pytest.mark.parametrize(
-    ("strategy", "data"), [(FIXED, DATA), (WindowingStrategy(), b"")], ids=["fixed", "global"]
-)
+@in_any_window
 @pytest.mark.parametrize("commits", [False, True])
 def test_loops_of_processing_time_timers_end_with_their_window_in_a_drain(
     strategy: WindowingStrategy, data: bytes, commits: bool
@@ -242,18 +260,14 @@ def test_loops_of_processing_time_timers_end_with_their_window_in_a_drain(
     host = Host(StatefulSpec(strategy))
     host.admit(0, now=Now(0), window=data)
     host.shard.set_timer(timer(1000, "loop", processing=True, window=data))
-    fired = []
-    while (due := host.shard.next_due(Now(MAX_TIMESTAMP, 0, draining=True))) is not None:
-        assert isinstance(due, TimerFired)
-        fired.append(due.timer.tag)
-        if due.timer.tag == "loop":
+
+    def user(fired: Timer) -> None:
+        if fired.tag == "loop":
             for tag, processing in (("loop", True), ("event", False)):
                 host.shard.set_timer(timer(50, tag, processing=processing, window=data))
-        if commits:
-            host.commit()
-        assert len(fired) < 10
-    host.commit()
-    assert fired == ["loop", "event"]
+
+    fired = _fired(host, Now(MAX_TIMESTAMP, 0, draining=True), user, commits=commits)
+    assert [each.tag for each in fired] == ["loop", "event"]
     assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
 
 
@@ -314,55 +328,9 @@ def test_sorted_input_waits_for_those_that_may_still_come_late() -> None:
     assert [d.timestamp for d in due if isinstance(d, ElementsSorted)] == [15, 20]
 
 
-SESSIONS = WindowingStrategy(Sessions(10), merge_status=MergeStatus.NEEDS_MERGE)
-
-
-def _session(start: int, end: int | None = None) -> bytes:
-    return encode_window(IntervalWindow(start, start + 10 if end is None else end))
-
-
-@pytest.mark.parametrize("commits", [False, True])
-def test_state_timers_and_waiting_elements_go_along_when_windows_merge(commits: bool) -> None:
-    host = Host(StatefulSpec(SESSIONS, {"seen": BagState}, time_sorted_input=True))
-    for start in (0, 15):
-        host.admit(start, now=Now(-1), window=_session(start))
-        host.shard.state(BagState, "seen", KEY, _session(start)).add(b"%d" % start)
-        host.shard.set_timer(timer(start + 9, window=_session(start)))
-        host.shard.set_timer(timer(start + 9, f"only {start}", window=_session(start)))
-        if commits:
-            host.commit()
-    merged = _session(0, 25)
-    host.admit(8, 15, now=Now(-1), window=_session(8))
-    assert sorted(host.shard.state(BagState, "seen", KEY, merged).read()) == [b"0", b"15"]
-    if commits:
-        host.commit()
-        assert host.summary.next_expiry == 24
-    due = host.run(Now(MAX_TIMESTAMP))
-    assert [d.window if isinstance(d, ElementsSorted) else d.timer.window for d in due] == (  # type: ignore[union-attr]
-        [merged] * 6
-    )
-    assert [d.timestamp if isinstance(d, ElementsSorted) else d.timer.tag for d in due] == [  # type: ignore[union-attr]
-        0,
-        8,
-        "",
-        "only 0",
-        15,
-        "only 15",
-    ]
-    host.commit()
-    assert host.store.cells() == {}
-
-
-def test_rows_are_admitted_into_the_window_they_end_up_in() -> None:
-    host = Host(StatefulSpec(SESSIONS))
-    windows = [_session(0), _session(30), _session(8)]
-    admitted = host.shard.admit([KEY] * 3, windows, [0, 30, 8], [b""] * 3, Now(-1))
-    assert list(admitted.windows) == [_session(0, 18), _session(30), _session(0, 18)]
-
-
 def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
-    many = 20_000
+    many = 5_000
     keys = [b"%d" % number for number in range(many)]
     host.shard.admit(keys, [DATA] * many, [1] * many, [b""] * many, Now(0))
     for key in keys:

@@ -42,7 +42,7 @@ _KEPT = (
     "hold",
 )
 """What of a window is kept between bundles."""
-_fields = attrgetter(*_KEPT)
+_values_kept = attrgetter(*_KEPT)
 
 
 class OpenWindow:
@@ -54,26 +54,7 @@ class OpenWindow:
     seen to pass. `wake`, `process_wake` and `hold` are what the shard's agenda and holds say of it.
     """
 
-    __slots__ = (
-        "addresses",
-        "buffer",
-        "closes",
-        "encoded",
-        "ended",
-        "finished",
-        "fresh",
-        "hold",
-        "index",
-        "key",
-        "max_timestamp",
-        "nonspeculative_index",
-        "process_wake",
-        "stored",
-        "timestamp",
-        "trigger",
-        "wake",
-        "window",
-    )
+    __slots__ = (*_KEPT, "buffer", "closes", "encoded", "key", "max_timestamp", "window")
 
     def __init__(
         self, key: bytes, window: Window, encoded: bytes, closes: Timestamp, trigger: State
@@ -99,7 +80,7 @@ class OpenWindow:
 
     def kept(self) -> tuple[Any, ...]:
         """Returns all that must be kept until the next bundle, as plain values."""
-        return _fields(self)
+        return _values_kept(self)
 
     def restore(self, kept: Sequence[Any]) -> None:
         """Takes over what `kept` returned."""

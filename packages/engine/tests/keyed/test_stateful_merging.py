@@ -1,0 +1,66 @@
+"""State, timers and waiting elements of a key whose windows merge."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.state import BagState
+from beam_runner_engine.keyed.stateful import Due, ElementsSorted, StatefulSpec, TimerFired
+from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.window_fns import Sessions
+from beam_runner_engine.values.windows import IntervalWindow
+
+from .stateful_host import KEY, Host, timer
+
+SESSIONS = WindowingStrategy(Sessions(10), merge_status=MergeStatus.NEEDS_MERGE)
+
+
+def _session(start: int, end: int | None = None) -> bytes:
+    return encode_window(IntervalWindow(start, start + 10 if end is None else end))
+
+
+def _told(due: Due) -> tuple[bytes, int | str]:
+    """The window of what is due, and the time of elements or the tag of a timer."""
+    if isinstance(due, ElementsSorted):
+        return due.window, due.timestamp
+    assert isinstance(due, TimerFired)
+    return due.timer.window, due.timer.tag
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_state_timers_and_waiting_elements_go_along_when_windows_merge(commits: bool) -> None:
+    host = Host(StatefulSpec(SESSIONS, {"seen": BagState}, time_sorted_input=True))
+    for start in (0, 15):
+        host.admit(start, now=Now(-1), window=_session(start))
+        host.shard.state(BagState, "seen", KEY, _session(start)).add(b"%d" % start)
+        host.shard.set_timer(timer(start + 9, window=_session(start)))
+        host.shard.set_timer(timer(start + 9, f"only {start}", window=_session(start)))
+        if commits:
+            host.commit()
+    merged = _session(0, 25)
+    host.admit(8, 15, now=Now(-1), window=_session(8))
+    assert sorted(host.shard.state(BagState, "seen", KEY, merged).read()) == [b"0", b"15"]
+    if commits:
+        host.commit()
+        assert host.summary.next_expiry == 24
+    due = host.run(Now(MAX_TIMESTAMP))
+    assert [_told(each) for each in due] == [
+        (merged, 0),
+        (merged, 8),
+        (merged, ""),
+        (merged, "only 0"),
+        (merged, 15),
+        (merged, "only 15"),
+    ]
+    host.commit()
+    assert host.store.cells() == {}
+
+
+def test_rows_are_admitted_into_the_window_they_end_up_in() -> None:
+    host = Host(StatefulSpec(SESSIONS))
+    windows = [_session(0), _session(30), _session(8)]
+    admitted = host.shard.admit([KEY] * 3, windows, [0, 30, 8], [b""] * 3, Now(-1))
+    assert list(admitted.windows) == [_session(0, 18), _session(30), _session(0, 18)]
