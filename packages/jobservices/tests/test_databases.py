@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from beam_runner_jobservices import JobServicesError
-from beam_runner_jobservices.databases import Schema, open_database
+from beam_runner_jobservices.databases import Schema, open_database, transaction
 from beam_runner_jobservices.folders import hold_folder
 
 SCHEMA = Schema(3, "CREATE TABLE numbers (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
@@ -23,9 +23,8 @@ def fill(path):
     connection, damage = open_database(path, SCHEMA, durable=True)
     with closing(connection):
         rows = [(number, f"text {number}" * 10) for number in range(1000)]
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT INTO numbers VALUES (?, ?)", rows)
-        connection.execute("COMMIT")
+        with transaction(connection):
+            connection.executemany("INSERT INTO numbers VALUES (?, ?)", rows)
     return damage
 
 
@@ -41,6 +40,17 @@ def test_what_was_committed_is_there(path, tmp_path):
         assert damage is None
     assert list(tmp_path.iterdir()) == [path]
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_broken_off_was_never_there(path):
+    fill(path)
+    connection, _ = open_database(path, SCHEMA, durable=False)
+    with closing(connection):
+        with pytest.raises(KeyError), transaction(connection):
+            connection.execute("DELETE FROM numbers")
+            raise KeyError
+        assert not connection.in_transaction
+        assert count(connection) == 1000
 
 
 @pytest.mark.parametrize("page", [0, 2, 5, 9])

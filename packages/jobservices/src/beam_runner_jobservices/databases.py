@@ -7,6 +7,8 @@ not new.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -38,7 +40,7 @@ def open_database(
 
     A damaged file is moved to `<name>.damaged-<n>` and replaced with a new one. The caller holds the
     folder, see `folders`. The connection may be used from any thread, by one at a time, and begins
-    transactions only when told (`BEGIN IMMEDIATE`). With `durable` a commit waits for the disk;
+    transactions only when told, see `transaction`. With `durable` a commit waits for the disk;
     without, it survives the end of the process but not that of the machine. Reads the whole file,
     at about a second for each GB.
 
@@ -56,6 +58,17 @@ def open_database(
         damage = f"{path} is missing, but not its log; the log is kept as {_set_aside(path)}-wal"
     _create(path, schema)
     return _open(path, schema, durable), damage
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """All or nothing of what is done to a connection of `open_database`.
+
+    Nobody else writes to the file meanwhile. Raises sqlite3.Error if it can't be begun or committed.
+    """
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
 
 
 def is_damage(error: sqlite3.Error) -> bool:

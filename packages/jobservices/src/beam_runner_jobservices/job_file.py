@@ -15,7 +15,13 @@ from typing import Any
 
 import attrs
 
-from .databases import DatabaseDamaged, Schema, name_aside, open_database
+from .databases import (
+    DatabaseDamaged,
+    Schema,
+    name_aside,
+    open_database,
+    transaction,
+)
 from .errors import Unavailable
 from .folders import hold_folder
 from .history import Entry
@@ -190,14 +196,8 @@ class JobFile:
         with self._mutex:
             connection = self._connection
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(connection):
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
 
 
 _INSERT_STATE = "INSERT INTO history (job_id, time, state) VALUES (?, ?, ?)"

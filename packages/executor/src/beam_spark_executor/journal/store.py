@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from beam_runner_jobservices.databases import Schema, is_damage, name_aside, open_database
+from beam_runner_jobservices.databases import (
+    Schema,
+    is_damage,
+    name_aside,
+    open_database,
+    transaction,
+)
 from beam_runner_jobservices.folders import hold_folder
 
 from beam_spark_executor.journal.errors import JournalDamaged, JournalError, JournalFenced
@@ -117,7 +123,7 @@ class Store:
             if self._connection is None:
                 raise JournalError(f"{self._path} is closed")
             try:
-                with _all_or_nothing(self._connection) as connection:
+                with transaction(self._connection) as connection:
                     self._check_epoch(connection)
                     yield connection
             except sqlite3.Error as error:
@@ -155,7 +161,7 @@ class Store:
             return
         kept = name_aside(self._path)
         connection.execute("VACUUM INTO ?", (str(kept),))
-        with _all_or_nothing(connection):
+        with transaction(connection):
             for job_id in reasons:
                 forget(connection, job_id)
         self._lost.extend(reasons)
@@ -168,7 +174,7 @@ class Store:
     def _new_epoch(self) -> int:
         """The next epoch, committed. The lock file has it, too, in case the database is set aside."""
         assert self._connection is not None
-        with _all_or_nothing(self._connection) as connection:
+        with transaction(self._connection) as connection:
             (before,) = connection.execute("SELECT epoch FROM epochs").fetchone()
             epoch = 1 + max(int(before), self._epoch_before())
             connection.execute("UPDATE epochs SET epoch = ?", (epoch,))
@@ -183,18 +189,6 @@ class Store:
         self._lock_file.seek(0)
         text = self._lock_file.read().strip()
         return int(text) if text.isdigit() else 0
-
-
-@contextmanager
-def _all_or_nothing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield connection
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _job_ids(connection: sqlite3.Connection) -> tuple[str, ...]:
