@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import apache_beam as beam
 import attrs
 import desk as desk_module
 import pytest
-from apache_beam import coders
-from apache_beam.coders import coders as beam_coders
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.transforms import window
 from beam_runner_urns import coders as urns
 from desk import Counts, Desk
 from last_stage import LastStage
+from named_windows import NamedWindows
 from tiny_host import TinyHost, new_pipeline, pickle_by_value
 
 from beam_runner_worker.fnapi.descriptors import plan_stage
@@ -25,33 +22,12 @@ pickle_by_value(__name__)
 pickle_by_value(desk_module.__name__)
 
 
-class NamedWindow(window.IntervalWindow):
-    """A window that only this SDK can read."""
-
-
-class NamedWindowCoder(beam_coders.FastCoder):
-    def _create_impl(self) -> Any:
-        return beam_coders.coder_impl.CallbackCoderImpl(
-            lambda each: f"{each.start.micros}/{each.end.micros}".encode(),
-            lambda data: NamedWindow(*(int(part) / 1_000_000 for part in data.split(b"/"))),
-        )
-
-    def is_deterministic(self) -> bool:
-        return True
-
-
-class NamedWindows(window.NonMergingWindowFn):
-    def assign(self, context: Any) -> list[NamedWindow]:
-        return [NamedWindow(0, 60), NamedWindow(30, 90)]
-
-    def get_window_coder(self) -> coders.Coder:
-        return NamedWindowCoder()
-
-
 def in_named_windows(desk: Desk) -> beam.Pipeline:
+    """Counts to 3 and to 50, each in two windows."""
     p = new_pipeline()
-    numbers = p | beam.Impulse() | beam.FlatMap(lambda _: [3, 50]) | beam.WindowInto(NamedWindows())
-    numbers | "Count" >> beam.ParDo(Counts(desk))
+    numbers = p | beam.Impulse() | beam.FlatMap(lambda _: [3, 50])
+    numbers = numbers | beam.Map(lambda n: window.TimestampedValue(n, 45))
+    numbers | beam.WindowInto(NamedWindows(30)) | "Count" >> beam.ParDo(Counts(desk))
     return p
 
 

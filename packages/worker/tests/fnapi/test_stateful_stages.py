@@ -13,6 +13,7 @@ from apache_beam.coders import coders as beam_coders
 from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import Timestamp
 from desk import Desk
+from named_windows import NamedWindows
 from tiny_host import Rows, new_pipeline, pickle_by_value
 from toy_state import StatefulHost, ToyState
 
@@ -176,30 +177,6 @@ def test_ordered_lists(serve, tmp_path):
     ]
     held = {cell.key: pairs for cell, pairs in host.state.lists.items() if pairs}
     assert held == {b"\x01a": [(2_000_000, b"v2")], b"\x01b": [(1_000_000, b"v1")]}
-
-
-class NamedWindow(window.IntervalWindow):
-    """A window that only this SDK can read."""
-
-
-class NamedWindowCoder(beam_coders.FastCoder):
-    def _create_impl(self) -> Any:
-        return beam_coders.coder_impl.CallbackCoderImpl(
-            lambda each: f"{each.start.micros}/{each.end.micros}".encode(),
-            lambda data: NamedWindow(*(int(part) / 1_000_000 for part in data.split(b"/"))),
-        )
-
-    def is_deterministic(self) -> bool:
-        return True
-
-
-class NamedWindows(window.NonMergingWindowFn):
-    def assign(self, context: Any) -> list[NamedWindow]:
-        start = context.timestamp.micros // 60_000_000 * 60
-        return [NamedWindow(start, start + 60)]
-
-    def get_window_coder(self) -> coders.Coder:
-        return NamedWindowCoder()
 
 
 class Key:
