@@ -15,7 +15,6 @@ from typing import Any
 import apache_beam as beam
 import attrs
 from apache_beam.coders import TupleCoder, VarIntCoder
-from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
@@ -26,7 +25,7 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
-from offsets import Offsets
+from offsets import WATERMARK, Offsets
 
 KEYS = 20
 WINDOW = 10
@@ -91,9 +90,7 @@ class _Read(beam.DoFn):
         self,
         element: int,
         tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
-        estimator: Any = beam.DoFn.WatermarkEstimatorParam(
-            ManualWatermarkEstimator.default_provider()
-        ),
+        estimator: Any = WATERMARK,
     ) -> Iterator[TimestampedValue]:
         number = tracker.current_restriction().start
         while number >= element or self._stream.due(number) <= time.time():

@@ -12,13 +12,12 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import VarIntCoder
-from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
-from offsets import Offsets
+from offsets import WATERMARK, Offsets
 
 WINDOW = 50
 """In seconds, a number being one."""
@@ -149,9 +148,7 @@ class Read(beam.DoFn):
         self,
         element: int,
         tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
-        estimator: Any = beam.DoFn.WatermarkEstimatorParam(
-            ManualWatermarkEstimator.default_provider()
-        ),
+        estimator: Any = WATERMARK,
     ) -> Iterator[TimestampedValue]:
         position = tracker.current_restriction().start
         for _ in range(random.randrange(10, 60)):

@@ -8,14 +8,13 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.restriction_trackers import OffsetRange
-from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobClient, JobState
 from job_server import wait_until
 from jobs import Job, Pipelines
-from offsets import Offsets
+from offsets import WATERMARK, Offsets
 
 ENDLESS = 10**9
 
@@ -35,9 +34,7 @@ class Numbers(beam.DoFn):
         self,
         element: int,
         tracker: Any = beam.DoFn.RestrictionParam(Ranges()),
-        estimator: Any = beam.DoFn.WatermarkEstimatorParam(
-            ManualWatermarkEstimator.default_provider()
-        ),
+        estimator: Any = WATERMARK,
     ) -> Iterable[TimestampedValue]:
         number = tracker.current_restriction().start
         estimator.set_watermark(Timestamp(number))

@@ -16,7 +16,6 @@ from typing import Any
 import apache_beam as beam
 import attrs
 import pytest
-from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.util import assert_that, equal_to
@@ -25,7 +24,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobState
 from jobs import Job, Pipelines
-from offsets import Offsets
+from offsets import WATERMARK, Offsets
 
 MEETING_SECONDS = 60.0
 
@@ -197,9 +196,7 @@ class Endless(beam.DoFn):
         self,
         element: int,
         tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
-        estimator: Any = beam.DoFn.WatermarkEstimatorParam(
-            ManualWatermarkEstimator.default_provider()
-        ),
+        estimator: Any = WATERMARK,
     ) -> Iterator[TimestampedValue]:
         position = tracker.current_restriction().start
         while tracker.try_claim(position):

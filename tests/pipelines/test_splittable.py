@@ -7,28 +7,22 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import SlidingWindows
 from jobs import Pipelines, timestamped
+from offsets import Offsets
 
 
-class Offsets(RestrictionProvider):
-    """All offsets of a text."""
+class Places(Offsets):
+    """The places of the letters of a text."""
 
     def initial_restriction(self, element: str) -> OffsetRange:
         return OffsetRange(0, len(element))
 
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
 
-    def restriction_size(self, element: str, restriction: OffsetRange) -> int:
-        return restriction.size()
-
-
-class SplitOffsets(Offsets):
-    """The same in pieces of four."""
+class PlacesInPieces(Places):
+    """The same, in pieces of four."""
 
     def split(self, element: str, restriction: OffsetRange) -> Iterator[OffsetRange]:
         return restriction.split(4)
@@ -36,7 +30,7 @@ class SplitOffsets(Offsets):
 
 class Letters(beam.DoFn):
     def process(
-        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(Places())
     ) -> Iterator[str]:
         position = tracker.current_restriction().start
         while tracker.try_claim(position):
@@ -48,7 +42,7 @@ class LettersInPieces(beam.DoFn):
     """Letters with the piece they were found in."""
 
     def process(
-        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(SplitOffsets())
+        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(PlacesInPieces())
     ) -> Iterator[tuple[int, str]]:
         start = position = tracker.current_restriction().start
         while tracker.try_claim(position):
@@ -60,7 +54,7 @@ class TwoAtATime(beam.DoFn):
     """Defers the rest after every two letters."""
 
     def process(
-        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(Places())
     ) -> Iterator[str]:
         position = tracker.current_restriction().start
         for _ in range(2):
@@ -91,7 +85,7 @@ class Timed(beam.DoFn):
         mark: str,
         time: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
-        tracker: Any = beam.DoFn.RestrictionParam(SplitOffsets()),  # Beam wants it last
+        tracker: Any = beam.DoFn.RestrictionParam(PlacesInPieces()),  # Beam wants it last
     ) -> Iterator[tuple[str, int, int]]:
         position = tracker.current_restriction().start
         while tracker.try_claim(position):
@@ -121,7 +115,7 @@ def test_deferred_remainders(everywhere: Pipelines) -> None:
 
 class Forgetful(beam.DoFn):
     def process(
-        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(Places())
     ) -> Iterator[str]:
         tracker.try_claim(0)
         yield element[0]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
@@ -17,7 +16,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobState
 from job_server import JobServerProcess, wait_until
 from jobs import Pipelines
-from offsets import Offsets
+from offsets import WATERMARK, Offsets
 
 
 class Numbers(beam.DoFn):
@@ -36,9 +35,7 @@ class Numbers(beam.DoFn):
         self,
         element: int,
         tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
-        estimator: Any = beam.DoFn.WatermarkEstimatorParam(
-            ManualWatermarkEstimator.default_provider()
-        ),
+        estimator: Any = WATERMARK,
     ) -> Iterator[TimestampedValue]:
         number = tracker.current_restriction().start
         estimator.set_watermark(Timestamp(number))

@@ -1,8 +1,12 @@
-"""Restrictions of numbers, for the sources of tests."""
+"""For the sources of tests: restrictions of numbers, and a watermark that the source tells."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import apache_beam as beam
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.core import RestrictionProvider
 from jobs import pickle_by_value
 
@@ -22,5 +26,8 @@ class Offsets(RestrictionProvider):
         """How many they are."""
         return restriction.size()
 
+
+WATERMARK: Any = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
+"""A parameter of ``process``: takes the watermark by ``set_watermark``."""
 
 pickle_by_value(__name__)
