@@ -24,7 +24,6 @@ from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, BufferPlan, MergingPlan
 from beam_spark_executor.task.merging import SdkMerger
 from beam_spark_executor.task.side_inputs import BundleSideInputs
-from beam_spark_executor.translation.windowing import make_readable
 
 both_ways = pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
@@ -55,38 +54,6 @@ def test_windows_with_a_coder_of_their_own_tell_their_length_and_end(
                 assert coder.spec.urn == coder_urns.CUSTOM_WINDOW
                 (inner,) = coder.component_coder_ids
                 assert descriptor.coders[inner].spec.urn == coder_urns.LENGTH_PREFIX
-
-
-def components_with(*urns: str) -> _protos.Components:
-    """A strategy whose window coder has these URNs, each around the next."""
-    components = _protos.Components()
-    for place, urn in enumerate(urns):
-        components.coders[f"c{place}"].spec.urn = urn
-        if place + 1 < len(urns):
-            components.coders[f"c{place}"].component_coder_ids.append(f"c{place + 1}")
-    components.windowing_strategies["w"].window_coder_id = "c0"
-    return components
-
-
-@pytest.mark.parametrize(
-    "urns",
-    [
-        ("own",),
-        (coder_urns.LENGTH_PREFIX, "own"),
-        (coder_urns.CUSTOM_WINDOW, "own"),
-        (coder_urns.CUSTOM_WINDOW, coder_urns.LENGTH_PREFIX, "own"),
-    ],
-)
-def test_what_is_there_is_not_wrapped_again(urns: tuple[str, ...]) -> None:
-    components = components_with(*urns)
-    make_readable(components)
-    found = []
-    waiting = [components.windowing_strategies["w"].window_coder_id]
-    while waiting:
-        coder = components.coders[waiting.pop()]
-        found.append(coder.spec.urn)
-        waiting += coder.component_coder_ids
-    assert found == [coder_urns.CUSTOM_WINDOW, coder_urns.LENGTH_PREFIX, "own"]
 
 
 @pytest.mark.parametrize("window_fn", [FixedWindows(10), Sessions(10)])

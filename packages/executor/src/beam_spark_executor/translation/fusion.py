@@ -21,7 +21,7 @@ from beam_spark_executor.translation import test_streams
 from beam_spark_executor.translation.rejection import RESHUFFLES
 from beam_spark_executor.translation.side_inputs import begin_stages
 from beam_spark_executor.translation.stateful import stateful_payload
-from beam_spark_executor.translation.windowing import make_readable
+from beam_spark_executor.translation.window_coders import make_readable
 
 IMPULSE_BUFFER: bytes = translations.IMPULSE_BUFFER
 _KNOWN_URNS = RESHUFFLES | {

@@ -12,8 +12,9 @@ from beam_runner_urns import transforms as transform_urns
 from beam_spark_executor import _protos
 from beam_spark_executor.translation import test_streams
 from beam_spark_executor.translation.environments import ResolvedEnvironment
+from beam_spark_executor.translation.sdks import environment_of, is_of_python
 from beam_spark_executor.translation.stateful import is_stateful
-from beam_spark_executor.translation.windowing import has_own_coder, is_of_python
+from beam_spark_executor.translation.window_coders import has_own_coder
 
 RESHUFFLES = frozenset(
     {
@@ -79,13 +80,15 @@ def leaves(
     for transform_id in transform_ids:
         transform = components.transforms[transform_id]
         if transform.spec.urn in _WHOLE or not transform.subtransforms:
-            # A composite that returns its own input is no work.
-            if set(transform.outputs.values()) - set(transform.inputs.values()) or (
-                transform.spec.urn
-            ):
+            if transform.spec.urn or _puts_out(transform):
                 yield transform
         else:
             yield from leaves(transform.subtransforms, components)
+
+
+def _puts_out(transform: _protos.PTransform) -> bool:
+    """Whether it has outputs of its own: a composite that returns its input is no work."""
+    return not set(transform.outputs.values()) <= set(transform.inputs.values())
 
 
 def _of_transform(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
@@ -99,8 +102,8 @@ def _of_transform(transform: _protos.PTransform, components: _protos.Components)
     elif urn in (transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY):
         yield from _of_grouping(transform, components)
     elif urn == python_sdk.PICKLED_TRANSFORM:
-        # One without parts is no work if it returns its input; else no SDK can run it.
-        if set(transform.outputs.values()) - set(transform.inputs.values()):
+        # One without parts, which no SDK can run.
+        if _puts_out(transform):
             yield f"the transform {urn!r}, which has no parts"
     elif not transform.environment_id and urn not in _RUNNER_LEAVES and urn:
         yield f"the transform {urn!r}"
@@ -154,8 +157,8 @@ def _of_windows(
     the window function's own coder, which the runner can't read.
     """
     strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
-    environment = components.environments.get(transform.environment_id, _protos.Environment())
-    if has_own_coder(strategy, components) and not is_of_python(environment):
+    is_python = is_of_python(environment_of(transform, components))
+    if has_own_coder(strategy, components) and not is_python:
         coder = components.coders[strategy.window_coder_id].spec.urn
         yield f"{what} by windows with the coder {coder!r} in an SDK other than Python's"
 

@@ -18,7 +18,7 @@ from beam_runner_urns import coders as coder_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import Clock, Elements, TestStreamPlan, Watermark
-from beam_spark_executor.translation.windowing import is_of_go
+from beam_spark_executor.translation.sdks import is_of_go
 
 KIND = "script"
 """The kind of a TestStream's buffers, the first part of their names."""

@@ -39,10 +39,10 @@ from beam_runner_engine.values.window_fns import (
     WindowFn,
 )
 from beam_runner_urns import coders as coder_urns
-from beam_runner_urns import protocols as protocol_urns
 from beam_runner_urns import windows as window_urns
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation.sdks import environment_of, is_of_go, is_of_python
 
 # What a strategy leaves unsaid is what the model's SDKs say by default.
 _TIMESTAMP_COMBINERS = {
@@ -56,60 +56,11 @@ _MERGE_STATUSES = {
 _ACCUMULATION_MODES = {_protos.AccumulationMode.ACCUMULATING: AccumulationMode.ACCUMULATING}
 _ONCE_TIME_GOES_ON = AfterProcessingTime((Delay(1),))
 _ON_TIME_BEHAVIORS = {_protos.OnTimeBehavior.FIRE_IF_NONEMPTY: OnTimeBehavior.FIRE_IF_NONEMPTY}
-
-
-_PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
-_GO_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}go:"
 _WINDOW_CODERS = {
     coder_urns.GLOBAL_WINDOW: WindowCoder.GLOBAL,
     coder_urns.INTERVAL_WINDOW: WindowCoder.INTERVAL,
     coder_urns.CUSTOM_WINDOW: WindowCoder.CUSTOM,
 }
-_STANDARD_WINDOWS = frozenset({coder_urns.GLOBAL_WINDOW, coder_urns.INTERVAL_WINDOW})
-
-
-def has_own_coder(proto: _protos.WindowingStrategy, components: _protos.Components) -> bool:
-    """Whether the windows are encoded in a way that only their SDK knows."""
-    return components.coders[proto.window_coder_id].spec.urn not in _STANDARD_WINDOWS
-
-
-def make_readable(components: _protos.Components) -> None:
-    """Lets SDKs write the windows that only they know so that the engine can tell them apart.
-
-    That is ``beam:coder:custom_window:v1`` around the length-prefixed window. All that an SDK
-    encodes windows for goes by the coder of the windowing strategy: elements, state, side inputs.
-    """
-    readable: dict[str, str] = {}
-    for strategy in components.windowing_strategies.values():
-        if has_own_coder(strategy, components):
-            own_id = strategy.window_coder_id
-            if own_id not in readable:
-                readable[own_id] = _add_readable(own_id, components)
-            strategy.window_coder_id = readable[own_id]
-
-
-def _add_readable(own_id: str, components: _protos.Components) -> str:
-    own = components.coders[own_id]
-    inner_id = own.component_coder_ids[0] if own.spec.urn == coder_urns.CUSTOM_WINDOW else own_id
-    prefixed_id = inner_id
-    if components.coders[inner_id].spec.urn != coder_urns.LENGTH_PREFIX:
-        prefixed_id = f"{inner_id}/length-prefixed window"
-        components.coders[prefixed_id].spec.urn = coder_urns.LENGTH_PREFIX
-        components.coders[prefixed_id].component_coder_ids[:] = [inner_id]
-    readable_id = f"{inner_id}/readable window"
-    components.coders[readable_id].spec.urn = coder_urns.CUSTOM_WINDOW
-    components.coders[readable_id].component_coder_ids[:] = [prefixed_id]
-    return readable_id
-
-
-def is_of_python(environment: _protos.Environment) -> bool:
-    """Whether it is one of the Python SDK."""
-    return any(capability.startswith(_PYTHON_SDK) for capability in environment.capabilities)
-
-
-def is_of_go(environment: _protos.Environment) -> bool:
-    """Whether it is one of the Go SDK."""
-    return any(capability.startswith(_GO_SDK) for capability in environment.capabilities)
 
 
 def windowing_strategy(
@@ -117,7 +68,7 @@ def windowing_strategy(
 ) -> WindowingStrategy:
     """What grouping a collection, or reading it by window, must know; times in milliseconds.
 
-    Its windows must have been made readable (see ``make_readable``).
+    Its windows must have been made readable (see ``window_coders``).
 
     Raises:
         ValueError: a trigger makes no sense.
@@ -163,8 +114,8 @@ def window_fn(spec: _protos.FunctionSpec) -> WindowFn:
 
 def _trigger_of(proto: _protos.WindowingStrategy, components: _protos.Components) -> Trigger:
     asked = trigger(proto.trigger)
-    environment = components.environments.get(proto.environment_id, _protos.Environment())
-    return _as_go_means_it(asked) if is_of_go(environment) else asked
+    is_go = is_of_go(environment_of(proto, components))
+    return _as_go_means_it(asked) if is_go else asked
 
 
 def _as_go_means_it(asked: Trigger) -> Trigger:
@@ -268,7 +219,6 @@ def _closing_behavior(
     """
     if proto.closing_behavior != _protos.ClosingBehavior.EMIT_ALWAYS:
         return ClosingBehavior.EMIT_IF_NONEMPTY
-    environment = components.environments.get(proto.environment_id, _protos.Environment())
-    if is_of_python(environment):
+    if is_of_python(environment_of(proto, components)):
         return ClosingBehavior.EMIT_IF_NONEMPTY
     return ClosingBehavior.EMIT_ALWAYS
