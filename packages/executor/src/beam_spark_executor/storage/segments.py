@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from beam_spark_executor.storage.refs import Segment
@@ -44,24 +44,17 @@ def write_segment(
         FileExistsError: the name is not unique.
     """
     remaining = iter(entries)
-    first: list[Entry] = []
-    size = 0
-    for entry in remaining:
-        first.append(entry)
-        size += len(entry[0]) + len(entry[2])
-        size += len(entry[4]) if isinstance(entry[4], bytes) else 0
-        if size > SMALL_BYTES:
-            break
+    first, is_small = _as_far_as_small(remaining)
     if not first:
         return None
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(exist_ok=False)
     try:
-        if size > SMALL_BYTES:
-            write_table(path, itertools.chain(first, remaining), net)
-        else:
+        if is_small:
             path.write_bytes(small_segment(first, net).dump())
+        else:
+            write_table(path, itertools.chain(first, remaining), net)
         if durable:
             _flush(path)
             _flush(path.parent)
@@ -69,6 +62,19 @@ def write_segment(
     except BaseException:
         path.unlink()
         raise
+
+
+def _as_far_as_small(entries: Iterator[Entry]) -> tuple[list[Entry], bool]:
+    """Takes entries until they are too large for a small segment; and whether all of them fit."""
+    taken: list[Entry] = []
+    size = 0
+    for entry in entries:
+        taken.append(entry)
+        cell, _, subkey, _, payload = entry
+        size += len(cell) + len(subkey) + (len(payload) if isinstance(payload, bytes) else 0)
+        if size > SMALL_BYTES:
+            return taken, False
+    return taken, True
 
 
 def open_segment(folder: Path, segment: Segment) -> SegmentReader:
