@@ -94,18 +94,7 @@ class SparkJobExecutor:
         """
         journal = self._store.journal(job.job_id)
         folder = self._settings.folder / job.job_id
-        if journal.exists:
-            ledger = recover(journal)
-            _sweep(folder, ledger)
-            _LOGGER.info("job %s goes on from its last commit", job.job_id)
-        elif job.resumed:
-            raise JobRejected(
-                "the job can't go on: its journal, in which an earlier server wrote down what it "
-                "had committed, is lost"
-            )
-        else:
-            ledger = self._begin(self._plan(job))
-            journal.snapshot(ledger.snapshot())
+        ledger = self._ledger(job, journal, folder)
         folder.mkdir(parents=True, exist_ok=True)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
         running = RunningJob(
@@ -146,6 +135,22 @@ class SparkJobExecutor:
         for job in jobs:
             job.join(seconds)
         self._channel.stop()
+
+    def _ledger(self, job: JobSpec, journal: Journal, folder: Path) -> Ledger:
+        """What an earlier server had committed of the job, else the ledger of a new job."""
+        if journal.exists:
+            ledger = recover(journal)
+            _sweep(folder, ledger)
+            _LOGGER.info("job %s goes on from its last commit", job.job_id)
+        elif job.resumed:
+            raise JobRejected(
+                "the job can't go on: its journal, in which an earlier server wrote down what it "
+                "had committed, is lost"
+            )
+        else:
+            ledger = self._begin(self._plan(job))
+            journal.snapshot(ledger.snapshot())
+        return ledger
 
     def _plan(self, job: JobSpec) -> JobPlan:
         try:

@@ -84,12 +84,12 @@ class _Suspend:
     """The server stops; the job is to go on under another one."""
 
 
+_Item = _Said | _Lost | _LaneEnded | _Cancel | _Drain | _Suspend
+
+
 def _is_loss(item: _Item) -> bool:
     """Whether something ended that Spark keeps alive."""
     return isinstance(item, _Lost) or (isinstance(item, _LaneEnded) and item.error != "")
-
-
-_Item = _Said | _Lost | _LaneEnded | _Cancel | _Drain | _Suspend
 
 
 class RunningJob:
