@@ -94,20 +94,15 @@ class JobServer:
         """The port it listens at."""
         self.address = f"{advertised_host or _advertised(host)}:{self.port}"
         """`host:port` for clients."""
-        self._file: JobFile | None = None
         try:
-            if state_dir is not None:
-                self._file = JobFile(Path(state_dir))
-            held = None if self._file is None else _held(self._file.jobs)
-            self._store = ArtifactStore(artifacts_dir, held)
+            self._file, self._store = _open_folders(artifacts_dir, state_dir)
         except BaseException:
-            if self._file is not None:
-                self._file.close()
             self._give_port_back(0.0)
             raise
         self._preparations = Preparations(self._store, limits, clock)
+        recorder = self._file or Unrecorded()
         self._registry = Registry(
-            *(executor, self._store, self._preparations, self._file or Unrecorded(), limits, clock)
+            executor, self._store, self._preparations, recorder, limits, clock
         )
         if self._file is not None:
             self._registry.restore(self._file.jobs)
@@ -217,6 +212,20 @@ class JobServer:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def _open_folders(
+    artifacts_dir: str | os.PathLike[str], state_dir: str | os.PathLike[str] | None
+) -> tuple[JobFile | None, ArtifactStore]:
+    """The jobs that are kept, if any are to be, and the artifacts that they and new jobs need."""
+    if state_dir is None:
+        return None, ArtifactStore(artifacts_dir)
+    file = JobFile(Path(state_dir))
+    try:
+        return file, ArtifactStore(artifacts_dir, _held(file.jobs))
+    except BaseException:
+        file.close()
+        raise
 
 
 def _held(jobs: Iterable[KeptJob]) -> dict[str, set[str]]:
