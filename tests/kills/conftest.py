@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import steady
 import victims
 from crash_points import Points
+from harness_commands import boot_command
 from jobs import Pipelines, pickle_by_value
 from lives import Lives
 
@@ -51,10 +52,7 @@ def temporary() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A command for PROCESS environments."""
-    command = tmp_path_factory.mktemp("boot") / "boot"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n')
-    command.chmod(0o755)
-    return command
+    return boot_command(tmp_path_factory.mktemp("boot"))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from job_server import JobServerProcess, ServerEnded, wait_until
+from processes import parent, threads
 
 SERVING_SECONDS = 30.0
 """How long a server may take from when Spark is up."""
@@ -81,10 +82,10 @@ class Lives:
                 return [pid for pid in found if not _is_shell(processes[pid])]
             case "daemon" | "worker":
                 found = [pid for pid, command in processes.items() if _DAEMON in command]
-                forked = {pid for pid in found if _parent(pid) in found}
+                forked = {pid for pid in found if parent(pid) in found}
                 if kind == "daemon":
                     return [pid for pid in found if pid not in forked]
-                return [pid for pid in forked if _threads(pid) >= THREADS_OF_A_CHANNEL]
+                return [pid for pid in forked if threads(pid) >= THREADS_OF_A_CHANNEL]
         raise ValueError(kind)
 
     def kill(self, kind: str, choose: int = 0) -> bool:
@@ -171,18 +172,3 @@ def _moment(pattern: re.Pattern[str], line: str) -> float | None:
 
 def _is_shell(command: str) -> bool:
     return command.startswith("/bin/sh")
-
-
-def _threads(pid: int) -> int:
-    try:
-        return len(os.listdir(f"/proc/{pid}/task"))
-    except OSError:
-        return 0
-
-
-def _parent(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return 0
-    return int(stat.rpartition(")")[2].split()[1])

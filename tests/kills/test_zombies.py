@@ -12,6 +12,7 @@ from crash_points import Points, check, submit, with_points
 from job_server import wait_until
 from jobs import Pipelines
 from lives import Lives
+from processes import exists
 from victims import unbounded
 
 COUNT = 4000
@@ -23,10 +24,6 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 def losses(lives: Lives) -> int:
     """How many bundles the server has given up."""
     return sum(" was lost" in line for line in lives.server.log)
-
-
-def alive(pid: int) -> bool:
-    return str(pid) in {str(found) for found in os.listdir("/proc")}
 
 
 @pytest.mark.slow
@@ -66,5 +63,5 @@ def test_a_process_that_was_stopped_goes_on(
         )
         os.kill(zombie, signal.SIGCONT)
         check(job, COUNT)
-        wait_until(lambda: not alive(zombie), 20, "the zombie ends")
+        wait_until(lambda: not exists(zombie), 20, "the zombie ends")
         running.server.wait_until_idle(30)

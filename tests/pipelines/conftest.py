@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from harness_commands import boot_command
 from job_server import JobServerProcess, job_server
 from jobs import Pipelines, pickle_by_value
 
@@ -45,11 +46,8 @@ def server(
 
 @pytest.fixture(scope="session")
 def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A command for PROCESS environments: the worker's own boot program, run by this interpreter."""
-    command = tmp_path_factory.mktemp("boot") / "boot"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n')
-    command.chmod(0o755)
-    return command
+    """A command for PROCESS environments."""
+    return boot_command(tmp_path_factory.mktemp("boot"))
 
 
 @pytest.fixture(scope="session")

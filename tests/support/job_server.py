@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from processes import parent, threads
+
 _SERVES = re.compile(r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \(Spark .+\)")
 _MARK = "BEAM_TEST_SERVER"
 _START_SECONDS = 180.0
@@ -100,8 +102,8 @@ class JobServerProcess:
         their task was cancelled before it began, and gives them to the next job.
         """
         daemons = {pid for pid, command in self.processes().items() if _DAEMON in command}
-        forked = {pid for pid in daemons if _parent(pid) in daemons}
-        return {pid for pid in forked - self._warm if _threads(pid) > 1}
+        forked = {pid for pid in daemons if parent(pid) in daemons}
+        return {pid for pid in forked - self._warm if threads(pid) > 1}
 
     def files(self) -> list[Path]:
         """What belongs to jobs: staged artifacts, what jobs have written, folders of harnesses."""
@@ -177,18 +179,3 @@ def job_server(
     finally:
         if server.process.poll() is None:
             server.kill()
-
-
-def _parent(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return 0
-    return int(stat.rpartition(")")[2].split()[1])
-
-
-def _threads(pid: int) -> int:
-    try:
-        return len(list(Path(f"/proc/{pid}/task").iterdir()))
-    except OSError:
-        return 0

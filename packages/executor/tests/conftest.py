@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from beam_spark_executor.spark.pool import Slot, WorkerPools, warm_up
 from beam_spark_executor.spark.session import RunningSpark, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "support"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from processes import exists
 from pyspark import cloudpickle
 
 from beam_spark_executor import python_daemon
@@ -82,14 +83,6 @@ def wait_for(path: Path, content: str, seconds: float = 20.0) -> None:
 def run(spark: RunningSpark, pools: WorkerPools, slot: Slot, function: Any) -> int:
     rows = spark.session.range(0, 1, 1, 1)
     return pools.map_in_arrow(rows, function, "pid INT", slot).toArrow()["pid"][0].as_py()
-
-
-def exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.spark

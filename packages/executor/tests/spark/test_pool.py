@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from processes import exists
 from pyspark import InheritableThread, cloudpickle
 
 from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools
@@ -79,14 +80,6 @@ def wait_until_gone(pids: set[int]) -> None:
         pids = {pid for pid in pids if exists(pid)}
         time.sleep(0.005)
     assert not pids
-
-
-def exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.spark

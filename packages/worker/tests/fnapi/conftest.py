@@ -16,16 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[4] / "tests" / "support"))
 
+from harness_commands import boot_command
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with
 
 
 @pytest.fixture
 def boot(tmp_path: Path) -> Path:
-    """A boot command: the package's own boot program, run by this interpreter."""
-    command = tmp_path / "boot"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n')
-    command.chmod(0o755)
-    return command
+    """A command for PROCESS environments."""
+    return boot_command(tmp_path)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Watches DoFn instances and processes live and die."""
+"""Watches DoFn instances live and die."""
 
 from __future__ import annotations
 
@@ -8,15 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apache_beam as beam
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be noticed by its parent does not."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 def wait_until(condition: Callable[[], bool], limit: float = 20.0) -> None:

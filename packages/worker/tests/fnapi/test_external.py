@@ -16,7 +16,8 @@ import apache_beam as beam
 import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
-from life import RecordsLife, alive, torn_down_processes, wait_until
+from life import RecordsLife, torn_down_processes, wait_until
+from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import HarnessError

@@ -13,7 +13,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
-from life import RecordsLife, alive, torn_down_processes, wait_until
+from life import RecordsLife, torn_down_processes, wait_until
+from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment

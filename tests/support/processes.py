@@ -1,0 +1,38 @@
+"""What the system tells of processes by their ids, whoever has started them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be noticed by its parent does not."""
+    return _state_and_parent(pid)[0] not in ("", "Z")
+
+
+def exists(pid: int) -> bool:
+    """Whether there is a process, be it one that only waits to be noticed by its parent."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def parent(pid: int) -> int:
+    """The parent of a process; 0 if it has ended."""
+    return int(_state_and_parent(pid)[1])
+
+
+def threads(pid: int) -> int:
+    """How many threads a process has; 0 if it has ended."""
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    except OSError:
+        return 0
+
+
+def _state_and_parent(pid: int) -> tuple[str, str]:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "", "0"
+    # The name before them may hold blanks and parentheses.
+    state, parent, *_ = stat.rpartition(")")[2].split()
+    return state, parent
