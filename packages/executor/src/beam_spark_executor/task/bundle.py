@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -140,13 +141,9 @@ class RunningBundle:
         """Processes the bundle to its end; never raises for what went wrong in it."""
         try:
             return self._process()
-        except BundleFailed as error:
-            self._discard()
-            failure = UserFailure(error.transform, error.summary, error.trace)
-            return BundleBroke(self.attempt, failure)
         except Exception as error:
             self._discard()
-            return BundleBroke(self.attempt, None, f"{type(error).__name__}: {error}")
+            return broke(self.attempt, error)
         finally:
             self._spilled.close()
 
@@ -198,7 +195,7 @@ class RunningBundle:
         if first is not None:
             state = (keyed.user_state,) if isinstance(keyed, StatefulBundle) else ()
             result = self._harness.process_bundle(
-                self.bundle_id, _chain(first, chunks), self._ports(), *state
+                self.bundle_id, itertools.chain((first,), chunks), self._ports(), *state
             )
             metrics = self._without_doubles(result.metrics)
             outputs = tuple(out for written in self._written for out in written.close())
@@ -313,6 +310,8 @@ class RunningBundle:
         return tuple(metric for metric in metrics if recounted not in metric.labels)
 
 
-def _chain(first: InputChunk, rest: Iterable[InputChunk]) -> Iterator[InputChunk]:
-    yield first
-    yield from rest
+def broke(attempt: Attempt, error: Exception) -> BundleBroke:
+    """What the server is told of an attempt that ended with an error: of user code, or another."""
+    if isinstance(error, BundleFailed):
+        return BundleBroke(attempt, UserFailure(error.transform, error.summary, error.trace))
+    return BundleBroke(attempt, None, f"{type(error).__name__}: {error}")

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import attrs
 from beam_runner_engine.scheduler import SplitDone
 from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
@@ -45,11 +45,10 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
     SplitReply,
     SplitRequest,
-    UserFailure,
 )
 from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
 from beam_spark_executor.python_daemon import register_exit_hook
-from beam_spark_executor.task.bundle import RunningBundle, StageWork
+from beam_spark_executor.task.bundle import RunningBundle, StageWork, broke
 from beam_spark_executor.task.keyed import Stores
 from beam_spark_executor.task.loop import TaskLoop
 from beam_spark_executor.task.merging import SdkMerger
@@ -124,14 +123,16 @@ class WorkerProcess:
                 stage = self._stage(order.bundle.stage)
                 stage.side_inputs.show(order.bundle.side_inputs)
                 running = RunningBundle(
-                    *(stage.work, order, stage.harness, stores, self._folder),
-                    *(stage.merger, stage.truncation),
+                    stage.work,
+                    order,
+                    stage.harness,
+                    stores,
+                    self._folder,
+                    stage.merger,
+                    stage.truncation,
                 )
-            except BundleFailed as error:
-                failure = UserFailure(error.transform, error.summary, error.trace)
-                return BundleBroke(attempt, failure)
             except Exception as error:
-                return BundleBroke(attempt, None, f"{type(error).__name__}: {error}")
+                return broke(attempt, error)
             self._running = running
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
@@ -159,20 +160,21 @@ class WorkerProcess:
         """A stage with its harness, built on first use."""
         stage = self._stages.get(stage_id)
         if stage is None:
-            plan = self._work.plan.stages[stage_id]
-            side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
-            with _temporary_files_in(self._own_folder):
-                environment = self._harness(plan)
-                harness = environment.stage(plan.spec, side_inputs)
-                work = StageWork.of(self._work, stage_id)
-                merger = None if work.input_buffer is None else self._merger(work.input_buffer)
-            stage = _Stage(work, side_inputs, harness, merger)
-            if plan.truncation is not None:
-                stage.truncation = Truncation(
-                    plan.truncation, environment, side_inputs, self._folder
-                )
-            self._stages[stage_id] = stage
+            stage = self._stages[stage_id] = self._build(stage_id)
         return stage
+
+    def _build(self, stage_id: str) -> _Stage:
+        plan = self._work.plan.stages[stage_id]
+        side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
+        with _temporary_files_in(self._own_folder):
+            environment = self._harness(plan)
+            harness = environment.stage(plan.spec, side_inputs)
+            work = StageWork.of(self._work, stage_id)
+            merger = None if work.input_buffer is None else self._merger(work.input_buffer)
+        truncation = None
+        if plan.truncation is not None:
+            truncation = Truncation(plan.truncation, environment, side_inputs, self._folder)
+        return _Stage(work, side_inputs, harness, merger, truncation)
 
     def _merger(self, buffer: BufferPlan) -> SdkMerger | None:
         """What merges the windows of a buffer, if the engine can't."""
@@ -269,21 +271,15 @@ class WorkerProcess:
             os._exit(1)
 
 
+@attrs.frozen
 class _Stage:
     """A stage that this process has worked on."""
 
-    def __init__(
-        self,
-        work: StageWork,
-        side_inputs: BundleSideInputs,
-        harness: StageHarness,
-        merger: SdkMerger | None,
-    ) -> None:
-        self.work = work
-        self.side_inputs = side_inputs
-        self.harness = harness
-        self.merger = merger
-        self.truncation: Truncation | None = None
+    work: StageWork
+    side_inputs: BundleSideInputs
+    harness: StageHarness
+    merger: SdkMerger | None
+    truncation: Truncation | None
 
 
 @contextmanager
