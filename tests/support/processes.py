@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -12,7 +13,11 @@ def alive(pid: int) -> bool:
 
 def exists(pid: int) -> bool:
     """Whether there is a process, be it one that only waits to be noticed by its parent."""
-    return Path(f"/proc/{pid}").exists()
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def parent(pid: int) -> int:
