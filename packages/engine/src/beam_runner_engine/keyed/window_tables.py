@@ -7,12 +7,13 @@ Windows that don't merge are by themselves, a record per key and window; for oth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.triggers import State
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.window_coders import decode_window
@@ -43,7 +44,7 @@ class WindowTable(Protocol):
 class Windows:
     """Makes windows from their bytes, decoding each only once."""
 
-    def __init__(self, strategy: WindowingStrategy, initial: Any) -> None:
+    def __init__(self, strategy: WindowingStrategy, initial: State) -> None:
         self._strategy = strategy
         self._initial = initial
         self._decoded: dict[bytes, tuple[Window, Timestamp]] = {}

@@ -173,29 +173,35 @@ def _group_then_combine(stage: Any, context: Any) -> Iterator[Any]:
     components.pcollections[grouped_id].coder_id = _add_coder(
         context, coder_urns.KV, [key_id, values_id]
     )
-    for name, urn, payload, inputs, outputs, environment_id in (
-        ("Group", transform_urns.GROUP_BY_KEY, b"", {"in": input_id}, {"out": grouped_id}, ""),
-        (
-            *("Combine", transform_urns.COMBINE_GROUPED_VALUES, transform.spec.payload),
-            *({"in": grouped_id}, transform.outputs, transform.environment_id),
+    group = _protos.PTransform(
+        unique_name=f"{transform.unique_name}/Group",
+        spec=_protos.FunctionSpec(urn=transform_urns.GROUP_BY_KEY),
+        inputs={"in": input_id},
+        outputs={"out": grouped_id},
+    )
+    combine = _protos.PTransform(
+        unique_name=f"{transform.unique_name}/Combine",
+        spec=_protos.FunctionSpec(
+            urn=transform_urns.COMBINE_GROUPED_VALUES, payload=transform.spec.payload
         ),
-    ):
-        unique_name = f"{transform.unique_name}/{name}"
-        part = _protos.PTransform(
-            unique_name=unique_name,
-            spec=_protos.FunctionSpec(urn=urn, payload=payload),
-            inputs=inputs,
-            outputs=outputs,
-            environment_id=environment_id,
-        )
-        yield translations.Stage(
-            unique_name,
-            [part],
-            downstream_side_inputs=stage.downstream_side_inputs,
-            must_follow=stage.must_follow,
-            parent=stage.name,
-            environment=stage.environment,
-        )
+        inputs={"in": grouped_id},
+        outputs=transform.outputs,
+        environment_id=transform.environment_id,
+    )
+    yield _in_place_of(stage, group, parent=stage.name)
+    yield _in_place_of(stage, combine, parent=stage.name)
+
+
+def _in_place_of(stage: Any, transform: _protos.PTransform, parent: str | None = None) -> Any:
+    """A stage of this transform that comes before and after what the given stage does."""
+    return translations.Stage(
+        transform.unique_name,
+        [transform],
+        downstream_side_inputs=stage.downstream_side_inputs,
+        must_follow=stage.must_follow,
+        parent=parent,
+        environment=stage.environment,
+    )
 
 
 def _know_every_coder(stages: Iterable[Any], context: Any) -> Iterable[Any]:
@@ -319,13 +325,7 @@ def _read_scripts(coders: dict[str, str], stages: Iterable[Any], context: Any) -
             coders[buffer_id] = _script_coder(context, transform, pcollection_id)
             name = f"{transform.unique_name}/Read/{pcollection_id}"
             source = _edge(name, transform_urns.DATA_SOURCE, buffer_id.encode(), pcollection_id)
-            yield translations.Stage(
-                name,
-                [source],
-                downstream_side_inputs=stage.downstream_side_inputs,
-                must_follow=stage.must_follow,
-                environment=stage.environment,
-            )
+            yield _in_place_of(stage, source)
 
 
 def _script_coder(context: Any, transform: _protos.PTransform, pcollection_id: str) -> str:
