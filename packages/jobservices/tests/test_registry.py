@@ -32,7 +32,7 @@ class Jobs:
         self.store = ArtifactStore(folder)
         self.preparations = Preparations(self.store, limits, Clock())
         self.registry = Registry(
-            *(executor, self.store, self.preparations, Unrecorded(), limits, Clock())
+            executor, self.store, self.preparations, Unrecorded(), limits, Clock()
         )
 
     def prepare(self, name="job", **options):

@@ -132,8 +132,12 @@ class JobFile:
         """See `Recorder.add`."""
         spec = job.spec
         content = (
-            *(job.preparation_id, job.owner, spec.job_name, spec.options_json),
-            *(_artifacts_text(spec.artifacts), spec.pipeline),
+            job.preparation_id,
+            job.owner,
+            spec.job_name,
+            spec.options_json,
+            _artifacts_text(spec.artifacts),
+            spec.pipeline,
         )
         try:
             with self._transaction(durable=True) as connection:
@@ -150,32 +154,32 @@ class JobFile:
 
     def taken_on(self, job_id: str) -> None:
         """See `Recorder.taken_on`."""
-        self._execute(True, "UPDATE jobs SET taken_on = 1 WHERE job_id = ?", job_id)
+        self._execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", job_id, durable=True)
 
     def state(self, job_id: str, event: StateEvent) -> None:
         """See `Recorder.state`."""
-        self._execute(True, _INSERT_STATE, job_id, event.time, event.state.value)
+        self._execute(_INSERT_STATE, job_id, event.time, event.state.value, durable=True)
 
     def message(self, job_id: str, message: JobMessage, first_message_id: int) -> None:
         """See `Recorder.message`."""
-        self._execute(False, _INSERT_MESSAGE, job_id, *_columns(message))
+        self._execute(_INSERT_MESSAGE, job_id, *_columns(message))
         if int(message.message_id) % 1000 == 0:
             self._execute(
-                False,
                 "DELETE FROM history WHERE job_id = ? AND message_id < ?",
-                *(job_id, first_message_id),
+                job_id,
+                first_message_id,
             )
 
     def metrics(self, job_id: str, metrics: JobMetrics) -> None:
         """See `Recorder.metrics`."""
         self._execute(
-            False, "UPDATE jobs SET metrics = ? WHERE job_id = ?", metrics_bytes(metrics), job_id
+            "UPDATE jobs SET metrics = ? WHERE job_id = ?", metrics_bytes(metrics), job_id
         )
 
     def forget(self, job_id: str) -> None:
         """See `Recorder.forget`."""
-        self._execute(False, "DELETE FROM jobs WHERE job_id = ?", job_id)
-        self._execute(False, "DELETE FROM history WHERE job_id = ?", job_id)
+        self._execute("DELETE FROM jobs WHERE job_id = ?", job_id)
+        self._execute("DELETE FROM history WHERE job_id = ?", job_id)
 
     def close(self) -> None:
         """Give up the folder. What is recorded afterwards is not kept. May be called again."""
@@ -183,7 +187,7 @@ class JobFile:
             self._connection.close()
             self._lock_file.close()
 
-    def _execute(self, durable: bool, statement: str, *values: object) -> None:
+    def _execute(self, statement: str, *values: object, durable: bool = False) -> None:
         try:
             with self._transaction(durable) as connection:
                 connection.execute(statement, values)

@@ -96,7 +96,8 @@ class Finalizers:
             except Exception:
                 _LOGGER.exception(
                     "A finalization callback of %s failed for bundle %s",
-                    *(callback.transform, bundle_id),
+                    callback.transform,
+                    bundle_id,
                 )
 
     def _forget_old(self) -> None:
@@ -108,5 +109,7 @@ class Finalizers:
             del self._waiting[bundle_id]
             _LOGGER.warning(
                 "Bundle %s was not finalized in time: %d finalization callbacks of %s are dropped",
-                *(bundle_id, len(callbacks), sorted({c.transform for c in callbacks})),
+                bundle_id,
+                len(callbacks),
+                sorted({callback.transform for callback in callbacks}),
             )
