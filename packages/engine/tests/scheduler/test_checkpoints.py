@@ -8,6 +8,7 @@ from beam_runner_engine.scheduler.checkpoints import ASKED_AGAIN_AFTER, OUTDATED
 from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle, WakeAt
 from beam_runner_engine.scheduler.events import (
     BundleDone,
+    GiveWay,
     Output,
     Progress,
     Residual,
@@ -119,3 +120,11 @@ def test_what_cannot_be_split_is_left_alone(kind: StageKind) -> None:
     assert asked(scheduler.handle(Tick(6000))) == []
     assert asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 500))) == []
     assert scheduler.next_wake is None
+
+
+@pytest.mark.parametrize("stage", ["update", "use"])
+def test_a_bundle_whose_place_is_wanted_hands_back_its_restrictions(stage: str) -> None:
+    scheduler, _ = updating()
+    bundle = of_stage(scheduler, stage)
+    commands = scheduler.handle(GiveWay(bundle.number, 1))
+    assert asked(commands) == ([SplitBundle(bundle.number, 1, 0.0)] if stage == "update" else [])

@@ -14,6 +14,7 @@ from beam_runner_engine.scheduler.events import (
     Drain,
     Event,
     FailureKind,
+    GiveWay,
     Output,
     Progress,
     Residual,
@@ -41,6 +42,7 @@ JOB_EVENTS = {
     BundleDone: BundleDone(0, 1),
     BundleFailed: BundleFailed(0, 1, "a cause"),
     Progress: Progress(0, 1, 0.0, 0),
+    GiveWay: GiveWay(0, 1),
     SplitDone: SplitDone(0, 1),
     Drain: Drain(),
     Cancel: Cancel(),
@@ -84,7 +86,7 @@ def test_job_table(phase: Phase, event: object) -> None:
     else:
         scheduler.handle(event)  # type: ignore[arg-type]
         assert scheduler.phase in transition.to
-        splitting = isinstance(event, Progress)
+        splitting = isinstance(event, Progress | GiveWay)
         assert (scheduler.snapshot() == before) is splitting
 
 
@@ -105,7 +107,7 @@ def in_bundle_state(state: BundleState) -> Scheduler:
     return scheduler
 
 
-@pytest.mark.parametrize("kind", [BundleDone, BundleFailed, Progress, SplitDone])
+@pytest.mark.parametrize("kind", [BundleDone, BundleFailed, Progress, GiveWay, SplitDone])
 @pytest.mark.parametrize("state", BundleState)
 def test_bundle_table(state: BundleState, kind: type) -> None:
     scheduler = in_bundle_state(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.errors import IllegalEvent
@@ -10,6 +11,7 @@ from beam_runner_engine.scheduler.events import (
     BundleDone,
     BundleFailed,
     Event,
+    GiveWay,
     Output,
     Progress,
     Residual,
@@ -25,6 +27,8 @@ from beam_runner_engine.scheduler.transitions import (
     Reaction,
 )
 
+BundleEvent: TypeAlias = BundleDone | BundleFailed | Progress | GiveWay | SplitDone
+
 
 def check(state: SchedulerState, event: Event) -> Reaction:
     """Says what an event does by the transition tables; IllegalEvent when it is not allowed."""
@@ -33,16 +37,14 @@ def check(state: SchedulerState, event: Event) -> Reaction:
         raise IllegalEvent(event, f"it can't come while the job is {state.phase.value}")
     if transition.reaction is Reaction.IGNORE:
         return Reaction.IGNORE
-    if isinstance(event, BundleDone | BundleFailed | Progress | SplitDone):
+    if isinstance(event, BundleEvent):
         return _check_bundle_event(state, event)
     if isinstance(event, Start):
         _check_outputs(state, event, event.roots, state.graph.roots, "a root of the graph")
     return Reaction.ACT
 
 
-def _check_bundle_event(
-    state: SchedulerState, event: BundleDone | BundleFailed | Progress | SplitDone
-) -> Reaction:
+def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
     bundle_state = _bundle_state(state, event)
     transition = BUNDLE_TABLE.get((bundle_state, type(event)))
     if transition is None:
@@ -64,9 +66,7 @@ def _check_bundle_event(
     return Reaction.ACT
 
 
-def _bundle_state(
-    state: SchedulerState, event: BundleDone | BundleFailed | Progress | SplitDone
-) -> BundleState:
+def _bundle_state(state: SchedulerState, event: BundleEvent) -> BundleState:
     if not 0 <= event.bundle < state.next_bundle:
         raise IllegalEvent(event, f"there never was a bundle {event.bundle}")
     record = state.bundles.get(event.bundle)

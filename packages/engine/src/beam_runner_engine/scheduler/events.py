@@ -104,6 +104,17 @@ class Progress:
 
 
 @attrs.frozen
+class GiveWay:
+    """Others wait for the place of a running bundle: the rest of its restrictions shall come in another.
+
+    Changes nothing where a bundle has no restrictions.
+    """
+
+    bundle: int
+    attempt: int
+
+
+@attrs.frozen
 class SplitDone:
     """The answer to `SplitBundle`: what the bundle keeps and what it gives away.
 
@@ -136,5 +147,14 @@ class Abort:
 
 
 Event: TypeAlias = (
-    Start | Tick | BundleDone | BundleFailed | Progress | SplitDone | Drain | Cancel | Abort
+    Start
+    | Tick
+    | BundleDone
+    | BundleFailed
+    | Progress
+    | GiveWay
+    | SplitDone
+    | Drain
+    | Cancel
+    | Abort
 )

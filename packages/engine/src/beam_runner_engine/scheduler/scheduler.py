@@ -15,6 +15,7 @@ from beam_runner_engine.scheduler.events import (
     Cancel,
     Drain,
     Event,
+    GiveWay,
     Progress,
     SplitDone,
     Start,
@@ -25,7 +26,7 @@ from beam_runner_engine.scheduler.policy import DefaultPolicy, SplittingPolicy
 from beam_runner_engine.scheduler.reports import StageReport, Wait, report, waits
 from beam_runner_engine.scheduler.snapshot import read_snapshot, write_snapshot
 from beam_runner_engine.scheduler.specs import AddElements, GraphSpec, Limits
-from beam_runner_engine.scheduler.splits import note_progress, take_split
+from beam_runner_engine.scheduler.splits import give_way, note_progress, take_split
 from beam_runner_engine.scheduler.state import SchedulerState, new_state
 from beam_runner_engine.scheduler.termination import settle
 from beam_runner_engine.scheduler.transitions import Phase, Reaction
@@ -144,6 +145,8 @@ def _act(state: SchedulerState, event: Event) -> None:
             fail(state, event)
         case Progress():
             note_progress(state, event)
+        case GiveWay():
+            give_way(state, event)
         case SplitDone():
             take_split(state, event)
         case Drain():

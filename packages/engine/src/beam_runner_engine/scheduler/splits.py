@@ -1,5 +1,5 @@
 """Splits: of waiting work, by the policy; of running bundles, by the policy as progress is
-reported, and by a drain.
+reported, by a drain, and where others wait for their place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.checkpoints import ask, can_split, is_outdated
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.delivery import new_work, remove_work
 from beam_runner_engine.scheduler.errors import HostCodeError
-from beam_runner_engine.scheduler.events import Progress, SplitDone
+from beam_runner_engine.scheduler.events import GiveWay, Progress, SplitDone
 from beam_runner_engine.scheduler.pieces import drop_use
 from beam_runner_engine.scheduler.policy import Load, RunningBundle
 from beam_runner_engine.scheduler.residuals import own_pieces, piece_of, take_back
@@ -40,6 +40,14 @@ def note_progress(state: SchedulerState, event: Progress) -> None:
     fraction = _dynamic_split(state, stage, record)
     if fraction is not None:
         ask(state, record, fraction)
+
+
+def give_way(state: SchedulerState, event: GiveWay) -> None:
+    """Asks a bundle for a checkpoint of its restrictions, if it has any."""
+    record = state.bundles[event.bundle]
+    stage = state.stages[record.stage]
+    if stage.spec.splittable and can_split(stage):
+        ask(state, record, 0.0)
 
 
 def initial_split(

@@ -16,6 +16,7 @@ from beam_runner_engine.scheduler.events import (
     BundleFailed,
     Cancel,
     Drain,
+    GiveWay,
     Progress,
     SplitDone,
     Start,
@@ -68,7 +69,7 @@ class Transition:
     to: tuple[enum.Enum, ...]
 
 
-_BUNDLE_EVENTS = (BundleDone, BundleFailed, Progress, SplitDone)
+_BUNDLE_EVENTS = (BundleDone, BundleFailed, Progress, GiveWay, SplitDone)
 
 
 def _act(*to: enum.Enum) -> Transition:
@@ -90,6 +91,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (running, BundleDone): _act(running, done, failed),
         (running, BundleFailed): _act(running, failed),
         (running, Progress): _act(running, failed),
+        (running, GiveWay): _act(running),
         (running, SplitDone): _act(running, failed),
         (running, Drain): _act(draining, drained, failed),
         (running, Cancel): _act(cancelled),
@@ -98,6 +100,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (draining, BundleDone): _act(draining, drained, failed),
         (draining, BundleFailed): _act(draining, failed),
         (draining, Progress): _act(draining, failed),
+        (draining, GiveWay): _act(draining),
         (draining, SplitDone): _act(draining, failed),
         (draining, Drain): _ignore(draining),
         (draining, Cancel): _act(cancelled),
@@ -116,9 +119,11 @@ BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
     (BundleState.RUNNING, BundleDone): _act(BundleState.CLOSED),
     (BundleState.RUNNING, BundleFailed): _act(BundleState.CLOSED),
     (BundleState.RUNNING, Progress): _act(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.RUNNING, GiveWay): _act(BundleState.RUNNING, BundleState.SPLITTING),
     (BundleState.SPLITTING, BundleDone): _act(BundleState.CLOSED),
     (BundleState.SPLITTING, BundleFailed): _act(BundleState.CLOSED),
     (BundleState.SPLITTING, Progress): _ignore(BundleState.SPLITTING),
+    (BundleState.SPLITTING, GiveWay): _ignore(BundleState.SPLITTING),
     (BundleState.SPLITTING, SplitDone): _act(BundleState.RUNNING),
     **{(BundleState.CLOSED, event): _ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
 }

@@ -24,6 +24,7 @@ from beam_runner_engine.scheduler import (
     Drain,
     FailureKind,
     FinalizeBundles,
+    GiveWay,
     OpenBundles,
     Progress,
     SplitBundle,
@@ -122,6 +123,7 @@ class Coordinator:
             settings.cores,
             settings.most_lanes,
             slots,
+            self._is_source,
         )
         self._job_id = ledger.plan.context.job_id
         self._litter = Litter(settings.folder, settings.epoch)
@@ -144,10 +146,14 @@ class Coordinator:
     @property
     def seconds_to_alarm(self) -> float | None:
         """How long until `work` is needed though nothing happens; None if not at all."""
-        wake = self.ledger.next_wake
-        if wake is None or self._looping:
+        if self._looping:
             return None
-        return max(0.0, wake / 1000 - time.time())
+        wake = self.ledger.next_wake
+        alarms = (
+            None if wake is None else max(0.0, wake / 1000 - time.time()),
+            self.lanes.seconds_to_give_way,
+        )
+        return min((alarm for alarm in alarms if alarm is not None), default=None)
 
     def heard(self, link: WorkerLink, message: FromWorker) -> None:
         """A worker process has said something."""
@@ -225,6 +231,8 @@ class Coordinator:
     def work(self) -> None:
         """Commits what has happened, and has run what can run."""
         if not self._looping:
+            for attempt in self.lanes.take_giving_way():
+                self._waiting.append(GiveWay(attempt.bundle, attempt.attempt))
             entries, self._waiting = [*self._due_tick(), *self._waiting], []
             if entries:
                 self._commit(entries)
@@ -318,6 +326,11 @@ class Coordinator:
             self.lanes.run_loop()
         else:
             self.lanes.run(bundles)
+
+    def _is_source(self, bundle: Bundle) -> bool:
+        """Whether it may go on for long, and what is left of it can come later."""
+        plan = self.ledger.plan
+        return plan.streaming and plan.stages[bundle.stage].splittable
 
     def _order(self, bundle: Bundle) -> RunBundle:
         name = f"{self._settings.epoch}-{bundle.number}-{bundle.attempt}"

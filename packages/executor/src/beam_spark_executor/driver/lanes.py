@@ -6,7 +6,6 @@ All methods belong to the job's own thread. Times are those of ``time.monotonic`
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
@@ -15,18 +14,22 @@ from beam_runner_engine.scheduler import Bundle
 from beam_spark_executor.channel.messages import Abort, Attempt, CloseLane, FromServer, LeaveLoop
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.slots import JobSlots
+from beam_spark_executor.driver.waiting import WaitingBundles
 
 IDLE_SECONDS = 5.0
 """How long a lane keeps its place on the cluster without work."""
 BLOCKED_SECONDS = 0.7
 """A bundle that has come no further for so long does not count as one that uses a core."""
+GIVE_WAY_SECONDS = 0.1
+"""How long a source keeps its lane at least while others wait for one."""
 
 
 @attrs.define(eq=False)
 class _Lane:
     """A lane; ``link`` is the process it runs in, None while Spark is starting it.
 
-    ``served`` says whether it was given anything to do in that process.
+    ``served`` says whether it was given anything to do in that process, ``giving_way`` whether what
+    it runs has been asked to end, ``changed`` when that came further.
     """
 
     number: int
@@ -37,6 +40,13 @@ class _Lane:
     last_place: tuple[str, int | None] | None = None
     fraction: float = 0.0
     changed: float = 0.0
+    began: float = 0.0
+    giving_way: bool = False
+
+    def begin(self, bundle: Bundle | None) -> None:
+        """It runs a bundle from now on."""
+        self.running, self.fraction, self.giving_way = bundle, 0.0, False
+        self.began = self.changed = time.monotonic()
 
     @property
     def is_idle(self) -> bool:
@@ -74,6 +84,7 @@ class Lanes:
         cores: how many bundles can use a core at the same time.
         most: how many lanes there may be.
         slots: of the cluster, which other jobs want too.
+        is_source: whether a bundle is of a source that would go on for long, and gives way.
 
     Attributes:
         alive: the numbers of all lanes that were started and have not ended.
@@ -87,6 +98,7 @@ class Lanes:
         cores: int,
         most: int,
         slots: JobSlots,
+        is_source: Callable[[Bundle], bool] = lambda _: False,
     ) -> None:
         self._start = start
         self._order = order
@@ -98,12 +110,13 @@ class Lanes:
         self._next = 0
         self._lanes: dict[int, _Lane] = {}
         self._by_link: dict[WorkerLink, _Lane] = {}
-        self._waiting: deque[Bundle] = deque()
+        self._is_source = is_source
+        self._waiting = WaitingBundles(is_source)
         self.alive: set[int] = set()
 
     def run(self, bundles: Iterable[Bundle]) -> None:
-        """Has bundles run, in order, as lanes become free."""
-        self._waiting.extend(bundles)
+        """Has bundles run, in their order, as lanes become free."""
+        self._waiting.add(bundles)
         self.dispatch()
 
     @property
@@ -129,8 +142,7 @@ class Lanes:
         lane = self._by_link.get(link)
         if lane is not None:
             lane.loop = False
-            lane.running = running
-            lane.fraction, lane.changed = 0.0, time.monotonic()
+            lane.begin(running)
 
     def abort_loop(self) -> bool:
         """Ends the process that runs the loop; whether one does, else it will not be run."""
@@ -208,7 +220,7 @@ class Lanes:
             if link is not None:
                 link.send(Abort())
             else:
-                self._waiting = deque(b for b in self._waiting if not _is(b, attempt))
+                self._waiting.discard(attempt.bundle, attempt.attempt)
 
     def dispatch(self) -> None:
         """Gives waiting bundles to idle lanes, and has more lanes opened if that does not do."""
@@ -225,14 +237,14 @@ class Lanes:
             lane.loop, lane.served, lane.changed = True, True, time.monotonic()
             lane.link.send(self._loop_order())
         while self._waiting and idle:
-            bundle = self._waiting.popleft()
+            bundle = self._waiting.take()
             place = (bundle.stage, bundle.shard)
             # A lane that has worked on the shard still has its state at hand.
             lane = next((lane for lane in idle if lane.last_place == place), idle[-1])
             idle.remove(lane)
             assert lane.link is not None
-            lane.running, lane.served, lane.last_place = bundle, True, place
-            lane.fraction, lane.changed = 0.0, time.monotonic()
+            lane.served, lane.last_place = True, place
+            lane.begin(bundle)
             lane.link.send(self._order(bundle))
         for _ in range(self._lacking()):
             lane = _Lane(self._next)
@@ -241,6 +253,21 @@ class Lanes:
             self.alive.add(lane.number)
             self._slots.started(lane.number)
             self._start(lane.number)
+
+    @property
+    def seconds_to_give_way(self) -> float | None:
+        """How long until `take_giving_way` has something to tell; None if not at all."""
+        began = min((lane.began for lane in self._in_the_way()), default=None)
+        return None if began is None else max(0.0, began + GIVE_WAY_SECONDS - time.monotonic())
+
+    def take_giving_way(self) -> list[Attempt]:
+        """The bundles of sources that are to end, for others to run; tells each once."""
+        limit = time.monotonic() - GIVE_WAY_SECONDS
+        lanes = [lane for lane in self._in_the_way() if lane.began <= limit]
+        for lane in lanes:
+            lane.giving_way = True
+        running = [lane.running for lane in lanes if lane.running is not None]
+        return [Attempt(bundle.number, bundle.attempt) for bundle in running]
 
     def close_idle(self) -> None:
         """Closes lanes that had nothing to do for a while."""
@@ -279,6 +306,15 @@ class Lanes:
         lane.link.send(CloseLane())
         del self._lanes[lane.number]
         self._by_link.pop(lane.link, None)
+
+    def _in_the_way(self) -> list[_Lane]:
+        """The lanes of sources that others wait for, those first that have run for longest."""
+        lanes = self._lanes.values()
+        sources = [lane for lane in lanes if lane.running and self._is_source(lane.running)]
+        staying = [lane for lane in sources if not lane.giving_way]
+        coming = len(sources) - len(staying) + sum(not lane.is_busy for lane in lanes)
+        wanted = max(0, self._waiting.not_of_sources - coming)
+        return sorted(staying, key=lambda lane: lane.began)[:wanted]
 
     def _lacking(self) -> int:
         """How many more lanes the waiting bundles are worth."""

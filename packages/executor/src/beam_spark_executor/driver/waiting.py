@@ -1,0 +1,63 @@
+"""The bundles that wait for a lane, in the order in which they are to run.
+
+That is the order in which they came, but that bundles of sources stand behind what comes a little
+later: what a source has given is to be seen before it gives more, and yet a source is never forgotten.
+Times are those of ``time.monotonic``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from beam_runner_engine.scheduler import Bundle
+
+SOURCE_SECONDS = 0.25
+"""How much later a bundle may come and still run before that of a source."""
+
+
+class WaitingBundles:
+    """Not safe for use by several threads at once.
+
+    Args:
+        is_source: whether a bundle is a source's.
+    """
+
+    def __init__(self, is_source: Callable[[Bundle], bool]) -> None:
+        self._is_source = is_source
+        self._heap: list[tuple[float, int, Bundle]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Bundle]:
+        return (bundle for _, _, bundle in self._heap)
+
+    @property
+    def not_of_sources(self) -> int:
+        """How many are of no source."""
+        return sum(not self._is_source(bundle) for bundle in self)
+
+    def add(self, bundles: Iterable[Bundle]) -> None:
+        """More wait."""
+        now = time.monotonic()
+        for bundle in bundles:
+            turn = now + SOURCE_SECONDS * self._is_source(bundle)
+            heappush(self._heap, (turn, self._count, bundle))
+            self._count += 1
+
+    def take(self) -> Bundle:
+        """Removes the one whose turn it is."""
+        return heappop(self._heap)[2]
+
+    def discard(self, number: int, attempt: int) -> None:
+        """Forgets a bundle, if it waits."""
+        unwanted = (number, attempt)
+        self._heap = [item for item in self._heap if (item[2].number, item[2].attempt) != unwanted]
+        heapify(self._heap)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._heap.clear()

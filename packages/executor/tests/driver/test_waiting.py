@@ -1,0 +1,113 @@
+"""Sources stand back for what they have given, for a while: the order of waiting, and who gives way.
+
+Bundles of sources have numbers from 100 here.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from beam_runner_engine.scheduler import Bundle
+from fake_links import LOOP, FakeLink, bundle, given, opened
+
+from beam_spark_executor.channel.messages import Attempt
+from beam_spark_executor.driver import lanes as lanes_module
+from beam_spark_executor.driver import waiting as waiting_module
+from beam_spark_executor.driver.lanes import GIVE_WAY_SECONDS, Lanes
+from beam_spark_executor.driver.slots import JobSlots, Slots
+from beam_spark_executor.driver.waiting import SOURCE_SECONDS, WaitingBundles
+
+
+class Clock:
+    """Stands still unless it is set."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in (lanes_module, waiting_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+    return clock
+
+
+def is_source(one: Bundle) -> bool:
+    return one.number >= 100
+
+
+def order_of(waiting: WaitingBundles) -> list[int]:
+    return [waiting.take().number for _ in range(len(waiting))]
+
+
+def test_a_source_lets_others_pass_for_a_while(clock: Clock) -> None:
+    waiting = WaitingBundles(is_source)
+    waiting.add([bundle(100), bundle(1)])
+    clock.now += SOURCE_SECONDS * 0.9
+    waiting.add([bundle(101), bundle(2)])
+    clock.now += SOURCE_SECONDS * 0.2
+    waiting.add([bundle(3)])
+    assert waiting.not_of_sources == 3
+    assert order_of(waiting) == [1, 2, 100, 3, 101]
+
+
+def test_what_is_discarded_does_not_wait_any_more() -> None:
+    waiting = WaitingBundles(is_source)
+    waiting.add([bundle(n) for n in range(6)])
+    waiting.discard(2, 1)
+    waiting.discard(3, 2)
+    assert order_of(waiting) == [0, 1, 3, 4, 5]
+
+
+def at_work(*numbers: int) -> tuple[Lanes, list[FakeLink]]:
+    """Lanes that run these bundles, and no more lanes than that."""
+    count = len(numbers)
+    lanes = Lanes(
+        lambda _: None, lambda b: b, lambda: LOOP, count, count, JobSlots(Slots(), "job"), is_source
+    )  # type: ignore[arg-type,return-value]
+    links = [FakeLink() for _ in numbers]
+    lanes.run([bundle(number) for number in numbers])
+    for number, link in enumerate(links):
+        opened(lanes, number, link)
+    return lanes, links
+
+
+def test_a_source_gives_way_once_it_has_had_its_time(clock: Clock) -> None:
+    lanes, (link,) = at_work(100)
+    assert lanes.seconds_to_give_way is None
+    clock.now += GIVE_WAY_SECONDS / 2
+    lanes.run([bundle(1)])
+    assert lanes.seconds_to_give_way == pytest.approx(GIVE_WAY_SECONDS / 2)
+    assert lanes.take_giving_way() == []
+    clock.now += GIVE_WAY_SECONDS
+    assert lanes.seconds_to_give_way == 0
+    assert lanes.take_giving_way() == [Attempt(100, 1)]
+    assert lanes.take_giving_way() == []
+    assert lanes.seconds_to_give_way is None
+    lanes.finished(link, Attempt(100, 1))  # type: ignore[arg-type]
+    lanes.dispatch()
+    assert given(link) == [100, 1]
+
+
+def test_no_more_give_way_than_others_wait(clock: Clock) -> None:
+    lanes, _ = at_work(100, 101, 102)
+    clock.now += 2 * GIVE_WAY_SECONDS
+    lanes.run([bundle(1), bundle(103)])
+    assert len(lanes.take_giving_way()) == 1
+    lanes.run([bundle(2)])
+    assert len(lanes.take_giving_way()) == 1
+
+
+def test_only_sources_give_way_and_not_to_a_source(clock: Clock) -> None:
+    lanes, _ = at_work(100, 1)
+    clock.now += 2 * GIVE_WAY_SECONDS
+    lanes.run([bundle(101)])
+    assert lanes.take_giving_way() == []
+    lanes, _ = at_work(1)
+    clock.now += 2 * GIVE_WAY_SECONDS
+    lanes.run([bundle(2)])
+    assert lanes.take_giving_way() == []

@@ -1,0 +1,74 @@
+"""A new value of a side input is seen soon, also where the main input is one bundle without end."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms import trigger
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import GlobalWindows
+from job_server import wait_until
+from jobs import Pipelines
+from offsets import Offsets
+
+EVERY_SECONDS = 0.02
+VALUES = 8
+MOST_SECONDS = 0.5
+
+
+class Endless(beam.DoFn):
+    """Numbers at a steady rate, which never defers the rest of them."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+    ) -> Iterable[int]:
+        number = tracker.current_restriction().start
+        while tracker.try_claim(number):
+            time.sleep(EVERY_SECONDS)
+            yield number
+            number += 1
+
+
+@pytest.mark.parametrize("combined", [False, True], ids=["as it is", "combined"])
+def test_a_new_value_is_seen_soon(pipelines: Pipelines, tmp_path: Path, *, combined: bool) -> None:
+    log = tmp_path / "log"
+
+    def note(number: int, made_at: float) -> None:
+        with log.open("a") as file:
+            file.write(f"{made_at} {time.time()}\n")
+
+    def delays() -> list[float]:
+        """How long after it was made each value was seen first; those of the beginning don't count."""
+        first: dict[str, float] = {}
+        for line in log.read_text().splitlines() if log.exists() else ():
+            made_at, seen_at = line.split()
+            first.setdefault(made_at, float(seen_at))
+        return [seen_at - float(made_at) for made_at, seen_at in sorted(first.items())][3:]
+
+    pipeline = pipelines.new("--streaming")
+    values = (
+        pipeline
+        | PeriodicImpulse(fire_interval=1.0)
+        | beam.Map(lambda _: time.time())
+        | beam.WindowInto(
+            GlobalWindows(),
+            trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+            accumulation_mode=trigger.AccumulationMode.DISCARDING,
+        )
+    )
+    if combined:
+        values |= beam.CombineGlobally(lambda times: max(times, default=0.0)).without_defaults()
+    numbers = pipeline | beam.Create([10**9]) | beam.ParDo(Endless())
+    numbers | beam.Map(note, beam.pvalue.AsSingleton(values))
+    job = pipelines.job(pipeline)
+    wait_until(lambda: len(delays()) >= VALUES, 60, lambda: f"{VALUES} values: {delays()}")
+    job.cancel_and_measure()
+    # One of four: the machine may have other things to do.
+    assert statistics.quantiles(delays())[0] < MOST_SECONDS, delays()
