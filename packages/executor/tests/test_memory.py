@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from beam_spark_executor.memory import VARIABLE, memory_limit
+from beam_spark_executor import memory
+from beam_spark_executor.memory import VARIABLE, KillWatch, memory_limit
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -56,6 +58,29 @@ def test_what_is_no_number_of_bytes_is_not_passed_over(monkeypatch: pytest.Monke
     monkeypatch.setenv(VARIABLE, "2G")
     with pytest.raises(ValueError, match="BEAM_RUNNER_MEMORY is '2G', not a number of bytes"):
         memory_limit()
+
+
+def test_processes_that_the_system_kills_are_noticed_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(memory, "time", SimpleNamespace(monotonic=lambda: now))
+    counts = tmp_path / "proc/vmstat"
+    _write(counts, "nr_free_pages 7\noom_kill 3\noom_kill_other 9")
+    watch = KillWatch(tmp_path)
+    assert watch.hint() == ""
+    _write(counts, "nr_free_pages 7\noom_kill 4")
+    assert "killed processes on this machine for want of memory" in watch.hint()
+    now += 1
+    assert watch.hint() != ""
+    now += 60
+    assert watch.hint() == ""
+    _write(counts, "oom_kill 6")
+    assert watch.hint() != ""
+
+
+def test_a_system_that_tells_of_no_kills(tmp_path: Path) -> None:
+    assert KillWatch(tmp_path).hint() == ""
 
 
 def _write(path: Path, text: str) -> None:

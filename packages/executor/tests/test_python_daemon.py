@@ -158,6 +158,22 @@ def test_tasks_find_what_they_need_imported(
     assert found == sorted(python_daemon._WARM_MODULES)
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="no such system")
+def test_workers_are_killed_before_the_server_where_memory_runs_out(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot
+) -> None:
+    def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        own = int(Path("/proc/self/oom_score_adj").read_text())
+        yield pa.RecordBatch.from_arrays([pa.array([own], pa.int32())], names=["pid"])
+
+    servers = int(Path("/proc/self/oom_score_adj").read_text())
+    assert run(spark, pools, slot, score) > servers
+
+
 def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Gives the daemon's process id, and ends the worker soon after the task."""
     for _ in batches:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from pathlib import Path, PurePosixPath
 
 VARIABLE = "BEAM_RUNNER_MEMORY"
 _SHARE_OF_BUNDLE = 32
 """One part in so many for each core: the server, Java and the processes of lanes need most of the
 memory, a core may have four lanes, and what is grouped is in memory about three times."""
+_BUDGETS_OF_TABLE = 2
+"""What is grouped takes more than its bytes, and this is counted as it is."""
 _LEAST_BUDGET = 8 << 20
+_LATELY_SECONDS = 5.0
 _MOST_BUDGET = 1 << 30
 
 
@@ -35,11 +39,50 @@ def memory_limit(root: Path = Path("/")) -> int:
     return min([machine, *limits, *_limits_of_groups(root)])
 
 
+def table_budget() -> int:
+    """How much memory what a bundle combines before a shuffle may take."""
+    return _BUDGETS_OF_TABLE * bundle_budget()
+
+
 @functools.cache
 def bundle_budget() -> int:
     """How many bytes of rows one bundle may have in memory at a time; above that it uses files."""
     share = memory_limit() // (_SHARE_OF_BUNDLE * (os.cpu_count() or 1))
     return max(_LEAST_BUDGET, min(share, _MOST_BUDGET))
+
+
+class KillWatch:
+    """Notices that the system kills processes of this machine for want of memory.
+
+    Args:
+        root: where ``proc`` is.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._counts = root / "proc/vmstat"
+        self._before = self._killed()
+        self._until = time.monotonic()
+
+    def hint(self) -> str:
+        """What to add to the loss of a process; empty if none was killed lately."""
+        killed = self._killed()
+        if killed > self._before:
+            # Several are lost together, and each loss is told by itself.
+            self._before, self._until = killed, time.monotonic() + _LATELY_SECONDS
+        if time.monotonic() >= self._until:
+            return ""
+        return (
+            "; the system has just killed processes on this machine for want of memory: user code "
+            "has to keep less of it at once, or the machine or control group needs more"
+        )
+
+    def _killed(self) -> int:
+        """How many there were since the machine was started; 0 where the system does not tell."""
+        try:
+            lines = self._counts.read_text().splitlines()
+        except OSError:
+            return 0
+        return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
 def _limits_of_groups(root: Path) -> list[int]:

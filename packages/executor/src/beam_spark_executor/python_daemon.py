@@ -22,6 +22,7 @@ import threading
 import time
 import zipimport
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import BinaryIO, NoReturn
 
@@ -32,6 +33,8 @@ EXIT_LIMIT_SECONDS = 5
 IDLE_LIMIT_SECONDS = 10
 """How long a daemon without workers stays, unless it is the first slot's."""
 
+_KILLED_FIRST = 500
+"""As if a worker had half of the memory besides what it has."""
 _KEPT_SLOT = "slot-0."
 
 _WARM_MODULES = (
@@ -189,6 +192,16 @@ def _end_when_idle() -> None:
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
+def _be_killed_first() -> None:
+    """Has the system, where memory runs out, kill a worker rather than the server or Spark.
+
+    A bundle whose worker is gone is tried again; without the server all jobs end. Workers and what
+    they start inherit it.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(_KILLED_FIRST))
+
+
 def _has_workers() -> bool:
     try:
         os.waitpid(-1, os.WNOHANG)  # SIGCHLD is ignored, so that none is left to be reaped
@@ -203,6 +216,7 @@ def main() -> None:
 
     answer = os.dup(1)
     os.dup2(2, 1)  # Spark reads the socket's name from here: what imports print must not get in
+    _be_killed_first()
     _import_what_tasks_need()
     os.dup2(answer, 1)
     os.close(answer)

@@ -34,6 +34,7 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
     UserFailure,
 )
+from beam_spark_executor.memory import KillWatch
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
@@ -128,6 +129,21 @@ def test_workers_that_always_die_end_the_job(tmp_path: Path, how: str, loop_byte
         assert deaths <= 5, "the job goes on for ever"
     assert deaths == (4 if loop_bytes == NO_LOOP else 5)
     assert "'the read step' was tried 4 times" in text(rig)
+
+
+def test_a_job_whose_workers_the_system_kills_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KillWatch, "hint", lambda watch: "; killed for want of memory")
+    rig = rig_of(tmp_path)
+    while rig.ledger.end is None:
+        rig.open_lanes()
+        number, worker = max(rig.lanes.items())
+        worker.told.clear()
+        rig.lose(worker)
+        rig.open_lane(number)
+        rig.coordinator.work()
+    assert "was lost; killed for want of memory" in text(rig)
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])

@@ -55,6 +55,7 @@ from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.spark_jobs import LaneStarter
 from beam_spark_executor.journal.journal import Journal
+from beam_spark_executor.memory import KillWatch
 from beam_spark_executor.storage.side_index import remove_with_indexes
 
 _ENTRIES_PER_SNAPSHOT = 2000
@@ -136,6 +137,7 @@ class Coordinator:
         self._looping = False
         self._suspended = False
         self._no_loop_before = 0.0
+        self._kills = KillWatch()
 
     def begin(self) -> None:
         """Goes on from what is committed."""
@@ -251,6 +253,8 @@ class Coordinator:
 
     def _lose(self, loss: Loss, reason: str) -> None:
         """What ran in a lane is gone, and nothing of it was committed."""
+        if loss.loop or loss.bundle is not None:
+            reason += self._kills.hint()
         if loss.loop and self._looping:
             self._looping = False
             self._no_loop_before = time.monotonic() + _BROKEN_LOOP_PAUSE_SECONDS

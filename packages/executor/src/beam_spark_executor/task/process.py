@@ -46,6 +46,7 @@ from beam_spark_executor.channel.messages import (
     SplitReply,
     SplitRequest,
 )
+from beam_spark_executor.memory import table_budget
 from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
 from beam_spark_executor.python_daemon import register_exit_hook
 from beam_spark_executor.task.bundle import RunningBundle, StageWork, broke
@@ -191,7 +192,9 @@ class WorkerProcess:
         key = "" if plan.embedded else environment_id
         if key not in self._harnesses:
             if plan.embedded:
-                self._harnesses[key] = EmbeddedHarness(self._work.plan.context, self.channel, self)
+                self._harnesses[key] = EmbeddedHarness(
+                    self._work.plan.context, self.channel, self, table_budget()
+                )
             else:
                 self._harnesses[key] = self._fnapi_server().harness(environment_id)
         return self._harnesses[key]

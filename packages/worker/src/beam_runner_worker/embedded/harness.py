@@ -7,6 +7,7 @@ import logging
 from apache_beam.runners.worker.data_sampler import DataSampler
 
 from beam_runner_worker import samples
+from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
 from beam_runner_worker.embedded.setup import ProcessSetup
 from beam_runner_worker.embedded.stage import EmbeddedStage
 from beam_runner_worker.ports import ArtifactReader, LogSink, SideInputReader
@@ -25,13 +26,21 @@ class EmbeddedHarness:
         job: the job; its environments' artifacts are staged to a private directory.
         artifacts: where they are read.
         logs: takes what is logged through Python's ``logging`` in this process.
+        table_bytes: how much memory the table of a lifted combine may take.
 
     Raises:
         BundleFailed: the main session cannot be loaded.
         HarnessError: a staged file is missing or damaged.
     """
 
-    def __init__(self, job: JobContext, artifacts: ArtifactReader, logs: LogSink) -> None:
+    def __init__(
+        self,
+        job: JobContext,
+        artifacts: ArtifactReader,
+        logs: LogSink,
+        table_bytes: int = TABLE_BYTES,
+    ) -> None:
+        self._table_bytes = table_bytes
         self._setup = ProcessSetup(job, artifacts, logs)
         self._stages: dict[str, EmbeddedStage] = {}
         self._closed = False
@@ -46,7 +55,8 @@ class EmbeddedHarness:
         """
         stage = self._stages.get(spec.stage_id)
         if stage is None:
-            stage = EmbeddedStage(spec, side_inputs, self._setup.log_handler.flush, self._sampler)
+            flush = self._setup.log_handler.flush
+            stage = EmbeddedStage(spec, side_inputs, flush, self._sampler, self._table_bytes)
             self._stages[spec.stage_id] = stage
         return stage
 

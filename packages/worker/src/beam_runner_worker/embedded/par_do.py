@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -23,6 +24,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker.embedded.assign_windows import AssignWindows, WindowsOf, windows_by_time
+from beam_runner_worker.embedded.combine_tables import TableCombine
 from beam_runner_worker.embedded.dofn_runners import MadeRunner, made_runners
 from beam_runner_worker.embedded.runs import (
     MOST_VALUES,
@@ -234,9 +236,14 @@ def _plain(made: MadeRunner) -> _PlainDoFn | None:
 
 
 @contextlib.contextmanager
-def our_operations() -> Iterator[None]:
-    """Within it, Beam builds operations that take runs, where it can be that they do."""
+def our_operations(table_bytes: int) -> Iterator[None]:
+    """Within it, Beam builds operations that take runs, where it can be that they do.
+
+    Args:
+        table_bytes: how much memory the table of a lifted combine may take.
+    """
     create, flatten = bundle_processor._create_pardo_operation, operations.FlattenOperation
+    combine = operations.PGBKCVOperation
 
     def create_ours(
         factory: Any,
@@ -263,8 +270,10 @@ def our_operations() -> Iterator[None]:
 
     bundle_processor._create_pardo_operation = create_ours
     operations.FlattenOperation = RunFlatten
+    operations.PGBKCVOperation = partial(TableCombine, most_bytes=table_bytes)
     try:
         yield
     finally:
         bundle_processor._create_pardo_operation = create
         operations.FlattenOperation = flatten
+        operations.PGBKCVOperation = combine

@@ -12,6 +12,7 @@ from apache_beam.runners.worker.bundle_processor import BundleProcessor
 from apache_beam.runners.worker.data_sampler import DataSampler
 
 from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
 from beam_runner_worker.embedded.counts import Counts
 from beam_runner_worker.embedded.edges import Edges
 from beam_runner_worker.embedded.finalizers import Callback, take_callbacks
@@ -49,6 +50,7 @@ class Processor(BundleProcessor):
         host: StateHandler,
         edges: Edges,
         sampler: DataSampler | None = None,
+        table_bytes: int = TABLE_BYTES,
     ) -> None:
         self.running: operations.Operation | None = None
         self.host = host
@@ -57,7 +59,7 @@ class Processor(BundleProcessor):
         self._are_set_up: list[operations.Operation] = []
         self._counts: Counts | None = None
         self.times = ExecutionTimes({edges.input.transform_id, *edges.outputs})
-        with our_side_inputs(), our_user_state(), our_operations():
+        with our_side_inputs(), our_user_state(), our_operations(table_bytes):
             super().__init__(frozenset(), descriptor, host, edges, sampler)
         self.ops = self._tree
         (self.source,) = (op for op in self.ops.values() if isinstance(op, Source))

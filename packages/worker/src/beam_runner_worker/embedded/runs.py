@@ -220,8 +220,6 @@ def target_of(op: operations.Operation) -> TakesRuns:
     if getattr(op, "takes_runs", False):
         target: TakesRuns = op
         return target
-    if type(op) is operations.PGBKCVOperation:
-        return _CombineTarget(op)
     return _ElementTarget(op)
 
 
@@ -253,29 +251,6 @@ class _ElementTarget:
                 process(with_value(value))
         except BaseException as error:
             raise named(error, self._op)  # noqa: B904 - its context is what Beam looks at, too
-
-
-class _CombineTarget:
-    """The first phase of a lifted combine: pairs of a key and a value go into its table."""
-
-    def __init__(self, op: operations.PGBKCVOperation) -> None:
-        self._op = op
-
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
-        op = self._op
-        add = op.add_key_value
-        try:
-            with op.scoped_process_state:
-                if op.is_default_windowing:
-                    for key, value in values:
-                        add(key, value, None)
-                    return
-                timestamp = like.timestamp if op.timestamp_combiner else None
-                for key, value in values:
-                    for window in like.windows:
-                        add((window, key), value, timestamp)
-        except BaseException as error:
-            raise named(error, op)  # noqa: B904 - as above
 
 
 class RunFlatten(operations.FlattenOperation):

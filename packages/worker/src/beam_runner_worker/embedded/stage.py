@@ -9,6 +9,7 @@ from apache_beam.runners.worker import statesampler
 from apache_beam.runners.worker.data_sampler import DataSampler
 
 from beam_runner_worker.embedded.bundle import error_for_host, run_bundle
+from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
 from beam_runner_worker.embedded.edges import Edges, parse_descriptor
 from beam_runner_worker.embedded.failures import describe_failed_build
 from beam_runner_worker.embedded.finalizers import Finalizers
@@ -37,6 +38,7 @@ class EmbeddedStage:
         side_inputs: gives its side inputs.
         flush_logs: called at the end of each bundle.
         sampler: keeps samples of elements; None if nobody wants them.
+        table_bytes: how much memory the table of a lifted combine may take.
     """
 
     def __init__(
@@ -45,12 +47,14 @@ class EmbeddedStage:
         side_inputs: SideInputReader,
         flush_logs: Callable[[], None],
         sampler: DataSampler | None = None,
+        table_bytes: int = TABLE_BYTES,
     ) -> None:
         self._spec = spec
         self._descriptor = parse_descriptor(spec)
         self._reader = side_inputs
         self._flush_logs = flush_logs
         self._sampler = sampler
+        self._table_bytes = table_bytes
         self._processor: Processor | None = None
         self._changing = False
         self._finalizers = Finalizers()
@@ -146,6 +150,7 @@ class EmbeddedStage:
                     StateHandler(self._reader, self._spec.name, changing=self._changing),
                     Edges.of(self._spec),
                     self._sampler,
+                    self._table_bytes,
                 )
             except Exception as error:
                 raise describe_failed_build(error, self._spec.name) from None
