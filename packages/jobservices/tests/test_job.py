@@ -177,14 +177,6 @@ def test_a_cancel_before_there_is_a_handle_is_passed_on_to_it(job):
     assert handle.cancels == 1
 
 
-def test_a_cancel_that_the_executor_fails_is_told(job):
-    job.state(JobState.STARTING)
-    job.attach(Handle(error=ValueError("no way")))
-    assert job.cancel() is JobState.CANCELLING
-    job.state(JobState.FAILED)
-    assert texts(job) == ["the job could not be cancelled: ValueError: no way"]
-
-
 def test_a_drain_reaches_the_executor_and_waits_for_its_word(job):
     handle = Handle()
     job.state(JobState.STARTING)
@@ -215,12 +207,16 @@ def test_a_job_that_drains_can_be_cancelled_but_not_the_other_way_round(job):
     assert handle.drains == 1
 
 
-def test_a_drain_that_the_executor_fails_is_told(job):
+@pytest.mark.parametrize(
+    ("wish", "state", "told"),
+    [(Job.cancel, JobState.CANCELLING, "cancelled"), (Job.drain, JobState.DRAINING, "drained")],
+)
+def test_a_wish_that_the_executor_fails_is_told(job, wish, state, told):
     job.state(JobState.STARTING)
     job.attach(Handle(error=ValueError("no way")))
-    assert job.drain() is JobState.DRAINING
+    assert wish(job) is state
     job.state(JobState.FAILED)
-    assert texts(job) == ["the job could not be drained: ValueError: no way"]
+    assert texts(job) == [f"the job could not be {told}: ValueError: no way"]
 
 
 def attempted(job):

@@ -5,24 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from clocks import Clock, clock_of
 
 from beam_spark_executor.channel.messages import Attempt, Hello
 from beam_spark_executor.driver import litter as module
 from beam_spark_executor.driver.litter import QUIET_SECONDS, Litter
 
 
-class _Clock:
-    now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
-    clock = _Clock()
-    monkeypatch.setattr(module, "time", clock)
-    return clock
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return clock_of(module, monkeypatch)
 
 
 KEPT = ("7-12-1-0.arrow", "7-12-20.arrow", "6-12-2-0.arrow", "7-1-12-2.arrow", "7-loop40-1-1")
@@ -30,7 +22,7 @@ OF_THE_ATTEMPT = ("7-12-2-0.arrow", "7-12-2-1.arrow", "7-12-2", "7-12-2-merged",
 OF_THE_LOOP = ("7-loop4-9-1-0.arrow", "7-loop4-state-0", "7-loop4-8-1")
 
 
-def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: _Clock) -> None:
+def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: Clock) -> None:
     for name in (*KEPT, *OF_THE_ATTEMPT, *OF_THE_LOOP):
         (tmp_path / name).touch()
     litter = Litter(tmp_path, 7)
@@ -43,7 +35,7 @@ def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: _Clock) ->
     assert {path.name for path in tmp_path.iterdir()} == set(KEPT)
 
 
-def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: _Clock) -> None:
+def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: Clock) -> None:
     litter = Litter(tmp_path, 1)
     litter.attempt_failed(Attempt(1, 1))
     clock.now += QUIET_SECONDS
@@ -51,7 +43,7 @@ def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: _Clock) -> None
     litter.remove()
 
 
-def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: _Clock) -> None:
+def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: Clock) -> None:
     one, other = Hello("job", "here", 1), Hello("job", "here", 11)
     for hello in (one, other):
         (tmp_path / hello.folder / "staged").mkdir(parents=True)

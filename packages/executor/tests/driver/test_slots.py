@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from clocks import Clock, clock_of
 from fake_links import FakeLink, bundle, opened
 
 from beam_spark_executor.channel.messages import CloseLane
@@ -15,18 +16,9 @@ from beam_spark_executor.driver.lanes import BLOCKED_SECONDS, Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots
 
 
-class _Clock:
-    now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
-    clock = _Clock()
-    monkeypatch.setattr(module, "time", clock)
-    return clock
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return clock_of(module, monkeypatch)
 
 
 def _holding(slots: Slots, job_id: str, lanes: int) -> JobSlots:
@@ -42,7 +34,7 @@ def _holding(slots: Slots, job_id: str, lanes: int) -> JobSlots:
     [(0, 0, False), (1, 0, True), (1, 1, False), (2, 1, False), (3, 1, True), (1, 4, False)],
 )
 def test_a_place_is_wanted_by_who_has_too_few(
-    clock: _Clock, mine: int, others: int, wanted: bool
+    clock: Clock, mine: int, others: int, wanted: bool
 ) -> None:
     slots = Slots()
     job, other = _holding(slots, "mine", mine), _holding(slots, "other", others)
@@ -52,14 +44,14 @@ def test_a_place_is_wanted_by_who_has_too_few(
     assert job.is_wanted is wanted
 
 
-def test_nobody_makes_room_for_itself(clock: _Clock) -> None:
+def test_nobody_makes_room_for_itself(clock: Clock) -> None:
     job = _holding(Slots(), "mine", 5)
     job.started(6)
     clock.now += 1
     assert not job.is_wanted
 
 
-def test_a_lane_that_has_come_or_never_will_waits_no_more(clock: _Clock) -> None:
+def test_a_lane_that_has_come_or_never_will_waits_no_more(clock: Clock) -> None:
     slots = Slots()
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
     for lane, come in enumerate((other.opened, other.ended)):
@@ -76,7 +68,7 @@ def test_a_lane_that_has_come_or_never_will_waits_no_more(clock: _Clock) -> None
 
 
 def test_a_lane_is_given_up_only_when_it_has_done_something(
-    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where Spark takes longer to start a lane than others have patience, jobs still go on."""
     monkeypatch.setattr(lanes_module, "time", clock)
@@ -100,7 +92,7 @@ def test_a_lane_is_given_up_only_when_it_has_done_something(
 
 
 def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
-    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes_module, "time", clock)
     slots = Slots(7)
@@ -117,7 +109,7 @@ def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
     assert slots.spare() == 1
 
 
-def test_a_job_gets_its_usual_lanes_whatever_is_left(clock: _Clock) -> None:
+def test_a_job_gets_its_usual_lanes_whatever_is_left(clock: Clock) -> None:
     started: list[int] = []
     slots = JobSlots(Slots(1), "mine")
     lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, slots)
