@@ -19,7 +19,7 @@ from beam_runner_urns import transforms as transform_urns
 from beam_spark_executor import _protos
 from beam_spark_executor.translation import test_streams
 from beam_spark_executor.translation.rejection import RESHUFFLES
-from beam_spark_executor.translation.side_inputs import begin_stages
+from beam_spark_executor.translation.stage_begins import begin_stages
 from beam_spark_executor.translation.stateful import stateful_payload
 from beam_spark_executor.translation.window_coders import make_readable
 

@@ -1,20 +1,12 @@
-"""Side inputs: who reads them, which of their windows are asked for, and where stages must begin for them.
-
-The scheduler sees the windows of elements only as they come into a stage, and it looks up none for
-groups and timers. So a transform with side inputs does not fuse behind a grouping or a stateful
-transform, nor, where a side input never ends and so must be read window by window, behind a change
-of windows.
-"""
+"""Side inputs: who reads them, which of their windows are asked for, and whether they are updated."""
 
 from __future__ import annotations
 
 import base64
 import bz2
-import enum
 import functools
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 import attrs
 from apache_beam.internal import pickler
@@ -25,7 +17,6 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, BufferPlan, SideInputUse
-from beam_spark_executor.translation.stateful import needs_stable_input, stateful_payload
 from beam_spark_executor.translation.windowing import may_fire_early, trigger, window_fn
 
 _PARDO_URNS = frozenset(
@@ -37,18 +28,9 @@ _PARDO_URNS = frozenset(
         transform_urns.TRUNCATE_SIZED_RESTRICTION,
     }
 )
-_GROUPS = b"group:"
 _SINGLETON = b"AsSingleton"
 _BZ2 = b"BZh"
 _GLOBAL_MAPPING = functools.partial(sideinputs._global_window_mapping_fn)
-
-
-class _Behind(enum.Flag):
-    """What elements went through since they came into their stage."""
-
-    NOTHING = 0
-    GROUPING = enum.auto()
-    WINDOWING = enum.auto()
 
 
 def side_inputs_of(transform: _protos.PTransform) -> Mapping[str, _protos.SideInput]:
@@ -58,68 +40,42 @@ def side_inputs_of(transform: _protos.PTransform) -> Mapping[str, _protos.SideIn
     return dict(_protos.ParDoPayload.FromString(transform.spec.payload).side_inputs)
 
 
-def begin_stages(stages: Sequence[Any], context: Any) -> Sequence[Any]:
-    """A phase before fusion: marks the transforms that must be the first of their stage.
-
-    Args:
-        stages: Beam's, of one transform each.
-        context: Beam's.
-    """
-    made_by = {p: stage for stage in stages for t in stage.transforms for p in t.outputs.values()}
-    behind: dict[int, _Behind] = {}
-    for stage in stages:
-        chain = []
-        here = stage
-        while here is not None and id(here) not in behind:
-            chain.append(here)
-            here = made_by.get(_main_input(_only(here)))
-        for link in reversed(chain):
-            before = made_by.get(_main_input(_only(link)))
-            passed = _Behind.NOTHING if before is None else behind[id(before)]
-            if _must_begin(_only(link), passed, context.components):
-                link.forced_root = True
-                passed = _Behind.NOTHING
-            behind[id(link)] = passed | _done_by(_only(link))
-    return stages
-
-
 def described(
-    uses: Iterable[SideInputUse],
+    uses: Collection[SideInputUse],
     transforms: Sequence[_protos.PTransform],
     components: _protos.Components,
 ) -> tuple[SideInputUse, ...]:
     """The uses of a stage, with what the scheduler must know of each."""
     by_name = {transform.unique_name: transform for transform in transforms}
-    rewindowed: set[str] | None = None
-    found = []
-    for use in uses:
-        transform = by_name[use.transform_id]
-        side = components.pcollections[transform.inputs[use.tag]]
-        strategy = components.windowing_strategies[side.windowing_strategy_id]
-        mapping_fn = window_fn(strategy.window_fn)
-        main = _main_input(transform)
-        if not isinstance(mapping_fn, GlobalWindows):
-            if rewindowed is None:
-                rewindowed = _rewindowed(transforms)
-            if main in rewindowed:
-                mapping_fn = OpaqueWindows(strategy.window_fn.urn, strategy.window_fn.payload)
-        main_strategy_id = components.pcollections[main].windowing_strategy_id
-        endless = _is_unbounded(side)
-        early = endless and may_fire_early(trigger(strategy.trigger))
-        updated = early or (endless and strategy.allowed_lateness > 0)
-        latest = updated and _is_singleton(side_inputs_of(transform)[use.tag])
-        found.append(
-            attrs.evolve(
-                use,
-                mapping_fn=mapping_fn,
-                by_window=endless and not isinstance(mapping_fn, GlobalWindows | OpaqueWindows),
-                # Other windows end; Beam's tests want all of their panes to be seen then.
-                early=early and isinstance(mapping_fn, GlobalWindows),
-                latest=latest,
-                retention=components.windowing_strategies[main_strategy_id].allowed_lateness,
-            )
-        )
-    return tuple(found)
+    rewindowed = _rewindowed(transforms) if uses else set()
+    return tuple(_described(use, by_name[use.transform_id], rewindowed, components) for use in uses)
+
+
+def _described(
+    use: SideInputUse,
+    transform: _protos.PTransform,
+    rewindowed: Set[str],
+    components: _protos.Components,
+) -> SideInputUse:
+    side = components.pcollections[transform.inputs[use.tag]]
+    strategy = components.windowing_strategies[side.windowing_strategy_id]
+    main = main_input(transform)
+    mapping_fn = window_fn(strategy.window_fn)
+    if main in rewindowed and not isinstance(mapping_fn, GlobalWindows):
+        mapping_fn = OpaqueWindows(strategy.window_fn.urn, strategy.window_fn.payload)
+    main_strategy_id = components.pcollections[main].windowing_strategy_id
+    endless = is_unbounded(side)
+    early = endless and may_fire_early(trigger(strategy.trigger))
+    updated = early or (endless and strategy.allowed_lateness > 0)
+    return attrs.evolve(
+        use,
+        mapping_fn=mapping_fn,
+        by_window=endless and not isinstance(mapping_fn, GlobalWindows | OpaqueWindows),
+        # Other windows end; Beam's tests want all of their panes to be seen then.
+        early=early and isinstance(mapping_fn, GlobalWindows),
+        latest=updated and _is_singleton(side_inputs_of(transform)[use.tag]),
+        retention=components.windowing_strategies[main_strategy_id].allowed_lateness,
+    )
 
 
 def see_updates(uses: Iterable[SideInputUse], transforms: Iterable[_protos.PTransform]) -> None:
@@ -189,36 +145,10 @@ def _unpacked(payload: bytes) -> bytes:
         return b""
 
 
-def _only(stage: Any) -> _protos.PTransform:
-    (transform,) = stage.transforms
-    return transform
-
-
-def _main_input(transform: _protos.PTransform) -> str | None:
+def main_input(transform: _protos.PTransform) -> str | None:
+    """The PCollection that a transform processes; None if it begins with nothing."""
     sides = side_inputs_of(transform)
     return next((p for tag, p in sorted(transform.inputs.items()) if tag not in sides), None)
-
-
-def _done_by(transform: _protos.PTransform) -> _Behind:
-    urn, payload = transform.spec.urn, transform.spec.payload
-    if urn == transform_urns.DATA_SOURCE and payload.startswith(_GROUPS):
-        return _Behind.GROUPING
-    if stateful_payload(transform) is not None:
-        return _Behind.GROUPING
-    return _Behind.WINDOWING if urn == transform_urns.ASSIGN_WINDOWS else _Behind.NOTHING
-
-
-def _must_begin(
-    transform: _protos.PTransform, passed: _Behind, components: _protos.Components
-) -> bool:
-    if stateful_payload(transform) is not None or needs_stable_input(transform):
-        return True
-    if passed is _Behind.NOTHING:
-        return False
-    sides = [components.pcollections[transform.inputs[t]] for t in side_inputs_of(transform)]
-    if _Behind.GROUPING in passed:
-        return bool(sides)
-    return any(_is_unbounded(side) and not _is_global(side, components) for side in sides)
 
 
 def _rewindowed(transforms: Sequence[_protos.PTransform]) -> set[str]:
@@ -227,16 +157,13 @@ def _rewindowed(transforms: Sequence[_protos.PTransform]) -> set[str]:
     while True:
         known = len(found)
         for transform in transforms:
-            if _done_by(transform) is _Behind.WINDOWING or _main_input(transform) in found:
+            assigns = transform.spec.urn == transform_urns.ASSIGN_WINDOWS
+            if assigns or main_input(transform) in found:
                 found.update(transform.outputs.values())
         if len(found) == known:
             return found
 
 
-def _is_unbounded(pcollection: _protos.PCollection) -> bool:
+def is_unbounded(pcollection: _protos.PCollection) -> bool:
+    """Whether a PCollection may never end."""
     return pcollection.is_bounded == _protos.IsBounded.UNBOUNDED
-
-
-def _is_global(pcollection: _protos.PCollection, components: _protos.Components) -> bool:
-    strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
-    return isinstance(window_fn(strategy.window_fn), GlobalWindows)
