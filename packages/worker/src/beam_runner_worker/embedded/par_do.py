@@ -26,6 +26,7 @@ from beam_runner_urns import transforms as urns
 from beam_runner_worker.embedded.assign_windows import AssignWindows, WindowsOf, windows_by_time
 from beam_runner_worker.embedded.combine_tables import TableCombine
 from beam_runner_worker.embedded.dofn_runners import MadeRunner, made_runners
+from beam_runner_worker.embedded.replacing import replaced
 from beam_runner_worker.embedded.runs import (
     MOST_VALUES,
     Collector,
@@ -242,8 +243,7 @@ def our_operations(table_bytes: int) -> Iterator[None]:
     Args:
         table_bytes: how much memory the table of a lifted combine may take.
     """
-    create, flatten = bundle_processor._create_pardo_operation, operations.FlattenOperation
-    combine = operations.PGBKCVOperation
+    create = bundle_processor._create_pardo_operation
 
     def create_ours(
         factory: Any,
@@ -268,12 +268,10 @@ def our_operations(table_bytes: int) -> Iterator[None]:
             factory, transform_id, transform, consumers, serialized_fn, payload, operation_cls
         )
 
-    bundle_processor._create_pardo_operation = create_ours
-    operations.FlattenOperation = RunFlatten
-    operations.PGBKCVOperation = partial(TableCombine, most_bytes=table_bytes)
-    try:
+    combine = partial(TableCombine, most_bytes=table_bytes)
+    with (
+        replaced(bundle_processor, "_create_pardo_operation", create_ours),
+        replaced(operations, "FlattenOperation", RunFlatten),
+        replaced(operations, "PGBKCVOperation", combine),
+    ):
         yield
-    finally:
-        bundle_processor._create_pardo_operation = create
-        operations.FlattenOperation = flatten
-        operations.PGBKCVOperation = combine

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from apache_beam.runners.worker import operations
+from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.runners.worker.bundle_processor import BundleProcessor
 from apache_beam.runners.worker.data_sampler import DataSampler
 
@@ -17,12 +17,13 @@ from beam_runner_worker.embedded.counts import Counts
 from beam_runner_worker.embedded.edges import Edges
 from beam_runner_worker.embedded.finalizers import Callback, take_callbacks
 from beam_runner_worker.embedded.par_do import our_operations
-from beam_runner_worker.embedded.side_inputs import our_side_inputs
+from beam_runner_worker.embedded.replacing import replaced
+from beam_runner_worker.embedded.side_inputs import SideInputMap
 from beam_runner_worker.embedded.sinks import Sink
 from beam_runner_worker.embedded.source import Source
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.embedded.times import ExecutionTimes
-from beam_runner_worker.embedded.user_state import our_user_state
+from beam_runner_worker.embedded.user_state import UserStateContext
 from beam_runner_worker.ports import UserState
 from beam_runner_worker.records import MonitoringInfo, Timer
 from beam_runner_worker.totals import is_empty
@@ -59,7 +60,11 @@ class Processor(BundleProcessor):
         self._are_set_up: list[operations.Operation] = []
         self._counts: Counts | None = None
         self.times = ExecutionTimes({edges.input.transform_id, *edges.outputs})
-        with our_side_inputs(), our_user_state(), our_operations(table_bytes):
+        with (
+            replaced(bundle_processor, "StateBackedSideInputMap", SideInputMap),
+            replaced(bundle_processor, "FnApiUserStateContext", UserStateContext),
+            our_operations(table_bytes),
+        ):
             super().__init__(frozenset(), descriptor, host, edges, sampler)
         self.ops = self._tree
         (self.source,) = (op for op in self.ops.values() if isinstance(op, Source))

@@ -6,14 +6,12 @@ are equal in Python but not in their encoding (1, 1.0 and True). So the whole ma
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.portability import common_urns
 from apache_beam.pvalue import SideInputData
-from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import sideinputs, window
 
 from beam_runner_worker.embedded.lazy import LazyValues, decode_all
@@ -174,17 +172,3 @@ class SideInputMap:
             f"{self._transform_id} reads its side input {self._tag} by the unknown access pattern "
             f"{pattern}"
         )
-
-
-@contextlib.contextmanager
-def our_side_inputs() -> Iterator[None]:
-    """Within it, Beam builds ParDo operations with :class:`SideInputMap`.
-
-    Beam looks its own class up by name in its module and has no other way in.
-    """
-    before = bundle_processor.StateBackedSideInputMap
-    bundle_processor.StateBackedSideInputMap = SideInputMap
-    try:
-        yield
-    finally:
-        bundle_processor.StateBackedSideInputMap = before

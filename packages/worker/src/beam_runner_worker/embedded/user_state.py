@@ -7,13 +7,10 @@ is written when another one comes, or the host is to settle what is next.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.coders import coder_impl, coders
-from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import BoundedWindow
@@ -223,17 +220,3 @@ class UserStateContext(userstate.UserStateContext):
 def _millis(time: Timestamp) -> int:
     """A timer's time in milliseconds, as Beam's timer coder writes it: rounded down."""
     return int(time.micros // 1000)
-
-
-@contextlib.contextmanager
-def our_user_state() -> Iterator[None]:
-    """Within it, Beam builds stateful ParDo operations with :class:`UserStateContext`.
-
-    Beam looks its own class up by name in its module and has no other way in.
-    """
-    before = bundle_processor.FnApiUserStateContext
-    bundle_processor.FnApiUserStateContext = UserStateContext
-    try:
-        yield
-    finally:
-        bundle_processor.FnApiUserStateContext = before
