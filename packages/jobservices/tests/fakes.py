@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from beam_runner_jobservices import (
 )
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 class FakeJob:
@@ -100,6 +101,12 @@ def file_artifact(path: Path, staged_name: str, sha256: str = "") -> runner_api.
             staged_name=staged_name
         ).SerializeToString(),
     )
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of an artifact store, sorted, but for its lock and what vanishes meanwhile."""
+    found = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    return sorted(path for path in found if path.is_file() and path.name != "lock")
 
 
 def threads(name: str) -> int:

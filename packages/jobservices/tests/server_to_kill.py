@@ -1,6 +1,6 @@
 """A job server with a runner that counts: ``server_to_kill.py FOLDER PORT``; prints its address.
 
-A job counts to 150 in steps of about 10 ms. Each step is a message, then a number in a file of the
+A job counts to 300 in steps of about 10 ms. Each step is a message, then a number in a file of the
 job's, from which it goes on when the server is started again. SIGTERM stops the server in good order.
 """
 
@@ -21,7 +21,7 @@ from beam_runner_jobservices import (
     JobState,
 )
 
-GOAL = 150
+GOAL = 300
 STOPPING = threading.Event()
 
 

@@ -14,7 +14,7 @@ from beam_runner_jobservices._protos import RetrievalStub, StagingStub
 from beam_runner_jobservices._protos import beam_artifact_api_pb2 as artifact_api
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
 
-from .fakes import LIMIT, eventually, file_artifact, pipeline_proto, run_to_end, threads
+from .fakes import LIMIT, eventually, file_artifact, files_in, pipeline_proto, run_to_end, threads
 
 EVIL = ["../../../../etc/passwd", "/etc/passwd", "..", "", "a\\..\\b", "nul\0byte", "x" * 5_000]
 
@@ -23,10 +23,6 @@ def with_artifacts(*artifacts):
     pipeline = pipeline_proto()
     pipeline.components.environments["python"].dependencies.extend(artifacts)
     return pipeline.SerializeToString()
-
-
-def files(folder):
-    return [path for path in Path(folder).rglob("*") if path.is_file() and path.name != "lock"]
 
 
 @pytest.fixture
@@ -87,11 +83,11 @@ def test_what_beams_own_worker_code_fetches_is_what_was_staged(
 
 @pytest.mark.parametrize("name", EVIL)
 def test_a_clients_names_are_never_paths(client, executor, source, store, tmp_path, name):
-    before = files(tmp_path)
+    before = files_in(tmp_path)
     job_id = client.submit(with_artifacts(file_artifact(source, name)), job_name=name)
     (artifact,) = executor.job(job_id).spec.artifacts["python"]
     assert artifact.staged_name == name
-    assert sorted(files(tmp_path)) == sorted([*before, Path(artifact.path)])
+    assert files_in(tmp_path) == sorted([*before, Path(artifact.path)])
     assert artifact.path.endswith(f"/sha256/{artifact.sha256[:2]}/{artifact.sha256}")
     assert artifact.file_name not in ("", ".", "..")
     assert not {"/", "\\", "\0"} & set(artifact.file_name)
@@ -100,11 +96,11 @@ def test_a_clients_names_are_never_paths(client, executor, source, store, tmp_pa
 def test_artifacts_are_shared_by_jobs_and_removed_with_the_last(client, executor, source, store):
     pipeline = with_artifacts(file_artifact(source, "data.bin"))
     first, second = client.submit(pipeline), client.submit(pipeline)
-    assert len(files(store)) == 1
+    assert len(files_in(store)) == 1
     executor.job(first).reporter.state(JobState.DONE)
-    assert len(files(store)) == 1
+    assert len(files_in(store)) == 1
     executor.job(second).reporter.state(JobState.FAILED)
-    assert files(store) == []
+    assert files_in(store) == []
 
 
 def test_artifacts_of_a_rejected_job_are_removed(client, executor, source, store):
@@ -114,7 +110,7 @@ def test_artifacts_of_a_rejected_job_are_removed(client, executor, source, store
     executor.on_start = fail
     with pytest.raises(JobApiError):
         client.submit(with_artifacts(file_artifact(source, "data.bin")))
-    assert files(store) == []
+    assert files_in(store) == []
 
 
 def test_a_job_without_its_artifacts_is_not_run(client, source):
@@ -134,7 +130,7 @@ def test_a_file_that_is_not_what_was_announced_is_refused(client, source, store)
     with pytest.raises(JobApiError, match=r"data\.bin.*0000") as raised:
         client.stage(prepared, pipeline)
     assert raised.value.code == "INVALID_ARGUMENT"
-    assert eventually(lambda: files(store) == [])
+    assert eventually(lambda: files_in(store) == [])
 
 
 def test_a_file_that_cannot_be_read_is_the_clients_error(client, store, tmp_path):
@@ -142,7 +138,7 @@ def test_a_file_that_cannot_be_read_is_the_clients_error(client, store, tmp_path
     prepared = client.prepare(pipeline)
     with pytest.raises(FileNotFoundError):
         client.stage(prepared, pipeline)
-    assert eventually(lambda: files(store) == [] and threads("beam-job-api") == 0)
+    assert eventually(lambda: files_in(store) == [] and threads("beam-job-api") == 0)
 
 
 def test_a_client_gives_only_what_its_pipeline_names(client, source):
@@ -168,10 +164,10 @@ def test_a_client_that_vanishes_while_staging_leaves_nothing(client, server, sou
     assert next(call).HasField("get_artifact")
     chunk = artifact_api.GetArtifactResponse(data=b"x" * 100_000)
     answers.put(artifact_api.ArtifactResponseWrapper(get_artifact_response=chunk))
-    assert eventually(lambda: len(files(store)) == 1)
+    assert eventually(lambda: len(files_in(store)) == 1)
     channel.close()
     answers.put(None)
-    assert eventually(lambda: files(store) == [] and threads("beam-job-api") == 0)
+    assert eventually(lambda: files_in(store) == [] and threads("beam-job-api") == 0)
 
 
 def test_a_client_that_hangs_up_too_early_is_told(client, channel, source):
@@ -206,9 +202,9 @@ class TestExpiry:
         pipeline = with_artifacts(file_artifact(source, "data.bin"))
         prepared = client.prepare(pipeline)
         client.stage(prepared, pipeline)
-        assert len(files(store)) == 1
+        assert len(files_in(store)) == 1
         clock.now += 10
-        assert eventually(lambda: files(store) == [])
+        assert eventually(lambda: files_in(store) == [])
         with pytest.raises(JobApiError) as raised:
             client.run(prepared)
         assert raised.value.code == "NOT_FOUND"
@@ -256,6 +252,6 @@ def test_the_server_leaves_no_artifacts(executor, source, tmp_path):
         JobClient(server.address) as client,
     ):
         client.submit(with_artifacts(file_artifact(source, "data.bin")))
-        assert len(files(tmp_path / "a")) == 1
+        assert len(files_in(tmp_path / "a")) == 1
         run_to_end(executor.jobs[0])
-    assert files(tmp_path / "a") == []
+    assert files_in(tmp_path / "a") == []

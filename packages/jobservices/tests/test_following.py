@@ -25,6 +25,9 @@ from beam_runner_jobservices.following import NewEntries, NewStates, follow
 
 from .fakes import LIMIT, pipeline_proto
 
+LONG = 300.0
+"""For a few starts of a server, each of which takes seconds and more on a busy machine."""
+
 NO_PAUSE = threading.Event().is_set
 
 
@@ -103,9 +106,9 @@ class TestFollow:
             return False
 
         with pytest.raises(JobApiError, match="DEADLINE_EXCEEDED"):
-            list(follow(open_stream, everything, 0.3, 60.0, pause))
+            list(follow(open_stream, everything, 1.0, 60.0, pause))
         assert lefts == sorted(lefts, reverse=True)
-        assert lefts[0] == pytest.approx(0.3, abs=0.1)
+        assert 0.5 < lefts[0] <= 1.0
 
 
 def message(number, text="text"):
@@ -173,21 +176,21 @@ def process(tmp_path):
         running.end(signal.SIGKILL)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(2 * LONG)
 def test_a_client_follows_a_job_through_kills_and_stops_of_its_server(process):
     with JobClient(process.address) as client, ThreadPoolExecutor(3) as pool:
         job_id = client.submit(pipeline_proto().SerializeToString())
-        entries = pool.submit(lambda: list(client.messages(job_id, 200, 100)))
-        states = pool.submit(lambda: list(client.states(job_id, 200, 100)))
-        end = pool.submit(client.wait_until_finish, job_id, 200, 100)
+        entries = pool.submit(lambda: list(client.messages(job_id, LONG, LONG)))
+        states = pool.submit(lambda: list(client.states(job_id, LONG, LONG)))
+        end = pool.submit(client.wait_until_finish, job_id, LONG, LONG)
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
             time.sleep(0.3)
             assert process.end(number) == (0 if number == signal.SIGTERM else -number)
             process.start()
-        assert end.result(60) is JobState.DONE
-        followed = entries.result(10)
-        assert followed == list(client.messages(job_id, 10))
-        heard = [event.state for event in states.result(10)]
+        assert end.result(LONG) is JobState.DONE
+        followed = entries.result(LIMIT)
+        assert followed == list(client.messages(job_id, LIMIT))
+        heard = [event.state for event in states.result(LIMIT)]
         assert heard[-2:] == [JobState.RUNNING, JobState.DONE]
         assert len(heard) == len(set(heard))
     messages = [entry for entry in followed if isinstance(entry, JobMessage)]
@@ -195,9 +198,9 @@ def test_a_client_follows_a_job_through_kills_and_stops_of_its_server(process):
     assert all(after > before for before, after in itertools.pairwise(ids))
     assert sum("started again" in entry.text for entry in messages) == 3
     counted = [int(entry.text) for entry in messages if entry.text.isdecimal()]
-    assert sorted(set(counted)) == list(range(1, 151))
+    assert sorted(set(counted)) == list(range(1, 301))
     # A step that was killed between its message and its file is taken again, and no other.
-    assert len(counted) <= 150 + 3
+    assert len(counted) <= 300 + 3
     assert process.end(signal.SIGTERM) == 0
 
 
@@ -229,7 +232,7 @@ def test_a_server_that_has_forgotten_the_job_says_so(process, tmp_path):
         process.folder.mkdir()
         process.start()
         with pytest.raises(JobApiError) as raised:
-            client.wait_until_finish(job_id, 30)
+            client.wait_until_finish(job_id, LIMIT)
         assert raised.value.code == "NOT_FOUND"
 
 
@@ -245,8 +248,8 @@ def test_patience_ends_with_its_limit_or_the_client(process):
         with pytest.raises(JobApiError) as raised:
             list(states)
         assert raised.value.code == "UNAVAILABLE"
-        assert time.monotonic() - started < 5.0
+        assert time.monotonic() - started < 30.0
         assert not waiting.done()
         client.close()
         with pytest.raises(JobApiError):
-            waiting.result(5)
+            waiting.result(LIMIT)

@@ -227,7 +227,7 @@ def test_two_hundred_open_streams_starve_nobody_and_leave_no_thread(server, clie
     assert threads("beam-job-api") >= 200
     started = time.monotonic()
     client.run(client.prepare(pipeline))
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < LIMIT / 2
     for stream in streams:
         stream.close()
     assert eventually(lambda: threads("beam-job-api") == 0)
@@ -242,7 +242,7 @@ def test_a_reader_that_does_not_read_delays_nobody(client, executor, pipeline):
     for _ in range(5_000):
         reporter.message(Importance.BASIC, "x" * 2_000)
     reporter.state(JobState.DONE)
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < LIMIT / 2
     assert len(list(client.messages(job_id, LIMIT))) > 5_000
     slow.close()
 
@@ -348,7 +348,7 @@ class TestStopping:
             next(stream)
             started = time.monotonic()
             assert server.stop(grace=0.1) == (job_id,)
-            assert time.monotonic() - started < 5.0
+            assert time.monotonic() - started < LIMIT / 2
             with pytest.raises(JobApiError):
                 list(stream)
         assert eventually(lambda: threads("beam-job-api") == 0)

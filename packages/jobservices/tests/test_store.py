@@ -10,6 +10,8 @@ import pytest
 from beam_runner_jobservices import JobServicesError, NotFound
 from beam_runner_jobservices.store import ArtifactStore
 
+from .fakes import files_in
+
 
 @pytest.fixture
 def root(tmp_path):
@@ -23,10 +25,6 @@ def store(root):
     opened.close()
 
 
-def files(root):
-    return sorted(path for path in root.rglob("*") if path.is_file() and path.name != "lock")
-
-
 def test_content_is_found_by_its_hash(root, store):
     stored = store.add("job", b"content")
     assert stored.sha256 == hashlib.sha256(b"content").hexdigest()
@@ -34,7 +32,7 @@ def test_content_is_found_by_its_hash(root, store):
     assert stored.path.read_bytes() == b"content"
     with store.open(stored.sha256) as file:
         assert file.read() == b"content"
-    assert files(root) == [stored.path]
+    assert files_in(root) == [stored.path]
     assert not stored.path.stat().st_mode & 0o222
 
 
@@ -57,19 +55,19 @@ def test_a_file_that_is_given_up_leaves_nothing(root, store):
 
     with pytest.raises(KeyError):
         give_up()
-    assert files(root) == []
+    assert files_in(root) == []
 
 
 def test_equal_content_is_kept_once_until_nobody_holds_it(root, store):
     first, second = store.add("a", b"same"), store.add("b", b"same")
     store.add("a", b"other")
     assert first == second
-    assert len(files(root)) == 2
+    assert len(files_in(root)) == 2
     store.release("a")
-    assert files(root) == [first.path]
+    assert files_in(root) == [first.path]
     store.release("a")
     store.release("b")
-    assert files(root) == []
+    assert files_in(root) == []
     assert store.add("c", b"same").path.read_bytes() == b"same"
 
 
@@ -84,15 +82,15 @@ def test_a_folder_has_one_store_and_is_emptied_when_it_is_taken(root):
     first.add("job", b"content")
     with pytest.raises(JobServicesError, match="in use by another server"):
         ArtifactStore(root)
-    assert len(files(root)) == 1
+    assert len(files_in(root)) == 1
     (root / "incoming" / "left").write_bytes(b"by a crash")
     first.close()
     first.close()
-    assert files(root) == []
+    assert files_in(root) == []
     (root / "sha256").mkdir()
     (root / "sha256" / "left").write_bytes(b"by a crash")
     second = ArtifactStore(root)
-    assert files(root) == []
+    assert files_in(root) == []
     second.close()
 
 
@@ -119,4 +117,4 @@ def test_threads_adding_and_releasing_the_same_content_never_lose_it(root, store
     for worker in workers:
         worker.join()
     assert not failures
-    assert files(root) == []
+    assert files_in(root) == []

@@ -48,11 +48,11 @@ def run(do_fn: beam.DoFn) -> tuple[MiniRunner, list[Any]]:
 
 def test_what_is_deferred_is_resumed_where_it_stopped() -> None:
     start = time.monotonic()
-    runner, residuals = run(Deferring(Duration.of(0.01)))
+    runner, residuals = run(Deferring(Duration.of(0.5)))
     assert calls == [0, 1, 2, 3, 4]
-    assert time.monotonic() - start >= 0.04
+    assert time.monotonic() - start >= 4 * 0.5
     assert len(residuals) == 4
-    assert all(0 < residual.delay_ms <= 10 for residual in residuals)
+    assert all(0 < residual.delay_ms <= 500 for residual in residuals)
     assert all(residual.watermark is None for residual in residuals)
     chunks = next(chunks for name, chunks in runner.buffers.items() if name.startswith(b"group:"))
     assert sum(chunk.count for chunk in chunks) == 5

@@ -34,7 +34,7 @@ def logger(sink: Logs) -> Iterator[logging.Logger]:
 
 
 def wait_for(sink: Logs, count: int) -> None:
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 60
     while len(sink.records) < count and time.monotonic() < limit:
         time.sleep(0.005)
     assert len(sink.records) == count

@@ -60,7 +60,7 @@ class Desk:
         return path.read_text().splitlines() if path.exists() else []
 
     def wait_for(self, place: object) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while str(place) not in self.notes():
             assert time.monotonic() < deadline, f"it never came to {place}"
             time.sleep(0.005)

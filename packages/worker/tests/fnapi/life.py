@@ -10,7 +10,7 @@ from pathlib import Path
 import apache_beam as beam
 
 
-def wait_until(condition: Callable[[], bool], limit: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], limit: float = 60.0) -> None:
     """Waits for something to come true."""
     deadline = time.monotonic() + limit
     while not condition():

@@ -74,7 +74,7 @@ def test_a_late_answer_goes_to_the_next_call(serve, tmp_path, monkeypatch):
     desk.wait_for("50:10")
     start = time.monotonic()
     assert last.stage.split(0.0, 1) is None
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
     desk.wait_for("split")
     assert last.stage.split(0.0, 1) is None
     (tmp_path / "hold split").unlink()
@@ -118,8 +118,11 @@ def test_a_tracker_that_cannot_split_is_warned_of_once(serve, tmp_path):
     assert len([each for each in desk.notes() if each != "split"]) == 50
 
 
-def test_a_harness_that_is_lost_during_a_split_ends_bundle_and_split(boot: Path, tmp_path: Path):
+def test_a_harness_that_is_lost_during_a_split_ends_bundle_and_split(
+    boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """The tracker would never answer; nobody waits for it."""
+    monkeypatch.setattr(splits, "_SPLIT_SECONDS", 60)
     payload = beam_runner_api_pb2.ProcessPayload(command=str(boot))
     environment = Environment("beam:env:process:v1", payload.SerializeToString())
     desk = Desk(tmp_path).hold("50:10", "split")
@@ -141,8 +144,8 @@ def test_a_harness_that_is_lost_during_a_split_ends_bundle_and_split(boot: Path,
         os.kill(pid, signal.SIGKILL)
         for call in (bundle, split):
             with pytest.raises(HarnessError, match="closed its"):
-                call.result(4)
-        assert time.monotonic() - start < 4
+                call.result(30)
+        assert time.monotonic() - start < 30
         assert last.stage.split(0.0, 1) is None
         assert last.stage.progress() is None
     finally:
