@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import re
@@ -19,7 +20,8 @@ import pytest
 from beam_runner_jobservices import JobClient
 from beam_runner_jobservices.folders import hold_folder
 
-from beam_spark_executor.spark.java import processes_of_session
+from beam_spark_executor.spark.java import START_LIMIT_SECONDS, processes_of_session
+from beam_spark_executor.spark.session import STOP_LIMIT_SECONDS
 
 COMMAND = [sys.executable, "-m", "beam_spark_executor.cli"]
 SERVES = re.compile(
@@ -139,8 +141,11 @@ class Running:
         return match[1]
 
     def children(self) -> set[int]:
-        files = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return {int(pid) for file in files for pid in file.read_text().split()}
+        found: set[int] = set()
+        for file in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # the thread has ended in the meantime
+                found.update(map(int, file.read_text().split()))
+        return found
 
     def java(self) -> int:
         (pid,) = self.children()
@@ -194,10 +199,10 @@ def test_a_second_signal_hurries(running: Running) -> None:
     assert running.process.poll() is None
     started = time.monotonic()
     running.process.terminate()
-    assert running.process.wait(20) == 0
-    assert time.monotonic() - started < 5
+    assert running.process.wait(60) == 0
+    assert time.monotonic() - started < STOP_LIMIT_SECONDS - 5  # it would have waited for Spark
     while processes_of_session(java):  # killed; the system may need a moment to bury them
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 60
         time.sleep(0.05)
 
 
@@ -215,7 +220,7 @@ def test_a_signal_while_it_starts_ends_it_soon(running: Running, wait: float) ->
     running.process.terminate()
     signalled = time.monotonic()
     assert running.process.wait(60) == 0
-    assert time.monotonic() - signalled < 10
+    assert time.monotonic() - signalled < START_LIMIT_SECONDS / 4
     assert running.lines.empty()
     assert processes_of_session(java) == []
     # Spark may have come up before the signal, which the log then says.

@@ -33,7 +33,7 @@ from beam_spark_executor.channel.messages import (
 from beam_spark_executor.channel.server import SERVICE, ChannelServer, WorkerLink
 from beam_spark_executor.plan import JobPlan
 
-SECONDS = 10
+SECONDS = 60
 CONTEXT = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
 WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, "folder")
 

@@ -33,7 +33,7 @@ from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.translation.scheduling import roots_of
 
-SECONDS = 20
+SECONDS = 60
 NO_LOOP = -1
 
 

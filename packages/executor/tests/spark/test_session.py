@@ -66,7 +66,7 @@ def short_folder() -> Iterator[Path]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("daemon", ["beam_spark_executor.python_daemon", "pyspark.daemon"])
 def test_stop_leaves_nothing_and_workers_end_in_order(
     tmp_path: Path, short_folder: Path, daemon: str
@@ -78,7 +78,7 @@ def test_stop_leaves_nothing_and_workers_end_in_order(
         [sys.executable, str(script), str(tmp_path), json.dumps(conf)],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=300,
         env={**os.environ, "TMPDIR": str(short_folder)},
         cwd=tmp_path,
     )
@@ -95,7 +95,7 @@ def test_stop_leaves_nothing_and_workers_end_in_order(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> None:
     taken = start_spark(SparkSettings())
     assert taken.session.sparkContext is spark.session.sparkContext
@@ -105,7 +105,7 @@ def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> No
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_the_settings_are_in_force(spark: RunningSpark) -> None:
     conf = dict(spark.session.sparkContext.getConf().getAll())
     assert spark.master == f"local[{2 * SLOTS_PER_CORE},4]"
@@ -116,7 +116,7 @@ def test_the_settings_are_in_force(spark: RunningSpark) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_an_unreachable_master_is_one_sentence(tmp_path: Path, short_folder: Path) -> None:
     code = (
         "from beam_spark_executor.spark.session import start_spark\n"
@@ -130,7 +130,7 @@ def test_an_unreachable_master_is_one_sentence(tmp_path: Path, short_folder: Pat
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         env={**os.environ, "TMPDIR": str(short_folder)},
     )
     assert done.stdout.startswith("Spark does not start with master k8s://https://127.0.0.1:1: ")

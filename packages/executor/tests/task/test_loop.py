@@ -148,10 +148,10 @@ def test_a_process_lost_before_its_loop_was_left(tmp_path: Path) -> None:
 
 
 def test_a_long_bundle_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "BUNDLE_MS", 20)
+    monkeypatch.setattr(loop_module, "BUNDLE_MS", 500)
     rig, worker, order = rig_in_loop(tmp_path)
     left = threading.Event()
-    rig.stages["count"].during = lambda chunk: left.wait(10)
+    rig.stages["count"].during = lambda chunk: left.wait(60)
     said: list[Any] = []
 
     def hear(reply: LoopReply) -> None:

@@ -39,7 +39,7 @@ from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.task import process as process_module
 from beam_spark_executor.task.process import WorkerProcess, _temporary_files_in
 
-SECONDS = 10
+SECONDS = 60
 PLAN = plan_of([stage("stage", "in", splittable=True)], [buffer("in", BufferKind.STORED)])
 
 
