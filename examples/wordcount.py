@@ -171,13 +171,17 @@ def _run(endpoint: str, pattern: str, output: str, folder: Path, started: float)
     with JobClient(endpoint) as client, log.open("w") as lines:
         progress = _Progress(client, started)
         with _process(command, lines, lines, TMPDIR=str(folder)) as process:
-            while process.poll() is None:
+            while process.poll() is None and not progress.is_over():
                 with contextlib.suppress(JobApiError):  # it will answer the next time, or never
                     progress.show()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(1)
-        progress.show()
-        if process.returncode:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_LIMIT_SECONDS)
+        if not progress.is_over():
+            progress.show()
+        # gRPC may hang or abort where the client ends (grpc/grpc#40620): then the job's state tells.
+        if process.returncode > 0 or not progress.is_done():
             raise Failed(f"the pipeline failed:\n{progress.errors() or _tail(log)}")
 
 
@@ -188,7 +192,16 @@ class _Progress:
         self._client = client
         self._started = started
         self._job_id: str | None = None
+        self._state: Any = None
         self._shown: dict[str, str] = {}
+
+    def is_over(self) -> bool:
+        """Whether the job was seen at its end."""
+        return self._state is not None and self._state.is_terminal
+
+    def is_done(self) -> bool:
+        """Whether the job was seen at a good end."""
+        return self._state is not None and self._state.name == "DONE"
 
     def show(self) -> None:
         """Prints a line: the job's state, and how many elements were read and written so far."""
@@ -199,7 +212,7 @@ class _Progress:
         if self._job_id is None:
             text += "the pipeline is being built"
         else:
-            state = self._client.state(self._job_id).state
+            state = self._state = self._client.state(self._job_id).state
             counts = self._element_counts()
             text += (
                 f"{state.name:<8} lines read: {counts['Read']:>9,}   words: {counts['Split']:>11,}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 import attrs
+from job_server import files_in
 from lives import Lives
 
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
@@ -129,9 +130,8 @@ def _count(pid: int, what: str) -> int:
 
 
 def _sizes(folder: Path) -> Iterable[int]:
-    for path in folder.rglob("*"):
+    for path in files_in(folder):
         try:
-            if path.is_file():
-                yield path.stat().st_size
+            yield path.stat().st_size
         except OSError:
             continue  # it was removed in the meantime

@@ -17,7 +17,7 @@ from processes import parent, threads
 
 SERVING_SECONDS = 30.0
 """How long a server may take from when Spark is up."""
-GONE_SECONDS = 20.0
+GONE_SECONDS = 60.0
 THREADS_OF_A_CHANNEL = 4
 """A worker process that has at least as many serves a job."""
 _JAVA = re.compile(r"\bjava\b.* org\.apache\.spark\.deploy\.SparkSubmit ")
@@ -131,7 +131,7 @@ class Lives:
 
     def seconds_to_serve(self) -> float:
         """How long the server took from when Spark was up."""
-        wait_until(lambda: self._moments(_SERVES), 10, "its log tells that it serves")
+        wait_until(lambda: self._moments(_SERVES), 60, "its log tells that it serves")
         return self._moments(_SERVES)[0] - self._moments(_SPARK_UP)[0]
 
     def _moments(self, pattern: re.Pattern[str]) -> list[float]:

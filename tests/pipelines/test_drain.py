@@ -67,7 +67,7 @@ def counted(pipeline: beam.Pipeline, *elements: int, begun: Path) -> None:
 
 def drained(job: Job, begun: Path) -> None:
     """Drains a job once its first window is closed."""
-    wait_until(begun.exists, 40, "the first window is closed")
+    wait_until(begun.exists, 60, "the first window is closed")
     with JobClient(job.address) as client:
         told = {info.urn for info in client.metrics(job.job_id).attempted}
         assert "beam_spark:stage:output_watermark:v1" in told

@@ -76,7 +76,7 @@ def test_none_of_a_bundle_that_fails(everywhere: Pipelines, tmp_path: Path) -> N
     job = everywhere.job(pipeline)
     assert job.wait() is JobState.FAILED
     # The stage before was committed.
-    wait_until(lambda: all_called_once(first), 5, "the callbacks of the first stage")
+    wait_until(lambda: all_called_once(first), 60, "the callbacks of the first stage")
     assert len(names(second, "registered")) == 1
     assert names(second, "called") == set()
 

@@ -14,6 +14,7 @@ from job_server import JobServerProcess
 SECONDS = 120
 # Two programs like this one differ in what their functions say; both are run as `__main__`.
 PROGRAM = """
+import os
 import sys
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -40,6 +41,9 @@ def run():
 
 if __name__ == "__main__":
     run()
+    # gRPC may hang or abort where an interpreter ends (grpc/grpc#40620): the pipeline is done by then.
+    sys.stdout.flush()
+    os._exit(0)
 """
 # Stays on the submitter's machine: its function is sent along by value.
 HELPER = """

@@ -73,7 +73,7 @@ def test_teardown_once_for_every_setup(everywhere: Pipelines, tmp_path: Path) ->
     # LOOPBACK's own threads may still be at it when the job has ended.
     wait_until(
         lambda: all(e["teardown"] for e in events(tmp_path).values()),
-        10,
+        60,
         lambda: str(events(tmp_path)),
     )
     found = events(tmp_path)
@@ -95,7 +95,7 @@ def test_teardown_after_a_failure(pipelines: Pipelines, tmp_path: Path) -> None:
     assert pipelines.job(pipeline).wait() is JobState.FAILED
     wait_until(
         lambda: all(e["teardown"] for e in events(tmp_path).values()),
-        10,
+        60,
         lambda: str(events(tmp_path)),
     )
     assert all(e["setup"] == e["teardown"] == 1 for e in events(tmp_path).values())

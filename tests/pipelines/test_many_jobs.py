@@ -99,6 +99,6 @@ def test_two_streams_and_a_batch_all_move(embedded: Pipelines, tmp_path: Path) -
     work(pipeline, 1)
     assert embedded.job(pipeline).wait(60) is JobState.DONE
     for path, size in zip(seen, before, strict=True):
-        wait_until(lambda path=path, size=size: path.stat().st_size > size, 5, "both went on")
+        wait_until(lambda path=path, size=size: path.stat().st_size > size, 60, "both went on")
     for job in streams:
         assert job.cancel_and_measure()[0] is JobState.CANCELLED

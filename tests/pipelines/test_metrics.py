@@ -74,7 +74,7 @@ def test_attempted_metrics_while_a_job_runs(pipelines: Pipelines, tmp_path: Path
     job = pipelines.job(pipeline)
     try:
         wait_until(
-            lambda: (job.metric("counters", "waited")[1] or 0) >= 1, 30, "an attempted count"
+            lambda: (job.metric("counters", "waited")[1] or 0) >= 1, 60, "an attempted count"
         )
         assert not job.metric("counters", "waited")[0]
     finally:

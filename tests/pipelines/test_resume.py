@@ -19,7 +19,7 @@ from beam_runner_jobservices.records import JobMessage
 from job_server import JobServerProcess, ServerEnded, wait_until
 from jobs import Job, Pipelines
 
-GONE_SECONDS = 20.0
+GONE_SECONDS = 60.0
 
 
 class Lives:
@@ -145,7 +145,7 @@ def test_jobs_go_on(lives: Lives, flags_of: Callable[[str], list[str]], tmp_path
     for job, follower in zip(jobs, followers, strict=True):
         assert job.wait(60) is JobState.DONE, [m.text for m in job.messages()][-3:]
         assert counts(job) == (10, 10, 10)
-        follower.thread.join(10)
+        follower.thread.join(60)
         assert not follower.thread.is_alive()
         assert follower.states[-1] is JobState.DONE
         assert follower.states.count(JobState.DONE) == 1
@@ -174,7 +174,7 @@ def test_the_history_survives(
     assert any("ZeroDivisionError" in message.text for message in jobs[1].messages())
     state, seconds = jobs[2].cancel_and_measure()
     assert state is JobState.CANCELLED and seconds < 10
-    wait_until(lambda: not list((lives.state / "jobs").glob("*")), 10, "no data stays")
+    wait_until(lambda: not list((lives.state / "jobs").glob("*")), 60, "no data stays")
     lives.server.process.send_signal(signal.SIGTERM)
     assert lives.server.process.wait(60) == 0
 

@@ -174,7 +174,7 @@ def test_an_endless_source_is_cancelled(
     numbers = pipeline | beam.Create([10**9]) | beam.ParDo(Numbers(10))
     windowed_sums(numbers) | beam.MapTuple(note)
     job = pipelines.job(pipeline)
-    wait_until(begun.exists, 40, "the first window is closed")
+    wait_until(begun.exists, 60, "the first window is closed")
     state, seconds = job.cancel_and_measure()
     assert state is JobState.CANCELLED
     assert seconds < 10

@@ -38,6 +38,12 @@ def wait_until(
         time.sleep(0.05)
 
 
+def files_in(folder: Path) -> Iterator[Path]:
+    """All files below a folder, but for what vanishes meanwhile."""
+    for parent, _, names in os.walk(folder):
+        yield from (path for name in names if (path := Path(parent, name)).is_file())
+
+
 class ServerEnded(AssertionError):
     """A server that ended before it served."""
 
@@ -109,11 +115,11 @@ class JobServerProcess:
         """What belongs to jobs: staged artifacts, what jobs have written, folders of harnesses."""
         found = [p for p in self.temporary.iterdir() if not p.name.startswith("beam-spark-")]
         for folder in self.temporary.glob("beam-spark-jobserver-*"):
-            found += [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(_BOOKS)]
+            found += [path for path in files_in(folder) if not path.name.startswith(_BOOKS)]
             found += folder.glob("jobs/*")
         return found
 
-    def wait_until_idle(self, seconds: float = 20.0) -> None:
+    def wait_until_idle(self, seconds: float = 60.0) -> None:
         """Waits until nothing of any job is left: no worker process, no file."""
         wait_until(lambda: not self.workers(), seconds, lambda: f"workers end: {self.workers()}")
         wait_until(lambda: not self.files(), seconds, lambda: f"files go: {self.files()}")
@@ -131,7 +137,7 @@ class JobServerProcess:
             self.kill()
             raise AssertionError("SIGTERM did not end the server") from None
         assert code == 0, f"the server ended with {code}: {self.log[-5:]}"
-        wait_until(lambda: not self.processes(), 5, lambda: f"processes end: {self.processes()}")
+        wait_until(lambda: not self.processes(), 30, lambda: f"processes end: {self.processes()}")
         left = list(self.temporary.iterdir())
         assert left == [], f"files stay: {left}"
 

@@ -41,7 +41,7 @@ class Job:
         self.result._cleanup()
         return state
 
-    def wait_for(self, state: JobState, seconds: float = 30.0) -> None:
+    def wait_for(self, state: JobState, seconds: float = 60.0) -> None:
         """Waits until the job is, or has been, in a state."""
         with JobClient(self.address) as client:
             for event in client.states(self.job_id, seconds):
