@@ -40,8 +40,8 @@ def wait_until(
 
 def files_in(folder: Path) -> Iterator[Path]:
     """All files below a folder, but for what vanishes meanwhile."""
-    for parent, _, names in os.walk(folder):
-        yield from (path for name in names if (path := Path(parent, name)).is_file())
+    for place, _, names in os.walk(folder):
+        yield from (path for name in names if (path := Path(place, name)).is_file())
 
 
 class ServerEnded(AssertionError):

@@ -47,8 +47,8 @@ def test_records_arrive_soon_without_a_flush(sink: Logs, logger: logging.Logger)
     (record,) = sink.records
     assert (record.severity, record.message) == (Severity.WARN, "hello there")
     assert record.location.startswith(__file__)
-    assert abs(record.time_ms - start * 1000) < 1000
-    assert time.time() - start < 5
+    assert start * 1000 - 1 <= record.time_ms <= time.time() * 1000
+    assert time.time() - start < 30
 
 
 @pytest.mark.parametrize(

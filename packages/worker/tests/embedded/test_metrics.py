@@ -138,7 +138,9 @@ def test_execution_times_of_a_bundle() -> None:
     harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
     stage = harness.stage(planned.spec, Views(None, planned))
     for number in range(3):
+        began = time.monotonic()
         result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
+        took = 1000 * (time.monotonic() - began)
         times = {
             (dict(info.labels)["PTRANSFORM"], info.urn.split(":")[-2]): value_of(info)
             for info in result.metrics
@@ -149,7 +151,7 @@ def test_execution_times_of_a_bundle() -> None:
             for (name, kind), value in times.items()
             if (name, kind) == ("Sleep", "total_msecs")
         )
-        assert 300 <= slept <= 600, times
+        assert 300 <= slept <= took + 200, times
         assert times["Sleep", "process_bundle_msecs"] <= slept
         assert not any(name.startswith(("read/", "write/")) for name, _ in times)
         if number == 0:
