@@ -57,7 +57,7 @@ def test_input_is_pulled_as_messages_are():
 @pytest.mark.parametrize("size", [1, 1000, MESSAGE_BYTES, 3 * MESSAGE_BYTES])
 def test_a_large_chunk_is_split_between_elements(size: int):
     count = 5 * MESSAGE_BYTES // size + 3
-    data = b"".join(bytes([i % 251]) * size for i in range(count))
+    data = random.Random(size).randbytes(size * count)
     ends = range(size, size * count + 1, size)
     for first, last in [(0, None), (1, count - 1), (count // 2, count)]:
         chunk = ElementChunk(count, data, ends, first=first, last=last)

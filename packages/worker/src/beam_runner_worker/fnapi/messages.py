@@ -6,6 +6,7 @@ numbers of elements.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
@@ -117,11 +118,9 @@ def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece
     begin = ends[chunk.first - 1] if chunk.first else 0
     first, stop = chunk.first, chunk.first + chunk.meant
     if ends[stop - 1] - begin > 2 * MESSAGE_BYTES:
-        last = begin
-        for number in range(first, stop):
-            end = ends[number]
-            if end - begin > MESSAGE_BYTES and last > begin:
-                yield data[begin:last], number - first
-                begin, first = last, number
-            last = end
+        while ends[stop - 1] - begin > MESSAGE_BYTES and first + 1 < stop:
+            # As many as fit, or one that alone is too large.
+            cut = max(bisect_right(ends, begin + MESSAGE_BYTES, first, stop), first + 1)
+            yield data[begin : ends[cut - 1]], cut - first
+            begin, first = ends[cut - 1], cut
     yield data[begin : ends[stop - 1]], stop - first
