@@ -319,7 +319,7 @@ def kills(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def kills_long(session: nox.Session) -> None:
     """Servers, Spark, workers and SDK harnesses die everywhere and at any time. ``-- --rounds N --seed S`` for more."""
-    names = ("short", "crash_points", "callbacks", "zombies", "random_kills")
+    names = ("short", "crash_points", "callbacks", "zombies", "random_kills", "kills_of_a_drain")
     kill(session, *(f"tests/kills/test_{name}.py" for name in names))
 
 

@@ -60,9 +60,9 @@ def submit(pipelines: Pipelines, victim: Victim, count: int, stop: Path) -> Job:
     return pipelines.job(pipeline)
 
 
-def check(job: Job, count: int | None = None) -> None:
+def check(job: Job, count: int | None = None, state: JobState = JobState.DONE) -> None:
     """Every number has arrived once, was committed once by each stage, and counted once in state."""
-    assert job.wait(180) is JobState.DONE, [m.text for m in job.messages()][-3:]
+    assert job.wait(180) is state, [m.text for m in job.messages()][-3:]
     told = counters(job)
     assert told["lost"] == told["doubled"] == told["wrong"] == 0, told
     assert told["first"] == told["second"] == told["arrived"], told

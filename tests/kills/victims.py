@@ -12,6 +12,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import VarIntCoder
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
@@ -21,6 +22,8 @@ from offsets import WATERMARK, Offsets
 
 WINDOW = 50
 """In seconds, a number being one."""
+ENDLESS = 10**6
+"""So many numbers are never all there."""
 
 Victim = Callable[[beam.Pipeline, int, Path], None]
 """Builds a pipeline over so many numbers; a source that may go on for ever does so until the file is there."""
@@ -136,6 +139,14 @@ def bounded(pipeline: beam.Pipeline, count: int, stop: Path, seconds: float = 0.
     check(numbers, count)
 
 
+class Ends(Offsets):
+    """A drain ends those that would take for ever."""
+
+    def truncate(self, element: int, restriction: OffsetRange) -> OffsetRange | None:
+        """Nothing is left of these; the others go on."""
+        return None if element >= ENDLESS else restriction
+
+
 class Read(beam.DoFn):
     """Numbers at as many seconds of event time, some at a time; a file ends them early."""
 
@@ -147,7 +158,7 @@ class Read(beam.DoFn):
     def process(
         self,
         element: int,
-        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
+        tracker: Any = beam.DoFn.RestrictionParam(Ends()),
         estimator: Any = WATERMARK,
     ) -> Iterator[TimestampedValue]:
         position = tracker.current_restriction().start
@@ -179,4 +190,4 @@ def unbounded(pipeline: beam.Pipeline, count: int, stop: Path, seconds: float = 
         | "second" >> beam.ParDo(Count("second"))
         | "one window" >> beam.WindowInto(FixedWindows(10**9))
     )
-    check(numbers, None if count >= 10**6 else count)
+    check(numbers, None if count >= ENDLESS else count)

@@ -1,0 +1,48 @@
+"""Whatever is killed while a job drains: it ends drained, and all that its source has given counts once."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from beam_runner_jobservices import JobClient, JobState
+from chaos import strike
+from crash_points import check, submit
+from job_server import wait_until
+from jobs import Pipelines
+from lives import Lives, lives
+from rounds import ROUND_SECONDS
+from victims import ENDLESS, unbounded
+
+PAUSE_SECONDS = 0.6
+"""Between the drain and the first kill, and between kills, at most; the first comes at once at times."""
+KINDS = {
+    "embedded": ("worker", "server", "java"),
+    "PROCESS": ("harness", "worker", "server"),
+}
+
+PipelinesOf = Callable[[Lives, str], Pipelines]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(ROUND_SECONDS)
+@pytest.mark.parametrize("environment", KINDS)
+def test_it_ends_drained(
+    temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, environment: str, seed: int
+) -> None:
+    chance = random.Random(seed)
+    kinds = chance.sample(KINDS[environment], len(KINDS[environment]))
+    with lives(temporary, tmp_path / "state") as running:
+        job = submit(pipelines_of(running, environment), unbounded, ENDLESS, tmp_path / "never")
+        wait_until(lambda: job.counter("second"), 60, "something is committed")
+        with JobClient(running.address) as client:
+            assert client.drain(job.job_id) is JobState.DRAINING
+        for kind in kinds:
+            time.sleep(chance.choice((0.0, chance.uniform(0.0, PAUSE_SECONDS))))
+            strike(running, kind, chance.randrange(100))
+        print(f"KILLS seed {seed} {environment} {kinds}: {dict(running.kills)}", flush=True)
+        check(job, state=JobState.DRAINED)
+        assert job.counter("arrived") > 0
