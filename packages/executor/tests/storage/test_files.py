@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_spark_executor.storage.files import RowFileWriter, read_ref
+from beam_spark_executor.storage.files import RowFile, RowFileWriter, read_ref
 from beam_spark_executor.storage.refs import FileRows, InlineRows, RowsRef
 from beam_spark_executor.storage.rows import Row, RowKind
 
@@ -73,3 +73,11 @@ def test_data_outlives_the_reading_and_the_file(tmp_path: Path) -> None:
     buffers = [data for _, data in read_ref(tmp_path, FileRows(NAME, tuple(range(10))))]
     (tmp_path / NAME).unlink()
     assert [bytes(memoryview(data)) for data in buffers] == [row.data for row in ROWS]
+
+
+def test_a_row_is_not_copied(tmp_path: Path) -> None:
+    file = RowFile(written(tmp_path) / NAME)
+    for number in (0, 9):
+        kind, data = file.row(number)
+        assert (kind, data.to_pybytes()) == (ROWS[number].kind, ROWS[number].data)
+        assert file.row(number)[1].address == data.address

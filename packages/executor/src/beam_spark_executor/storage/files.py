@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from beam_spark_executor.storage.refs import FileRows, RowsRef
@@ -63,7 +64,15 @@ class RowFile:
     def row(self, number: int) -> tuple[RowKind, pa.Buffer]:
         """The kind and data of a row, which is not copied."""
         batch = self._reader.get_batch(number)
-        return RowKind(batch.column("kind")[0].as_py()), batch.column("data")[0].as_buffer()
+        return RowKind(batch.column("kind")[0].as_py()), only_value(batch.column("data"))
+
+
+def only_value(column: pa.Array) -> pa.Buffer:
+    """The only value of a binary column with 64-bit offsets, where it lies: pyarrow's scalars are
+    copies."""
+    offsets = np.frombuffer(column.buffers()[1], dtype=np.int64)
+    first, last = offsets[column.offset : column.offset + 2].tolist()
+    return column.buffers()[2].slice(first, last - first)
 
 
 def read_ref(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:

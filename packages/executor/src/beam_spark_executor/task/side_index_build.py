@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from beam_runner_engine.scheduler import Data
 
+from beam_spark_executor.storage.files import only_value
 from beam_spark_executor.storage.refs import FileRows, RowsRef
 from beam_spark_executor.storage.side_index import (
     DIGEST,
@@ -160,7 +161,7 @@ class _Builder:
             reader = pa.ipc.open_file(whole)
             place = _Place(len(self._sources), whole)
             for number in ref.rows[start : start + _ROWS_MAPPED]:
-                self._take(place, _row(reader.get_batch(number).column("data")))
+                self._take(place, only_value(reader.get_batch(number).column("data")))
 
     def finish(self) -> None:
         """Sorts what was taken in, and writes the index."""
@@ -262,12 +263,6 @@ class _Place:
         data = array.buffers()[2]
         assert self.whole is not None
         return 0 if data is None else int(data.address - self.whole.address)
-
-
-def _row(column: pa.Array) -> pa.Buffer:
-    """The only value of a column, where it lies: pyarrow's scalars are copies."""
-    first, last = np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset :][:2]
-    return column.buffers()[2].slice(int(first), int(last - first))
 
 
 def _create(path: Path) -> BinaryIO:

@@ -85,7 +85,11 @@ class KeyedSink(Sink):
                 if key_end + value_end >= MAX_BYTES or len(rows.key_ends) >= MAX_ROWS:
                     break
             if rows.key_ends:
-                self._write(rows.chunk(window))
+                chunk = rows.chunk(window)
+                # A large element lies in there once more: no longer than needed.
+                del rows, keys, values, key_size, value_size
+                self._write(chunk)
+                del chunk
 
     def _encode_run(self, run: Run, rows: _Rows) -> bool:
         """Encodes keys and values until the chunk is full; whether it is."""
