@@ -22,7 +22,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver import job as job_module
-from beam_spark_executor.journal.errors import JournalFenced
+from beam_spark_executor.journal.errors import JournalError, JournalFenced
 
 
 @pytest.fixture(autouse=True)
@@ -210,6 +210,21 @@ def test_a_journal_that_can_not_be_written_fails_the_job(new: New) -> None:
     server.journal.append = append  # type: ignore[method-assign]
     assert server.run() is JobState.FAILED
     assert "OSError: the disk is full" in server.reason
+
+
+def test_data_makes_room_for_the_journal_to_be_removed(new: New) -> None:
+    server = new()
+    delete = server.journal.delete
+
+    def needs_room() -> None:
+        if server.folder.exists():
+            raise JournalError("the disk is full")
+        delete()
+
+    server.journal.delete = needs_room  # type: ignore[method-assign]
+    assert server.run() is JobState.DONE
+    assert not server.folder.exists()
+    assert not server.journal.exists
 
 
 def test_a_server_that_was_replaced_leaves_the_job_alone(new: New) -> None:

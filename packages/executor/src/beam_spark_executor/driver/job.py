@@ -30,7 +30,7 @@ from beam_spark_executor.driver.processes import JobProcesses
 from beam_spark_executor.driver.reporting import end_text, report_logs
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
-from beam_spark_executor.journal.errors import JournalFenced
+from beam_spark_executor.journal.errors import JournalError, JournalFenced
 from beam_spark_executor.journal.journal import Journal
 
 _TEARDOWN_SECONDS = 10.0
@@ -307,8 +307,19 @@ class RunningJob:
         self._slots.forget()
         # A server that stops takes no end on record: then the next one goes on from the journal.
         if end is not None and self._report_end(end):
+            self._remove()
+
+    def _remove(self) -> None:
+        """Removes the journal, which only the server can whose job it is, then all data."""
+        try:
             self._journal.delete()
+        except JournalFenced:
+            raise
+        except JournalError:
+            # Where the disk is full, there is room after that.
             shutil.rmtree(self._settings.folder, ignore_errors=True)
+            self._journal.delete()
+        shutil.rmtree(self._settings.folder, ignore_errors=True)
 
     def _wait_for_lanes(self, *, cancel: bool) -> None:
         """Waits until Spark has ended all lanes.
