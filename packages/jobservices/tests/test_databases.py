@@ -110,3 +110,13 @@ def test_a_folder_has_one_holder_at_a_time(tmp_path):
         hold_folder(folder, "lock", "artifacts")
     first.close()
     hold_folder(folder, "lock", "artifacts").close()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(JobServicesError, match=f"cannot use {file} as state folder: it is there"):
+        hold_folder(file, "lock", "state")
+    below = file / "folder"
+    with pytest.raises(JobServicesError, match=f"cannot use {below} as state folder: Not a direc"):
+        hold_folder(below, "lock", "state")

@@ -17,13 +17,17 @@ def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
     ends. `purpose` says in errors what the folder is for, as in "artifacts".
 
     Raises:
-        JobServicesError: another server holds it.
-        OSError: the folder cannot be made or written.
+        JobServicesError: another server holds it, or it cannot be made or written.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / file_name
-    path.touch(mode=0o600)
-    lock_file = path.open("r+b")
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.touch(mode=0o600)
+        lock_file = path.open("r+b")
+    except OSError as error:
+        taken = isinstance(error, FileExistsError)
+        reason = "it is there and is no folder" if taken else error.strerror
+        raise JobServicesError(f"cannot use {folder} as {purpose} folder: {reason}") from error
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

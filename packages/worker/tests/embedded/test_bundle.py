@@ -207,15 +207,23 @@ class BadCombine(beam.CombineFn):
         return accumulator
 
 
-@pytest.mark.parametrize("where", ["create", "add", "merge", "extract"])
-def test_failure_in_a_combine_fn_names_the_combine(where: str) -> None:
+@pytest.mark.parametrize(
+    ("where", "transform"),
+    [
+        ("create", "Bad/Precombine"),
+        ("add", "Bad/Precombine"),
+        ("merge", "Bad/Merge"),
+        ("extract", "Bad/ExtractOutputs"),
+    ],
+)
+def test_failure_in_a_combine_fn_names_the_combine(where: str, transform: str) -> None:
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
     pairs | "Good" >> beam.CombinePerKey(sum)
     pairs | "Bad" >> beam.CombinePerKey(BadCombine(where))
     with pytest.raises(BundleFailed) as failed:
         MiniRunner(pipeline).run()
-    assert "Bad" in failed.value.transform
+    assert failed.value.transform == transform
     assert failed.value.summary == "ValueError: boom"
 
 

@@ -19,6 +19,15 @@ _UNNAMED = {
 }
 """Operations which do not put their name on the exceptions of their user code."""
 
+_PHASES = {
+    "full_combine": "all",
+    "add_only": "add",
+    "merge_only": "merge",
+    "extract_only": "extract",
+    "convert_to_accumulator": "convert",
+}
+"""The phase of a combine whose operation calls the CombineFn by way of that function."""
+
 
 def describe(error: BaseException) -> str:
     """Exception type and message in one line, as the last line of a traceback."""
@@ -89,7 +98,8 @@ def _failed_unnamed(
     """The operation which user code failed in, if it is one that Beam does not name.
 
     Beam names only the DoFn that fed it. But the traceback shows the operation's class, and the
-    user's frame the CombineFn, where a stage has several of that class.
+    user's frame the CombineFn, or Beam's the phase of the combine, where a stage has several of
+    that class.
     """
     frames: list[FrameType] = []
     while trace is not None:
@@ -119,4 +129,8 @@ def _only_or_matching(
             combine_fn = getattr(candidate, "combine_fn", None)
             if user is not None and combine_fn is user:
                 return candidate
+        phase = _PHASES.get(frame.f_code.co_name)
+        of_phase = [each for each in candidates if getattr(each.spec, "phase", None) == phase]
+        if phase is not None and len(of_phase) == 1:
+            return of_phase[0]
     return None
