@@ -90,6 +90,20 @@ def test_a_side_input_that_depends_on_side_inputs(pipelines: Pipelines) -> None:
         assert_that(both, equal_to([(4, 1, 2)]))
 
 
+def test_each_of_two_is_the_side_input_of_the_other(pipelines: Pipelines) -> None:
+    with pipelines.new() as p:
+        left = p | "left" >> beam.Create([1, 2])
+        right = p | "right" >> beam.Create([3, 4])
+
+        def with_sum(number: int, others: list[int]) -> tuple[int, int]:
+            return number, sum(others)
+
+        of_left = left | "of left" >> beam.Map(with_sum, pvalue.AsList(right))
+        of_right = right | "of right" >> beam.Map(with_sum, pvalue.AsList(left))
+        assert_that(of_left, equal_to([(1, 7), (2, 7)]), label="left")
+        assert_that(of_right, equal_to([(3, 3), (4, 3)]), label="right")
+
+
 def test_groups_as_side_input(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
         groups = p | "pairs" >> beam.Create([("a", 1), ("a", 2), ("b", 3)]) | beam.GroupByKey()

@@ -182,63 +182,6 @@ def test_all_kinds_of_exceptions(function: Any, summary: str, in_trace: str) -> 
     assert in_trace in failed.value.trace
 
 
-class BadCombine(beam.CombineFn):
-    def __init__(self, where: str) -> None:
-        self.where = where
-
-    def _maybe(self, where: str) -> None:
-        if where == self.where:
-            raise ValueError("boom")
-
-    def create_accumulator(self) -> int:
-        self._maybe("create")
-        return 0
-
-    def add_input(self, accumulator: int, value: int) -> int:
-        self._maybe("add")
-        return accumulator + value
-
-    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
-        self._maybe("merge")
-        return sum(accumulators)
-
-    def extract_output(self, accumulator: int) -> int:
-        self._maybe("extract")
-        return accumulator
-
-
-@pytest.mark.parametrize(
-    ("where", "transform"),
-    [
-        ("create", "Bad/Precombine"),
-        ("add", "Bad/Precombine"),
-        ("merge", "Bad/Merge"),
-        ("extract", "Bad/ExtractOutputs"),
-    ],
-)
-def test_failure_in_a_combine_fn_names_the_combine(where: str, transform: str) -> None:
-    pipeline = beam.Pipeline()
-    pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
-    pairs | "Good" >> beam.CombinePerKey(sum)
-    pairs | "Bad" >> beam.CombinePerKey(BadCombine(where))
-    with pytest.raises(BundleFailed) as failed:
-        MiniRunner(pipeline).run()
-    assert failed.value.transform == transform
-    assert failed.value.summary == "ValueError: boom"
-
-
-@pytest.mark.parametrize("where", ["create", "add"])
-def test_failure_in_one_of_two_combine_fns_of_a_kind(where: str) -> None:
-    pipeline = beam.Pipeline()
-    pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
-    pairs | "Good" >> beam.CombinePerKey(BadCombine("nowhere"))
-    pairs | "Bad" >> beam.CombinePerKey(BadCombine(where))
-    pairs | "Fine" >> beam.CombinePerKey(BadCombine("nowhere"))
-    with pytest.raises(BundleFailed) as failed:
-        MiniRunner(pipeline).run()
-    assert "Bad" in failed.value.transform
-
-
 class BadRead(beam.DoFn):
     def process(self, element: Any, tracker: Any = TRACKER) -> list[int]:
         raise ValueError("boom")

@@ -18,6 +18,7 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation import test_streams
+from beam_spark_executor.translation.circles import fuse_without_circles
 from beam_spark_executor.translation.rejection import RESHUFFLES
 from beam_spark_executor.translation.stage_begins import begin_stages
 from beam_spark_executor.translation.stateful import stateful_payload
@@ -122,7 +123,7 @@ def _phases(
         _empty_flattens_without_inputs,
         partial(_read_scripts, script_coders),
         lambda stages, context: begin_stages(list(stages), context),
-        translations.greedily_fuse,
+        partial(fuse_without_circles, translations.greedily_fuse),
         translations.read_to_impulse,
         translations.impulse_to_input,
         translations.sort_stages,

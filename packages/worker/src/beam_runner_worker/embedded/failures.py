@@ -35,7 +35,10 @@ def describe(error: BaseException) -> str:
     name = kind.__qualname__
     if kind.__module__ not in ("builtins", "__main__"):
         name = f"{kind.__module__}.{name}"
-    message = " ".join(str(error).split("\n"))
+    try:
+        message = " ".join(str(error).split("\n"))
+    except Exception as raised:
+        message = f"(its text cannot be made: {type(raised).__name__})"
     return f"{name}: {message}" if message else name
 
 
