@@ -1,0 +1,20 @@
+"""How wide a job is run: by the cluster's cores, but not where bundles would only take turns."""
+
+from __future__ import annotations
+
+import pytest
+from beam_runner_worker.records import JobContext
+
+from beam_spark_executor.driver.executor import cores_of, shards_of
+from beam_spark_executor.plan import JobPlan
+
+
+@pytest.mark.parametrize(
+    ("one_interpreter", "streaming", "cores", "shards"),
+    [(False, False, 4, 8), (False, True, 4, 8), (True, False, 1, 1), (True, True, 1, 2)],
+)
+def test_cores_and_shards(one_interpreter: bool, streaming: bool, cores: int, shards: int) -> None:
+    context = JobContext("job", "job", "{}", {})
+    plan = JobPlan(context, {}, {}, streaming=streaming, one_interpreter=one_interpreter)
+    assert cores_of(plan, 4) == cores
+    assert shards_of(plan, cores) == shards
