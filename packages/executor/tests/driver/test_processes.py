@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from beam_spark_executor.channel.messages import Abort, EndJob, ExternalWorkerStarted, Hello
+from beam_spark_executor.channel.messages import (
+    Abort,
+    EndJob,
+    ExternalWorkerStarted,
+    Hello,
+    TearDown,
+)
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver import processes
 from beam_spark_executor.driver.processes import JobProcesses
@@ -41,6 +47,16 @@ def test_every_process_is_told_and_waited_for(abort: bool, command: Any) -> None
         goer.start()
     assert ours.end(abort=abort, seconds=5)
     assert [told(worker) for worker in workers] == [[command], [command]]
+
+
+def test_processes_can_tear_down_before_they_are_to_end() -> None:
+    ours = JobProcesses()
+    worker = link(1)
+    ours.attached(worker)
+    ours.tear_down()
+    threading.Timer(0.1, ours.detached, (worker,)).start()
+    assert ours.end(abort=False, seconds=5)
+    assert told(worker) == [TearDown(), EndJob()]
 
 
 def test_a_process_that_stays_is_reported() -> None:

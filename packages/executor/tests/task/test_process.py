@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from beam_spark_executor.channel.messages import (
     RunBundle,
     SplitReply,
     SplitRequest,
+    TearDown,
     UserFailure,
 )
 from beam_spark_executor.plan import BufferKind
@@ -284,6 +286,20 @@ def test_the_teardown_waits_for_the_bundle(serve: Serve) -> None:
     assert served.channel.next() == Closed()
     assert served.environment.closed == 1
     served.process.close()
+    assert served.environment.closed == 1
+
+
+def test_a_process_that_has_torn_down_stays_until_the_end_of_the_job(serve: Serve) -> None:
+    served = serve(FakeHarness(nothing))
+    served.tell(order())
+    served.channel.next()
+    served.tell(TearDown())
+    deadline = time.monotonic() + SECONDS
+    while served.environment.closed == 0:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    served.tell(EndJob())
+    assert served.channel.next() == Closed()
     assert served.environment.closed == 1
 
 

@@ -266,8 +266,13 @@ class CloseLane:
 
 
 @attrs.frozen
+class TearDown:
+    """No bundle follows: tear down, while Spark ends the lanes."""
+
+
+@attrs.frozen
 class EndJob:
-    """Tear down, then say so."""
+    """Tear down, if that is not done, then say so."""
 
 
 @attrs.frozen
@@ -281,7 +286,16 @@ class Goodbye:
 
 
 FromServer = (
-    RunBundle | RunLoop | LeaveLoop | SplitRequest | Finalize | CloseLane | EndJob | Abort | Goodbye
+    RunBundle
+    | RunLoop
+    | LeaveLoop
+    | SplitRequest
+    | Finalize
+    | CloseLane
+    | TearDown
+    | EndJob
+    | Abort
+    | Goodbye
 )
 
 

@@ -295,6 +295,8 @@ class RunningJob:
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
         self._coordinator.lanes.close()
+        if in_order:
+            self._processes.tear_down()
         if self._spark.is_alive:
             self._wait_for_lanes(cancel=not in_order)
         gone = False

@@ -7,7 +7,13 @@ import threading
 
 from beam_runner_worker.fnapi import stop_external_worker
 
-from beam_spark_executor.channel.messages import Abort, EndJob, ExternalWorkerStarted
+from beam_spark_executor.channel.messages import (
+    Abort,
+    EndJob,
+    ExternalWorkerStarted,
+    FromServer,
+    TearDown,
+)
 from beam_spark_executor.channel.server import WorkerLink
 
 _STOP_SECONDS = 3.0
@@ -41,6 +47,11 @@ class JobProcesses:
         with self._changed:
             self._external.setdefault(link, []).append(started)
 
+    def tear_down(self) -> None:
+        """Has all processes tear down already, before they are to end: nothing more is to run."""
+        with self._changed:
+            self._tell(TearDown())
+
     def end(self, *, abort: bool, seconds: float) -> bool:
         """Ends all processes: torn down in order, or at once.
 
@@ -49,11 +60,14 @@ class JobProcesses:
         """
         with self._changed:
             self._ended = True
-            for link in self._links:
-                link.send(Abort() if abort else EndJob())
+            self._tell(Abort() if abort else EndJob())
         gone = self._wait_until_gone(seconds)
         self._stop_external_workers()
         return gone
+
+    def _tell(self, command: FromServer) -> None:
+        for link in self._links:
+            link.send(command)
 
     def _wait_until_gone(self, seconds: float) -> bool:
         with self._changed:

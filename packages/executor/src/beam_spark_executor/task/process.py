@@ -45,6 +45,7 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
     SplitReply,
     SplitRequest,
+    TearDown,
 )
 from beam_spark_executor.memory import table_budget
 from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
@@ -69,7 +70,9 @@ class WorkerProcess:
         self.job_id = job_id
         self.channel = ChannelClient(endpoint, job_id)
         self._orders: queue.SimpleQueue[RunBundle | RunLoop | CloseLane] = queue.SimpleQueue()
-        self._requests: queue.SimpleQueue[SplitRequest | Finalize | EndJob] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[SplitRequest | Finalize | TearDown | EndJob] = (
+            queue.SimpleQueue()
+        )
         self._stages: dict[str, _Stage] = {}
         self._harnesses: dict[str, Harness] = {}
         self._fnapi: FnApiServer | None = None
@@ -78,6 +81,7 @@ class WorkerProcess:
         self._busy = threading.Lock()
         self._splitting = threading.Lock()
         self._running: RunningBundle | None = None
+        self._torn_down = False
         self._closed = False
         hello = Hello(job_id, socket.gethostname(), os.getpid())
         self.channel.attach(hello, self._obey, self._server_is_gone)
@@ -105,16 +109,12 @@ class WorkerProcess:
         self.channel.send(Logged(tuple(records)))
 
     def close(self) -> None:
-        """Tears down all DoFns; idempotent."""
+        """Tears down all DoFns, and says so; idempotent."""
+        self._tear_down()
         with self._busy:
-            if self._closed:
-                return
-            self._closed = True
-            for harness in self._harnesses.values():
-                harness.close()
-            if self._fnapi is not None:
-                self._fnapi.close()
-            self.channel.send(Closed())
+            if not self._closed:
+                self._closed = True
+                self.channel.send(Closed())
 
     def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
         """Processes a bundle to its end, in this thread (``task.loop.BundleHost``)."""
@@ -141,6 +141,16 @@ class WorkerProcess:
                 while len(self._finalizers) > _KEPT_FINALIZERS:
                     self._finalizers.pop(next(iter(self._finalizers)), None)
             return reply
+
+    def _tear_down(self) -> None:
+        with self._busy:
+            if self._torn_down:
+                return
+            self._torn_down = True
+            for harness in self._harnesses.values():
+                harness.close()
+            if self._fnapi is not None:
+                self._fnapi.close()
 
     def _loop(self, order: RunLoop) -> None:
         loop = TaskLoop(order, self._folder, self, self.channel.send)
@@ -236,6 +246,8 @@ class WorkerProcess:
                 case Finalize(bundles):
                     for attempt in bundles:
                         self._finalize(attempt)
+                case TearDown():
+                    self._tear_down()
                 case EndJob():
                     self.close()
 
@@ -258,7 +270,7 @@ class WorkerProcess:
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
-            case SplitRequest() | Finalize() | EndJob():
+            case SplitRequest() | Finalize() | TearDown() | EndJob():
                 self._requests.put(command)
             case LeaveLoop():
                 looping = self._looping

@@ -89,6 +89,9 @@ class DockerWorker:
             return None
         return f"its container of the image {self._image!r} ended with exit code {code}"
 
+    def look_before_end(self, connection: SdkConnection) -> None:
+        """Nothing: the end of the container is seen by itself."""
+
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until the container has ended."""
         self._process.wait(limit)

@@ -55,6 +55,7 @@ class ExternalWorker:
         self._worker_id = worker_id
         self._on_external_worker = on_external_worker
         self._asked_for = False
+        self._is_thread = False
 
     def start(self, endpoint: str) -> None:
         """Asks the pool for the worker.
@@ -91,22 +92,29 @@ class ExternalWorker:
         """Always None: pools do not tell of workers that died."""
         return None
 
+    def look_before_end(self, connection: SdkConnection) -> None:
+        """Finds out whether the worker is a thread of the pool's process."""
+        self._is_thread = same_process(self._pool, connection.peer)
+
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until the worker's process has ended, which is seen by its streams.
 
         A worker that is a thread of the pool's process has no such end. It tears down right after
-        it has ended its data, and stopping it does not interrupt it.
+        it has ended its data, and stopping it does not interrupt it. The Go SDK ends its data only
+        once it is stopped.
         """
-        if not connection.wait_data_ended(limit) or connection.wait_gone(0):
+        if not self._is_thread:
+            if connection.wait_data_ended(limit):
+                connection.wait_gone(limit)
             return
-        if same_process(self._pool, connection.peer):
+        self.stop()
+        if connection.wait_data_ended(limit):
             connection.wait_gone(min(limit, _THREAD_TEARDOWN_SECONDS))
-        else:
-            connection.wait_gone(limit)
 
     def stop(self) -> None:
         """Asks the pool to stop the worker; a pool that is gone has no worker to stop."""
         if self._asked_for:
+            self._asked_for = False
             stop_external_worker(self._pool, self._worker_id)
 
 

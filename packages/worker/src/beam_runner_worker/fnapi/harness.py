@@ -176,6 +176,8 @@ class FnApiHarness:
             self._running = None
         connection, launcher = running.connection, running.launcher
         was_there = connection.usable and connection.connected
+        if was_there:
+            launcher.look_before_end(connection)
         interrupted = connection.begin_closing()
         if was_there:
             limits = self._limits

@@ -55,6 +55,9 @@ class Launcher(Protocol):
             limit: how long to wait for a harness to be gone, in seconds.
         """
 
+    def look_before_end(self, connection: SdkConnection) -> None:
+        """Finds out what can't be found out once the control stream of the harness has ended."""
+
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until a harness whose control stream has ended has called every teardown.
 

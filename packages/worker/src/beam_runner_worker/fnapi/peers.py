@@ -8,6 +8,7 @@ is the answer; everywhere else it is no.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
@@ -48,19 +49,18 @@ def _sockets(port: int, state: str) -> set[str]:
     return found
 
 
-def _held_sockets() -> list[set[str]]:
-    """The open files of every process that may be looked at."""
-    processes = []
-    for process in _PROC.glob("[0-9]*"):
+def _held_sockets() -> Iterator[set[str]]:
+    """The open files of every process that may be looked at, the youngest first."""
+    for process in sorted(map(int, filter(str.isdigit, os.listdir(_PROC))), reverse=True):
+        folder = f"{_PROC}/{process}/fd/"
         try:
-            descriptors = os.listdir(process / "fd")
+            descriptors = os.listdir(folder)
         except OSError:
             continue
         held = set()
         for descriptor in descriptors:
             try:
-                held.add(os.readlink(process / "fd" / descriptor))
+                held.add(os.readlink(folder + descriptor))
             except OSError:
                 continue
-        processes.append(held)
-    return processes
+        yield held

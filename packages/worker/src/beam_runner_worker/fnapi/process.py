@@ -84,6 +84,9 @@ class ProcessWorker:
             return None
         return f"its process {shlex.join(self._command)!r} ended with exit code {code}"
 
+    def look_before_end(self, connection: SdkConnection) -> None:
+        """Nothing: the end of the process is seen by itself."""
+
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until the process has ended."""
         self._process.wait(limit)
