@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -303,48 +302,6 @@ def test_closing_ends_waiting_for_a_worker(fake_pool: tuple[FakePool, Environmen
     thread.join(SOON_SECONDS)
     assert errors
     assert "closed" in errors[0]
-
-
-class PoolOfGo(FakePool):
-    """Starts threads that keep their data stream open until they are stopped, as the Go SDK does."""
-
-    def StartWorker(self, request, context):
-        metadata = [("worker_id", request.worker_id)]
-        channel = grpc.insecure_channel(request.control_endpoint.url)
-        self.streams = [
-            stub.__getattribute__(name)(iter(threading.Event().wait, True), metadata=metadata)
-            for stub, name in (
-                (beam_fn_api_pb2_grpc.BeamFnControlStub(channel), "Control"),
-                (beam_fn_api_pb2_grpc.BeamFnDataStub(channel), "Data"),
-            )
-        ]
-        return super().StartWorker(request, context)
-
-    def StopWorker(self, request, context):
-        for stream in self.streams:
-            stream.cancel()
-        return super().StopWorker(request, context)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows who holds a socket")
-def test_threads_that_end_their_data_when_they_are_stopped_are_not_waited_for():
-    pool = PoolOfGo()
-    threads = grpc.server(ThreadPoolExecutor(2))
-    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, threads)
-    environment = external(f"127.0.0.1:{threads.add_insecure_port('127.0.0.1:0')}")
-    threads.start()
-    job = JobContext("job", "name", "{}", {"go": environment})
-    server = FnApiServer(job, Artifacts(), Logs())
-    try:
-        connection = server.harness("go").sdk().connection
-        assert not connection.wait_data_ended(0.5)
-    finally:
-        before = time.monotonic()
-        server.close()
-        took = time.monotonic() - before
-        threads.stop(0).wait(5)
-    assert took < 3
-    assert pool.stopped == [connection.worker_id]
 
 
 def test_strangers_are_refused():

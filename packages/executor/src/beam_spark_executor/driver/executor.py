@@ -106,7 +106,7 @@ class SparkJobExecutor:
             JobSettings(
                 folder,
                 self._store.epoch,
-                cores_of(ledger.plan, self._settings.cores),
+                self._settings.cores,
                 self._settings.cores * _LANES_PER_CORE,
                 resumable=self._store.durable,
             ),
@@ -178,7 +178,7 @@ class SparkJobExecutor:
 
 
 def cores_of(plan: JobPlan, cores: int) -> int:
-    """How many bundles of a job can use a core at the same time, on a cluster of so many."""
+    """How many cores a job's work is cut up for, on a cluster of so many."""
     return 1 if plan.takes_turns else cores
 
 

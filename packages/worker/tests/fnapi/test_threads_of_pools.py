@@ -1,0 +1,106 @@
+"""Workers of a pool that are threads of its process: how busy they are, and how they end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import apache_beam as beam
+import grpc
+import pytest
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from life import wait_until
+from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
+
+from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.records import Environment, JobContext
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows who holds a socket"),
+]
+pickle_by_value(__name__)
+
+
+def wait_for_file(_, begun: Path, go_on: Path) -> None:
+    begun.touch()
+    while not go_on.exists():
+        time.sleep(0.02)
+
+
+def spin(_, begun: Path, go_on: Path) -> None:
+    begun.touch()
+    while not go_on.exists():
+        pass
+
+
+@pytest.mark.parametrize(("work", "waits"), [(spin, False), (wait_for_file, True)])
+def test_threads_tell_whether_they_leave_time_to_others(
+    thread_pool: Environment, tmp_path: Path, work, waits: bool
+):
+    begun, go_on = tmp_path / "begun", tmp_path / "go on"
+    p = new_pipeline()
+    p | beam.Impulse() | beam.Map(work, begun, go_on)
+    host = TinyHost(p)
+    job = job_with(thread_pool, environments=host.environment_ids)
+    server = FnApiServer(job, Artifacts(), Logs())
+    thread = threading.Thread(target=host.run, args=(server.harness,))
+    thread.start()
+    try:
+        wait_until(begun.exists)
+        sdk = server.harness(host.environment_ids[0]).sdk()
+        sdk.waits()
+        time.sleep(0.5)
+        assert sdk.waits() is waits
+    finally:
+        go_on.touch()
+        thread.join(20)
+        server.close()
+
+
+class PoolOfGo(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
+    """Starts threads that keep their data stream open until they are stopped, as the Go SDK does."""
+
+    def __init__(self) -> None:
+        self.stopped: list[str] = []
+
+    def StartWorker(self, request, context):
+        metadata = [("worker_id", request.worker_id)]
+        channel = grpc.insecure_channel(request.control_endpoint.url)
+        self.streams = [
+            stub.__getattribute__(name)(iter(threading.Event().wait, True), metadata=metadata)
+            for stub, name in (
+                (beam_fn_api_pb2_grpc.BeamFnControlStub(channel), "Control"),
+                (beam_fn_api_pb2_grpc.BeamFnDataStub(channel), "Data"),
+            )
+        ]
+        return beam_fn_api_pb2.StartWorkerResponse()
+
+    def StopWorker(self, request, context):
+        self.stopped.append(request.worker_id)
+        for stream in self.streams:
+            stream.cancel()
+        return beam_fn_api_pb2.StopWorkerResponse()
+
+
+def test_threads_that_end_their_data_when_they_are_stopped_are_not_waited_for():
+    pool = PoolOfGo()
+    threads = grpc.server(ThreadPoolExecutor(2))
+    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, threads)
+    environment = external(f"127.0.0.1:{threads.add_insecure_port('127.0.0.1:0')}")
+    threads.start()
+    job = JobContext("job", "name", "{}", {"go": environment})
+    server = FnApiServer(job, Artifacts(), Logs())
+    try:
+        connection = server.harness("go").sdk().connection
+        assert not connection.wait_data_ended(0.5)
+    finally:
+        before = time.monotonic()
+        server.close()
+        took = time.monotonic() - before
+        threads.stop(0).wait(5)
+    assert took < 3
+    assert pool.stopped == [connection.worker_id]
