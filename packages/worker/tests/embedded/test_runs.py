@@ -246,6 +246,22 @@ def test_a_stop_iteration_of_user_code_ends_nothing_quietly(kind: Any) -> None:
         MiniRunner(pipeline).run()
 
 
+class Replacing(beam.DoFn):
+    """Puts another function in the place of its own; Beam has looked at it by then."""
+
+    def setup(self) -> None:
+        self.process = lambda number: [-number]  # type: ignore[method-assign]
+
+    def process(self, number: int) -> list[int]:
+        return [number]
+
+
+def test_a_process_that_setup_replaces_is_beams_for_all_elements() -> None:
+    pipeline = beam.Pipeline()
+    assert_that(numbers(pipeline) | beam.ParDo(Replacing()), equal_to(list(range(COUNT))))
+    run(pipeline)
+
+
 class Text(beam.DoFn):
     def process(self, number: int) -> Any:
         return "text"

@@ -6,7 +6,7 @@ Beam keeps the object that runs a DoFn for an operation, and the DoFn with it, i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ import attrs
 from apache_beam.runners import common
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
+
+from beam_runner_worker.embedded.inspections import inspected_once
 
 _one_at_a_time = threading.RLock()
 
@@ -24,6 +26,8 @@ class MadeRunner:
 
     Attributes:
         fn: the DoFn.
+        process: what processes elements, whatever the DoFn's ``setup`` puts in its place.
+        defaults: of the parameters of ``process``, as Beam sees them.
         args: what ``process`` is given besides the element, or what stands for it.
         kwargs: the same, by name.
         side_inputs: its side inputs.
@@ -32,6 +36,8 @@ class MadeRunner:
     """
 
     fn: core.DoFn
+    process: Callable[..., Any]
+    defaults: list[Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     side_inputs: list[Any]
@@ -54,9 +60,12 @@ def made_runners() -> Iterator[list[MadeRunner]]:
         tagged_receivers: Any,
         **others: Any,
     ) -> common.DoFnRunner:
-        made.append(MadeRunner(fn, args, kwargs, side_inputs, windowing, tagged_receivers))
-        arguments = (fn, args, kwargs, side_inputs, windowing)
-        return usual(*arguments, tagged_receivers=tagged_receivers, **others)
+        given = (args, kwargs, side_inputs, windowing)
+        with inspected_once():
+            runner = usual(fn, *given, tagged_receivers=tagged_receivers, **others)
+            _, defaults = core.get_function_arguments(fn, "process")
+        made.append(MadeRunner(fn, fn.process, defaults, *given, tagged_receivers))
+        return runner
 
     with _one_at_a_time:
         usual = common.DoFnRunner

@@ -201,11 +201,10 @@ class RunParDo(operations.DoOperation):
 def _plain(made: MadeRunner) -> _PlainDoFn | None:
     """A DoFn as a plain one, if it is one."""
     fn, receivers = made.fn, made.receivers
+    call = process = made.process
     # State, timers and restrictions are asked for by the defaults of parameters, as times are.
-    _, defaults = core.get_function_arguments(fn, "process")
-    call = process = fn.process
     if (
-        defaults
+        made.defaults
         or made.side_inputs
         or fn._process_batch_defined
         or not fn._process_defined

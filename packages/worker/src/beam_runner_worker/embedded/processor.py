@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import collections
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.runners.worker.bundle_processor import BundleProcessor
 from apache_beam.runners.worker.data_sampler import DataSampler
+from apache_beam.utils.counters import CounterFactory
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
@@ -53,30 +52,26 @@ class Processor(BundleProcessor):
         sampler: DataSampler | None = None,
         table_bytes: int = TABLE_BYTES,
     ) -> None:
+        # Not Beam's constructor: it makes a thread for each stage, to unpickle DoFns in.
+        self.runner_capabilities: frozenset[str] = frozenset()
+        self.process_bundle_descriptor = descriptor
+        self.state_handler = self.host = host
+        self.data_channel_factory = edges
+        self.data_sampler = sampler
+        self.counter_factory = CounterFactory()
+        self.state_sampler = self.times = ExecutionTimes({edges.input.transform_id, *edges.outputs})
         self.running: operations.Operation | None = None
-        self.host = host
-        self._tree: collections.OrderedDict[str, operations.Operation]
-        self._tree = collections.OrderedDict()
         self._are_set_up: list[operations.Operation] = []
         self._counts: Counts | None = None
-        self.times = ExecutionTimes({edges.input.transform_id, *edges.outputs})
+        bundle_processor._verify_descriptor_created_in_a_compatible_env(descriptor)
         with (
             replaced(bundle_processor, "StateBackedSideInputMap", SideInputMap),
             replaced(bundle_processor, "FnApiUserStateContext", UserStateContext),
             our_operations(table_bytes),
         ):
-            super().__init__(frozenset(), descriptor, host, edges, sampler)
-        self.ops = self._tree
+            self.ops = self.create_execution_tree(descriptor)
         (self.source,) = (op for op in self.ops.values() if isinstance(op, Source))
         self.sinks = {name: op for name, op in self.ops.items() if isinstance(op, Sink)}
-
-    def create_execution_tree(
-        self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor
-    ) -> collections.OrderedDict[str, Any]:
-        """Builds the operations, but shows Beam's constructor none, which it would set up."""
-        self.state_sampler = self.times
-        self._tree = super().create_execution_tree(descriptor)
-        return collections.OrderedDict()
 
     def set_up(self) -> None:
         """Sets up every operation, consumers first; raises what user code raises."""

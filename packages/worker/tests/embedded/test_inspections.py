@@ -1,0 +1,130 @@
+"""Inspections that are kept: the answers are Beam's, and nobody is asked twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.runners import common
+from apache_beam.transforms import core, userstate
+from apache_beam.transforms.timeutil import TimeDomain
+
+from beam_runner_worker.embedded.inspections import inspected_once
+
+
+class Plain(beam.DoFn):
+    def process(self, element: int, factor: int = 2) -> list[int]:
+        return [element * factor]
+
+
+class Windowed(Plain):
+    def process(self, element: int, factor: int = 2, where: Any = beam.DoFn.WindowParam) -> Any:
+        return [element]
+
+    def finish_bundle(self, finalizer: Any = None) -> None:
+        pass
+
+
+BAG = beam.DoFn.StateParam(userstate.BagStateSpec("bag", VarIntCoder()))
+TIMER = userstate.TimerSpec("timer", TimeDomain.WATERMARK)
+TIMER_PARAM = beam.DoFn.TimerParam(TIMER)
+
+
+class Stateful(beam.DoFn):
+    def process(self, element: Any, bag: Any = BAG) -> None:
+        bag.add(element)
+
+    @userstate.on_timer(TIMER)
+    def ring(self, timer: Any = TIMER_PARAM) -> None:
+        timer.clear()
+
+
+class Speaks(Plain):
+    """Tells for itself what its methods take, also of one that it has from Beam."""
+
+    def _inspect_start_bundle(self) -> Any:
+        return ["anything"], [3]
+
+
+def _function(element: int, time: Any = beam.DoFn.TimestampParam) -> list[int]:
+    return [element]
+
+
+def replaced() -> beam.DoFn:
+    """Has a method that is no longer its class's."""
+    fn: Any = Plain()
+    fn.start_bundle = Windowed().finish_bundle
+    return fn  # type: ignore[no-any-return]
+
+
+MAKERS: Any = [
+    Plain,
+    Windowed,
+    Stateful,
+    Speaks,
+    replaced,
+    lambda: core.CallableWrapperDoFn(_function),
+    lambda: core.CallableWrapperDoFn(str.upper),
+]
+
+
+def told_by(fn: beam.DoFn) -> Any:
+    """All that Beam finds out about a DoFn."""
+    signature = common.DoFnSignature(fn)
+    methods = [
+        signature.process_method,
+        signature.start_bundle_method,
+        signature.finish_bundle_method,
+        signature.setup_lifecycle_method,
+        signature.teardown_lifecycle_method,
+        *signature.timer_methods.values(),
+    ]
+    answers = [(method.args, method.defaults) for method in methods]
+    return answers, userstate.get_dofn_specs(fn), signature.has_bundle_finalization()
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_answers_are_beams(make: Any) -> None:
+    fn = make()
+    expected = told_by(fn)
+    with inspected_once():
+        assert told_by(fn) == expected
+        # Another object of its class, and one of another class, are asked for themselves.
+        assert told_by(make()) == expected
+        assert told_by(Windowed()) != told_by(Plain())
+
+
+def test_nobody_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    usual = core.get_function_args_defaults
+
+    def ask(function: Any) -> Any:
+        asked.append(function.__name__)
+        return usual(function)
+
+    monkeypatch.setattr(core, "get_function_args_defaults", ask)
+    with inspected_once():
+        common.DoFnSignature(Plain())
+    asked.clear()
+    with inspected_once():
+        common.DoFnSignature(Plain())
+    assert asked.count("process") == 1
+    assert not {"setup", "start_bundle", "with_input_types"} & set(asked)
+
+
+def test_what_a_method_takes_is_asked_anew_the_next_time() -> None:
+    fn: Any = Plain()
+    with inspected_once():
+        assert common.DoFnSignature(fn).process_method.defaults == [2]
+    fn.process = Windowed().process
+    with inspected_once():
+        assert len(common.DoFnSignature(fn).process_method.defaults) == 2
+
+
+def test_beam_is_as_before_afterwards() -> None:
+    before = core.get_function_arguments, userstate.get_dofn_specs
+    with pytest.raises(AttributeError, match="no_such"), inspected_once():
+        core.get_function_arguments(Plain(), "no_such")
+    assert (core.get_function_arguments, userstate.get_dofn_specs) == before
