@@ -103,15 +103,15 @@ def patch_journal(module: ModuleType) -> None:
 
 def patch_store(module: ModuleType) -> None:
     """What a transaction has done is there, but not committed."""
-    real = module._all_or_nothing
+    real = module.transaction
 
     @contextmanager
-    def all_or_nothing(connection: Any) -> Iterator[Any]:
+    def transaction(connection: Any) -> Iterator[Any]:
         with real(connection) as opened:
             yield opened
             at("in transaction")
 
-    module._all_or_nothing = all_or_nothing  # type: ignore[attr-defined]
+    module.transaction = transaction  # type: ignore[attr-defined]
 
 
 def patch_executor(module: ModuleType) -> None:
