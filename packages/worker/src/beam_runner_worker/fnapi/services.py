@@ -17,6 +17,9 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
 
+_GO_CLIENT = "/runners/universal/runnerlib/"
+"""Where the Go SDK shows its user what the job tells."""
+
 
 class Workers:
     """The SDK harnesses that may talk to the server, by worker id."""
@@ -188,12 +191,21 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
         connection = self._workers.caller(context)
         try:
             for batch in batches:
-                records = [_log_record(entry) for entry in batch.log_entries]
+                records = [_log_record(e) for e in batch.log_entries if not _is_echo(e)]
                 connection.last_lines.extend(record.message for record in records)
                 self._sink.log(records)
         except grpc.RpcError:
             return  # The SDK is gone; its control stream tells those who need to know.
         yield from ()
+
+
+def _is_echo(entry: beam_fn_api_pb2.LogEntry) -> bool:
+    """Whether a Go program that hosts its own SDK harness shows a message of its job.
+
+    Once the harness runs in it, all that the program logs is sent here. Sent on, a message would
+    come back to it as the next one, and so on without end.
+    """
+    return _GO_CLIENT in entry.log_location
 
 
 def _log_record(entry: beam_fn_api_pb2.LogEntry) -> LogRecord:

@@ -1,0 +1,45 @@
+"""What SDKs log reaches the host once."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import grpc
+from tiny_host import Logs
+
+from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.services import LoggingService, Workers
+
+GO = "/home/me/go/pkg/mod/github.com/apache/beam/sdks/v2@v2.77.0/go/pkg/beam"
+
+
+class Call:
+    """A call of the SDK that is let in as "1"."""
+
+    def invocation_metadata(self) -> list[tuple[str, str]]:
+        return [("worker_id", "1")]
+
+
+def logged(**locations: str) -> str:
+    """What reaches the host of messages that are logged at these places."""
+    workers, logs = Workers(), Logs()
+    workers.add(SdkConnection("1", "go"))
+    entries = [
+        beam_fn_api_pb2.LogEntry(message=message, log_location=location)
+        for message, location in locations.items()
+    ]
+    batch = beam_fn_api_pb2.LogEntry.List(log_entries=entries)
+    call = cast("grpc.ServicerContext", cast("Any", Call()))
+    assert not list(LoggingService(workers, logs).Logging(iter([batch]), call))
+    return logs.messages
+
+
+def test_messages_of_the_job_that_a_go_program_shows_are_not_sent_to_it_again() -> None:
+    text = logged(
+        shown=f"{GO}/runners/universal/runnerlib/job.go:152",
+        of_the_user="/home/me/pipeline/main.go:7",
+        of_the_harness=f"{GO}/core/runtime/harness/harness.go:90",
+        of_nobody="",
+    )
+    assert text.split() == ["of_the_user", "of_the_harness", "of_nobody"]
