@@ -45,6 +45,16 @@ source failed processing data
 \tcaused by:
 DoFn[UID:2, PID:e5, Name: main.sum] failed:
 go failed on purpose"""
+GO_PANIC = """process bundle failed for instruction 1 using plan S1 : panic: three
+Full error:
+while executing Process for Plan[S1]:
+2: ParDo[main.sum] Out:[] Sig: func(int) int
+\tcaused by:
+panic: three goroutine 45 [running]:
+runtime/debug.Stack()
+\t/usr/local/go/src/runtime/debug/stack.go:26 +0x5e
+created by harness.Main in goroutine 1
+\t/beam/core/runtime/harness/harness.go:226 +0x1025"""
 SENTENCE = "something went wrong"
 
 
@@ -55,6 +65,7 @@ SENTENCE = "something went wrong"
         (TWO_LINES, "Map(f)", "mine.Problem: first"),
         (JAVA, "the stage", "java.lang.IllegalStateException: no"),
         (GO, "Outer/main.sum", "go failed on purpose"),
+        (GO_PANIC, "the stage", "panic: three"),
         (SENTENCE, "the stage", SENTENCE),
         ("", "the stage", "the SDK reported an error without saying which"),
     ],

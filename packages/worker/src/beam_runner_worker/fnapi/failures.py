@@ -17,6 +17,7 @@ _JAVA_FRAME = re.compile(r"^\s+at \S+\(.*\)", re.MULTILINE)
 _JAVA_CAUSE = "Caused by: "
 _GO_RUNNING = re.compile(r"^DoFn\[UID:\d+, PID:(?P<id>.*), Name: .*\] failed:$", re.MULTILINE)
 _GO_CAUSE = "\tcaused by:"
+_GO_PANIC = re.compile(r"^(?P<panic>panic: .*) goroutine \d+ \[running\]:$", re.MULTILINE)
 _SUMMARY_CHARACTERS = 500
 
 
@@ -45,6 +46,8 @@ def _summary(text: str) -> str:
     elif _JAVA_FRAME.search(text):
         causes = [each for each in lines if each.startswith(_JAVA_CAUSE)]
         line = causes[-1].removeprefix(_JAVA_CAUSE) if causes else lines[0]
+    elif panic := _GO_PANIC.search(text):
+        line = panic["panic"]
     elif _GO_CAUSE in lines:
         line = next((each for each in reversed(lines) if each != _GO_CAUSE), line)
     summary = _RUNNING.sub("", line).strip()
