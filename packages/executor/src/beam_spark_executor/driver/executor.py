@@ -159,14 +159,14 @@ class SparkJobExecutor:
             raise JobRejected(str(error)) from error
 
     def _begin(self, plan: JobPlan) -> Ledger:
-        cores = cores_of(plan, self._settings.cores)
+        cores = self._settings.cores
         limits = Limits(
             parallelism=cores * _LANES_PER_CORE, user_attempts=self._settings.task_attempts
         )
         policy = DefaultPolicy()
         if plan.streaming:
             policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS)
-        ledger = Ledger(plan, shards_of(plan, cores), limits, policy)
+        ledger = Ledger(plan, max(2, cores * _SHARDS_PER_CORE), limits, policy)
         # A scripted clock counts from 0: what tests set their timers by.
         start = 0 if plan.scripts_clock else int(time.time() * 1000)
         ledger.apply(Start(start, roots_of(plan)))
@@ -175,18 +175,6 @@ class SparkJobExecutor:
     def _forget(self, job: RunningJob) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
-
-
-def cores_of(plan: JobPlan, cores: int) -> int:
-    """How many cores a job's work is cut up for, on a cluster of so many."""
-    return 1 if plan.takes_turns else cores
-
-
-def shards_of(plan: JobPlan, cores: int) -> int:
-    """How many key shards are worth their bundles; in a stream one that waits must not stop all."""
-    if plan.takes_turns and not plan.streaming:
-        return 1
-    return max(2, cores * _SHARDS_PER_CORE)
 
 
 def recover(journal: Journal) -> Ledger:

@@ -154,7 +154,7 @@ class RunningBundle:
             return None
         fraction = min(1.0, now.processed / max(1, count_of(self._inputs)))
         return BundleProgressed(
-            self.attempt, fraction, self.elapsed, self._without_doubles(now.metrics), now.waits
+            self.attempt, fraction, self.elapsed, self._without_doubles(now.metrics)
         )
 
     @property

@@ -16,8 +16,8 @@ _PROC = Path("/proc")
 _LISTENING, _ESTABLISHED = "0A", "01"
 
 
-def common_process(listening: str, peer: str) -> int | None:
-    """The process that listens at ``listening`` and is also the one at ``peer``; None if none is.
+def same_process(listening: str, peer: str) -> bool:
+    """Whether the process that listens at ``listening`` is also the one at ``peer``.
 
     Args:
         listening: host and port; hosts other than this one are never the same.
@@ -25,14 +25,13 @@ def common_process(listening: str, peer: str) -> int | None:
     """
     host, _, port = listening.rpartition(":")
     if host.removeprefix("dns:///") not in _LOCAL_HOSTS or not port.isdigit():
-        return None
+        return False
     other_port = peer.rpartition(":")[2]
     if not other_port.isdigit():
-        return None
+        return False
     servers = _sockets(int(port), _LISTENING)
     clients = _sockets(int(other_port), _ESTABLISHED)
-    found = (process for process, held in _held_sockets() if servers & held and clients & held)
-    return next(found, None)
+    return any(servers & held and clients & held for held in _held_sockets())
 
 
 def _sockets(port: int, state: str) -> set[str]:
@@ -50,7 +49,7 @@ def _sockets(port: int, state: str) -> set[str]:
     return found
 
 
-def _held_sockets() -> Iterator[tuple[int, set[str]]]:
+def _held_sockets() -> Iterator[set[str]]:
     """The open files of every process that may be looked at, the youngest first."""
     for process in sorted(map(int, filter(str.isdigit, os.listdir(_PROC))), reverse=True):
         folder = f"{_PROC}/{process}/fd/"
@@ -64,4 +63,4 @@ def _held_sockets() -> Iterator[tuple[int, set[str]]]:
                 held.add(os.readlink(folder + descriptor))
             except OSError:
                 continue
-        yield process, held
+        yield held

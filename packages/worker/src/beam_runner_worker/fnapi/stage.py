@@ -44,9 +44,6 @@ class Sdk(Protocol):
     short_ids: ShortIds
     samples: SdkSamples
 
-    def waits(self) -> bool:
-        """Whether its interpreter is known to have time for others."""
-
 
 class SdkSource(Protocol):
     """Gives a stage the SDK harness to run a bundle on."""
@@ -207,8 +204,7 @@ class FnApiStage:
         metrics = Totals()
         metrics.add(running.earlier_metrics)
         metrics.add(self._lasting.of(infos))
-        count = running.earlier_elements + processed
-        return BundleProgress(metrics.infos(), count, running.sdk.waits())
+        return BundleProgress(metrics.infos(), running.earlier_elements + processed)
 
     def split(self, keep: float, elements: int) -> BundleSplit | None:
         """Splits the running bundle; see :class:`beam_runner_worker.ports.StageHarness`.
