@@ -312,6 +312,8 @@ class Lanes:
         lanes = self._lanes.values()
         sources = [lane for lane in lanes if lane.running and self._is_source(lane.running)]
         staying = [lane for lane in sources if not lane.giving_way]
+        if not staying:
+            return []  # every round asks, and to count what waits takes time
         coming = len(sources) - len(staying) + sum(not lane.is_busy for lane in lanes)
         wanted = max(0, self._waiting.not_of_sources - coming)
         return sorted(staying, key=lambda lane: lane.began)[:wanted]
