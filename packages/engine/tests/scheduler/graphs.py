@@ -67,6 +67,7 @@ def jobs(draw: st.DrawFn) -> Job:
         user_attempts=draw(st.integers(1, 4)),
         outside_attempts=draw(st.integers(2, 5)),
         backlog_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
+        joint_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
     )
     host = SimulatedHost(graph, behaviours, limits, late)
     host.next_ident, host.next_ref = maker.next_ident, maker.next_ref
@@ -126,6 +127,9 @@ def _stage(
     splittable = kind is StageKind.ORDINARY and draw(st.booleans())
     side_inputs = draw(_side_inputs(known, window_fn)) if kind is not StageKind.GROUPING else ()
     read = {*inputs, *(side.collection for side in side_inputs)}
+    whole_input = draw(st.integers(0, 3)) == 0
+    leaks = kind is StageKind.STATEFUL and draw(st.integers(0, 14)) == 0
+    keyed = kind is not StageKind.ORDINARY
     spec = StageSpec(
         name=name,
         inputs=tuple(inputs),
@@ -133,13 +137,14 @@ def _stage(
         kind=kind,
         side_inputs=side_inputs,
         splittable=splittable,
-        whole_input=draw(st.integers(0, 4)) == 0,
+        whole_input=whole_input,
+        joint_shards=whole_input and keyed and not leaks and draw(st.booleans()),
     )
     behaviour = Behaviour(
         unbounded=splittable and draw(st.integers(0, 2)) == 0,
         delay=draw(st.sampled_from((0, 0, 5))),
         processing_timers=draw(st.booleans()),
-        leaks=kind is StageKind.STATEFUL and draw(st.integers(0, 14)) == 0,
+        leaks=leaks,
         lateness=draw(st.sampled_from((0, 7))),
     )
     return spec, behaviour

@@ -182,10 +182,11 @@ class SimulatedHost(Promises):
     def answer_split(self, number: int, keep: int) -> None:
         """Splits a bundle after `keep` of its inputs, and what is there in two."""
         bundle, asked = self.open[number], self.asked.pop(number)
-        cut = min(keep, len(bundle.inputs))
+        keyed = self.stages[bundle.stage].keyed
+        cut = self.cut_between_shards(bundle, keep) if keyed else min(keep, len(bundle.inputs))
         primary = list(bundle.inputs[:cut])
         residuals = [self.residual_of(one) for one in bundle.inputs[cut:]]
-        if primary:
+        if primary and not keyed:
             first, rest = self.cut_input(bundle, primary.pop(), asked.fraction)
             primary.append(first)
             residuals += [] if rest is None else [rest]
@@ -198,6 +199,11 @@ class SimulatedHost(Promises):
                 if part.data.ref.number not in before:
                     self.origins[part.data.ref.number] = before
         self.handle(event)
+
+    def cut_between_shards(self, bundle: Bundle, keep: int) -> int:
+        """How many inputs it keeps with `keep` of its shards."""
+        kept = list(dict.fromkeys(one.data.facts.shard for one in bundle.inputs))[:keep]
+        return sum(one.data.facts.shard in kept for one in bundle.inputs)
 
     def residual_of(self, one: Input) -> Residual:
         return Residual(

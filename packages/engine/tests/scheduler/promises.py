@@ -24,6 +24,7 @@ from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AddElements,
     GraphSpec,
+    Limits,
     SideInputReadiness,
     StageSpec,
 )
@@ -33,10 +34,16 @@ from beam_runner_engine.values.windows import Window
 from .usercode import ENDLESS, Element, Keep, Result, UserCode
 
 
+def shards_of(bundle: Bundle) -> set[int | None]:
+    """The key shards that nobody else may be at work on."""
+    return {bundle.shard, *(one.data.facts.shard for one in bundle.inputs)}
+
+
 class Promises(UserCode):
     """Checks what the scheduler says; every failure is an AssertionError."""
 
     graph: GraphSpec
+    limits: Limits
     scheduler: Scheduler
     late_sources: bool
     log: list[Event]
@@ -61,9 +68,14 @@ class Promises(UserCode):
             return
         assert bundle.attempt == 1
         if spec.keyed:
-            others = [(one.stage, one.shard) for one in self.open.values()]
-            assert (stage, bundle.shard) not in others, "two bundles of a shard are open"
-            assert all(one.data.facts.shard == bundle.shard for one in bundle.inputs)
+            shards = shards_of(bundle)
+            others = [one for one in self.open.values() if one.stage == stage]
+            assert not any(shards & shards_of(one) for one in others), "a shard is open twice"
+            if len(shards) > 1:
+                assert spec.joint_shards
+                size = sum(one.data.facts.size for one in bundle.inputs)
+                assert size <= self.limits.joint_bytes
+                assert bundle.inputs[0].data.facts.shard == bundle.shard
         else:
             assert bundle.inputs
         if spec.whole_input:

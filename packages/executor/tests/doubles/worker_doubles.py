@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ class FakeHarness:
     during: Callable[[Any], None] = lambda chunk: None
     splits: list[BundleSplit | None] = attrs.field(factory=list)
     processed: float | None = None
-    asked: list[tuple[float, int]] = attrs.field(factory=list)
+    asked: list[tuple[float, ...]] = attrs.field(factory=list)
     finalized: list[str] = attrs.field(factory=list)
     bundles: list[str] = attrs.field(factory=list)
 
@@ -118,8 +118,8 @@ class FakeHarness:
     def progress(self) -> BundleProgress | None:
         return None if self.processed is None else BundleProgress((), self.processed)
 
-    def split(self, keep: float, elements: int) -> BundleSplit | None:
-        self.asked.append((keep, elements))
+    def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
+        self.asked.append((keep, elements, *points))
         return self.splits.pop(0) if self.splits else None
 
     def finalize(self, bundle_id: str) -> None:

@@ -102,6 +102,7 @@ def test_groups_of_bounded_input_are_made_of_all_of_it() -> None:
     for stage in grouping:
         assert plan.buffers[stage.inputs[0]].kind is BufferKind.GROUPED
     assert not any(s.whole_input for s in graph.stages if s not in grouping)
+    assert {stage for stage in graph.stages if stage.joint_shards} == set(grouping)
 
 
 def test_what_nobody_writes_is_a_root_without_data() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from beam_runner_worker.log_records import LogRecord
@@ -147,7 +147,7 @@ class StageHarness(Protocol):
     def progress(self) -> BundleProgress | None:
         """How far the running bundle is; None between bundles. From any thread."""
 
-    def split(self, keep: float, elements: int) -> BundleSplit | None:
+    def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Lets the running bundle give away part of what it has not done yet. From any thread.
 
         Every residual, and every element from ``first_residual`` on, is the caller's from then on:
@@ -157,6 +157,8 @@ class StageHarness(Protocol):
             keep: the fraction of the remainder that the bundle keeps
                 (``fraction_of_remainder``): 0 is a checkpoint, as soon as the SDK can.
             elements: how many input elements the bundle is given in all.
+            points: the only numbers that ``first_residual`` may be, ascending, and no element is
+                split in itself (``allowed_split_points``); if there are none, any may be.
 
         Returns:
             What became of it; None if there is no bundle or nothing can be given away now.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -97,8 +97,12 @@ class OneStage:
         return self.stage.process_bundle(bundle_id, chunks, ports)
 
 
-def split_while(one: OneStage, number: int, keep: float, elements: int) -> list[BundleSplit | None]:
+def split_while(
+    one: OneStage, number: int, keep: float, elements: int, points: Sequence[int] = ()
+) -> list[BundleSplit | None]:
     """Splits while a number is processed; the answer will be in the list."""
     answers: list[BundleSplit | None] = []
-    hooks[number] = lambda: answers.append(elsewhere(lambda: one.stage.split(keep, elements)))
+    hooks[number] = lambda: answers.append(
+        elsewhere(lambda: one.stage.split(keep, elements, points))
+    )
     return answers

@@ -162,6 +162,28 @@ def test_groups_are_split_like_elements() -> None:
         assert seen == list(range(6))
 
 
+@pytest.mark.parametrize(
+    ("at", "keep", "points", "first_residual"),
+    [
+        (4, 0.0, [2, 7, 9], 7),
+        (4, 0.0, [2, 5, 9], 5),
+        (4, 0.99, [2, 7, 9], 9),
+        (4, 0.5, [2], None),
+        (0, 0.0, [2, 4], 2),
+        (8, 0.5, [9], 9),
+    ],
+)
+def test_a_split_where_it_is_allowed(
+    at: int, keep: float, points: list[int], first_residual: int | None
+) -> None:
+    with OneStage(plain()) as one:
+        answers = split_while(one, at, keep, 10, points)
+        one.run([chunk_of(range(10))])
+        end = 10 if first_residual is None else first_residual
+        assert answers == [None if first_residual is None else BundleSplit(end - 1, end)]
+        assert seen == list(range(end))
+
+
 def test_progress_counts_elements() -> None:
     with OneStage(plain()) as one:
         answers = []

@@ -167,6 +167,12 @@ def test_an_answer_that_cannot_be_used_is_refused():
         transform_id=source, last_primary_element=0, first_residual_element=2
     )
     assert splits.bundle_split(response, plan, 2).first_residual == 2
+    with pytest.raises(HarnessError, match="where it must not be split"):
+        splits.bundle_split(response, plan, 2, [2])
+    response.ClearField("residual_roots")
+    assert splits.bundle_split(response, plan, 5, [2, 3]).first_residual == 2
+    with pytest.raises(HarnessError, match="where it must not be split"):
+        splits.bundle_split(response, plan, 5, [1, 3])
     response.residual_roots.add().application.transform_id = "elsewhere"
     with pytest.raises(HarnessError, match="deferred input of 'elsewhere'"):
         splits.bundle_split(response, plan, 5)

@@ -45,6 +45,20 @@ def test_whole_elements_are_given_away(serve, tmp_path, keep, first_residual):
     assert desk.notes() == [str(i) for i in range(9)]
 
 
+@pytest.mark.parametrize(("points", "first_residual"), [([2, 4, 8], 4), ([1, 8], 8), ([2], None)])
+def test_a_split_where_it_is_allowed(serve, tmp_path, points, first_residual):
+    desk = Desk(tmp_path).hold(2)
+    last = visiting(list(range(9)), desk, serve)
+    bundle = last.run(last.inputs)
+    desk.wait_for(2)
+    split = last.stage.split(0.0, 9, points)
+    desk.go_on()
+    bundle.result()
+    end = 9 if first_residual is None else first_residual
+    assert split == (None if first_residual is None else BundleSplit(end - 1, end))
+    assert desk.notes() == [str(i) for i in range(end)]
+
+
 def test_a_split_of_the_last_element_gives_nothing_away(serve, tmp_path):
     desk = Desk(tmp_path).hold(2)
     last = visiting([0, 1, 2], desk, serve)

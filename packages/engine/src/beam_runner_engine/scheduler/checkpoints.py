@@ -22,8 +22,10 @@ ASKED_AGAIN_AFTER: Duration = 50
 """How long (ms) one that is being split already is left alone."""
 
 
-def can_split(stage: StageState) -> bool:
-    """Whether running bundles of a stage may be split: those of shards and whole sections may not."""
+def can_split(stage: StageState, record: BundleRecord) -> bool:
+    """Whether a running bundle may be split: a whole section and a shard may not, joint shards may."""
+    if stage.spec.joint_shards:
+        return len({work.data.facts.shard for work in record.work}) > 1
     return not stage.spec.keyed and not stage.spec.whole_input
 
 
@@ -35,10 +37,11 @@ def ask(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
 
 def note_update(state: SchedulerState, stage: StageState, view: SideView) -> None:
     """Sets when the open bundles that read a view are asked for a checkpoint: it is outdated."""
-    if not view.uses or not can_split(stage):
+    if not view.uses:
         return
     for number, record in state.bundles.items():
-        if record.stage == stage.number and any(other is view for other in record.views):
+        reads = record.stage == stage.number and any(other is view for other in record.views)
+        if reads and can_split(stage, record):
             when = max(state.now, record.bundle.processing_time + OUTDATED_AFTER)
             state.clock_wakes.put((stage.number, BUNDLE, number), when)
 

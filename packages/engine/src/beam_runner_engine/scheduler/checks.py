@@ -26,6 +26,7 @@ from beam_runner_engine.scheduler.transitions import (
     BundleState,
     Reaction,
 )
+from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
 BundleEvent: TypeAlias = BundleDone | BundleFailed | Progress | GiveWay | SplitDone
 
@@ -61,6 +62,7 @@ def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
         _check_residuals(stage, event, event.residuals)
         for part in event.primary:
             _check_count(event, part.data)
+        _check_cut(stage, event)
     elif isinstance(event, Progress) and not (0.0 <= event.fraction <= 1.0 and event.elapsed >= 0):
         raise IllegalEvent(event, "its fraction must be from 0 to 1 and its time not below 0")
     return Reaction.ACT
@@ -88,6 +90,8 @@ def _check_done(
             event,
             f"stage {name!r} is keyed, so the summary of shard {record.bundle.shard} is missing",
         )
+    if stage.spec.joint_shards and event.summary != EMPTY_SUMMARY:
+        raise IllegalEvent(event, f"stage {name!r} joins shards, so nothing of them may last")
     if not stage.spec.keyed and event.summary is not None:
         raise IllegalEvent(event, f"stage {name!r} is ordinary and has no shards to summarize")
     if event.residuals and not stage.spec.splittable:
@@ -103,6 +107,14 @@ def _check_residuals(stage: StageState, event: Event, residuals: Iterable[Residu
             raise IllegalEvent(
                 event, f"a residual of stage {stage.spec.name!r} has a delay below 0"
             )
+
+
+def _check_cut(stage: StageState, event: SplitDone) -> None:
+    if not stage.spec.keyed:
+        return
+    kept = {part.data.facts.shard for part in event.primary}
+    if any(residual.data.facts.shard in kept for residual in event.residuals):
+        raise IllegalEvent(event, f"stage {stage.spec.name!r} is keyed, and a shard is cut in two")
 
 
 def _check_outputs(

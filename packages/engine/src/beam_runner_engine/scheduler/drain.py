@@ -30,7 +30,11 @@ def drain(state: SchedulerState) -> None:
             look_at(state, stage, None)
     for record in state.bundles.values():
         stage = state.stages[record.stage]
-        if record.split is None and can_split(stage) and must_checkpoint(state, stage, record):
+        if (
+            record.split is None
+            and can_split(stage, record)
+            and must_checkpoint(state, stage, record)
+        ):
             ask(state, record, 0.0)
 
 

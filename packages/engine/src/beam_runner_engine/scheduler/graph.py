@@ -94,6 +94,10 @@ def _check_stage(stage: StageSpec) -> None:
     _check_names(f"side inputs of {where}", (side.name for side in stage.side_inputs))
     if stage.kind is StageKind.GROUPING and (stage.side_inputs or stage.splittable):
         raise GraphError(f"{where} is a grouping: it can't be splittable or have side inputs")
+    if stage.joint_shards and not (stage.keyed and stage.whole_input):
+        raise GraphError(
+            f"{where} can't join shards: it is not keyed, or does not wait for its end"
+        )
     if stage.keyed and stage.splittable:
         raise GraphError(f"{where} is keyed: it can't be splittable")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import attrs
@@ -19,7 +19,10 @@ _MOST_LOOKED_AT = 1_000
 
 @attrs.frozen
 class Opening:
-    """A bundle to be opened: the work of a shard, and the watermark (ms) the shard will then be at."""
+    """A bundle to be opened: the work of a shard, and the watermark (ms) the shard will then be at.
+
+    Of joint shards it has the work of several, and `shard` is the first.
+    """
 
     shard: int | None
     work: list[Work]
@@ -32,6 +35,9 @@ def openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
     Looks only at shards that something has happened to.
     """
     candidates, stage.candidates = stage.candidates, {}
+    if stage.spec.joint_shards:
+        yield from _joint_openings(state, stage, candidates)
+        return
     for shard in candidates:
         known = stage.shards[shard]
         if stage.spec.whole_input and (known.blocked or stage.seen_upstream < MAX_TIMESTAMP):
@@ -40,6 +46,28 @@ def openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
             yield from _keyed_opening(state, stage, shard, known)
         else:
             yield from _ordinary_openings(state, stage, known)
+
+
+def _joint_openings(
+    state: SchedulerState, stage: StageState, candidates: Iterable[int | None]
+) -> Iterator[Opening]:
+    """Fills bundles with whole shards, in their order, up to the limit for bundles of several."""
+    joint: Opening | None = None
+    filled = 0
+    for shard in candidates:
+        if stage.seen_upstream < MAX_TIMESTAMP or stage.shards[shard].blocked:
+            continue
+        for opening in _keyed_opening(state, stage, shard, stage.shards[shard]):
+            size = sum(work.data.facts.size for work in opening.work)
+            if joint is not None and filled + size <= state.limits.joint_bytes:
+                joint.work.extend(opening.work)
+                filled += size
+                continue
+            if joint is not None:
+                yield joint
+            joint, filled = opening, size
+    if joint is not None:
+        yield joint
 
 
 def _keyed_opening(

@@ -95,7 +95,8 @@ class StageSpec:
     `inputs` and `outputs` name collections; several stages may write one collection, and its
     watermark is then the earliest of theirs. `splittable` stages may return residuals and are asked
     to truncate on drain. A stage with `whole_input` starts only when its input has ended, with all
-    of it at once: bounded sections that run as one unit are such stages.
+    of it at once: bounded sections that run as one unit are such stages. With `joint_shards` such a
+    keyed stage keeps nothing of a shard beyond its bundle; small shards of it then share a bundle.
     """
 
     name: str
@@ -105,6 +106,7 @@ class StageSpec:
     side_inputs: tuple[SideInputSpec, ...] = ()
     splittable: bool = False
     whole_input: bool = False
+    joint_shards: bool = False
 
     @property
     def keyed(self) -> bool:
@@ -175,7 +177,8 @@ class Limits:
     `parallelism` is how many bundles the host can run at the same time: the aim of splitting, not a
     bound on open bundles. `user_attempts` and `outside_attempts` are how often a bundle is tried
     that fails by an exception of user code, or from outside of it. A splittable stage is not
-    resumed while a consumer that is busy has more than `backlog_bytes` waiting.
+    resumed while a consumer that is busy has more than `backlog_bytes` waiting. Shards that may be
+    joined share a bundle as long as it has no more than `joint_bytes`.
     """
 
     parallelism: int = attrs.field(default=4, validator=_at_least_one)
@@ -183,3 +186,4 @@ class Limits:
     user_attempts: int = attrs.field(default=1, validator=_at_least_one)
     outside_attempts: int = attrs.field(default=4, validator=_at_least_one)
     backlog_bytes: int = attrs.field(default=256 * 1024 * 1024, validator=_at_least_one)
+    joint_bytes: int = attrs.field(default=64 * 1024, validator=_at_least_one)

@@ -32,7 +32,7 @@ def note_progress(state: SchedulerState, event: Progress) -> None:
     before, record.progress = record.progress, event
     stalled = before is not None and event.fraction <= before.fraction
     record.stalled = record.stalled + 1 if stalled else 0
-    if not can_split(stage):
+    if not can_split(stage, record):
         return
     if must_checkpoint(state, stage, record) or is_outdated(record):
         ask(state, record, 0.0)
@@ -46,7 +46,7 @@ def give_way(state: SchedulerState, event: GiveWay) -> None:
     """Asks a bundle for a checkpoint of its restrictions, if it has any."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
-    if stage.spec.splittable and can_split(stage):
+    if stage.spec.splittable and can_split(stage, record):
         ask(state, record, 0.0)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
 import pyarrow as pa
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.scheduler import BundleDone, SplitDone
+from beam_runner_engine.scheduler import BundleDone, Input, Residual, SplitDone
+from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.window_coders import WindowCoder
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.ports import StageHarness
-from beam_runner_worker.records import InputChunk, MonitoringInfo
+from beam_runner_worker.records import BundleSplit, GroupChunk, InputChunk, MonitoringInfo
 
 from beam_spark_executor.channel.messages import (
     Attempt,
@@ -40,6 +42,7 @@ from beam_spark_executor.task.inputs import (
     residuals_of,
     split_inputs,
 )
+from beam_spark_executor.task.joint_shards import JointShards
 from beam_spark_executor.task.key_runs import parts_of_large_shard
 from beam_spark_executor.task.keyed import ShardGrouping, Stores
 from beam_spark_executor.task.large_shards import LargeShard
@@ -128,6 +131,7 @@ class RunningBundle:
         self._elements = count_of(bundle.inputs)
         self._inputs = bundle.inputs
         self._splits = 0
+        self._joint: JointShards | None = None
         self._began = time.monotonic()
         self._written: list[WrittenBuffer] = []
         self._spilled = SpillFiles(folder, order.name)
@@ -152,7 +156,9 @@ class RunningBundle:
         now = self._harness.progress()
         if now is None:
             return None
-        fraction = min(1.0, now.processed / max(1, count_of(self._inputs)))
+        joint = self._joint
+        most = count_of(self._inputs) if joint is None else joint.groups
+        fraction = min(1.0, now.processed / max(1, most))
         return BundleProgressed(
             self.attempt, fraction, self.elapsed, self._without_doubles(now.metrics)
         )
@@ -166,23 +172,36 @@ class RunningBundle:
         """Splits it, if it can be; the reply tells of no residuals if not."""
         attempt = self.attempt
         nothing = SplitReply(SplitDone(attempt.bundle, attempt.attempt))
+        joint = self._joint
         try:
-            split = self._harness.split(keep, self._elements)
+            if joint is None:
+                split = self._harness.split(keep, self._elements)
+            else:
+                split = self._harness.split(keep, joint.groups, joint.points)
         except HarnessError:
             # The thread that runs the bundle gets the same, and answers for it.
             return nothing
         if split is None:
             return nothing
+        if joint is None:
+            kept, given = self._given_away(split)
+        else:
+            kept, given = joint.split(split.first_residual)
+        if not given:
+            return nothing
+        return SplitReply(SplitDone(attempt.bundle, attempt.attempt, kept, given))
+
+    def _given_away(self, split: BundleSplit) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
+        """What it keeps of its input, and what is given away."""
         self._splits += 1
         name = f"{self._name}/split-{self._splits}"
         # Elements keep the numbers they had when the bundle was given them.
         kept, given = split_inputs(
             self._inputs, split, name, self._work.told_windows, truncated=self._truncated
         )
-        if not given:
-            return nothing
-        self._inputs = first_elements(self._inputs, split.first_residual)
-        return SplitReply(SplitDone(attempt.bundle, attempt.attempt, kept, given))
+        if given:
+            self._inputs = first_elements(self._inputs, split.first_residual)
+        return kept, given
 
     def _process(self) -> BundleReply:
         bundle = self._order.bundle
@@ -253,13 +272,20 @@ class RunningBundle:
             shard = LargeShard(
                 source.strategy, self._merger, budget, self._work.shards, self._spilled
             )
-            yield from shard.chunks(self._batches(), weight)
+            yield from shard.chunks(self._batches(self._inputs), weight)
             return
-        batches = list(self._batches())
-        if sum(batch.num_rows for batch in batches) <= FEW_ROWS:
-            yield from group_few(batches, source.strategy, self._merger)
+        inputs = self._order.bundle.inputs
+        if all(one.data.facts.shard == inputs[0].data.facts.shard for one in inputs):
+            yield from self._groups(source.strategy, inputs)
         else:
-            yield from group_chunks(batches, source.strategy, self._merger)
+            self._joint = JointShards(inputs, partial(self._groups, source.strategy))
+            yield from self._joint.chunks
+
+    def _groups(self, strategy: WindowingStrategy, inputs: Sequence[Input]) -> Iterator[GroupChunk]:
+        """Groups one shard."""
+        batches = list(self._batches(inputs))
+        few = sum(batch.num_rows for batch in batches) <= FEW_ROWS
+        return (group_few if few else group_chunks)(batches, strategy, self._merger)
 
     def _keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
         weight, budget = self._weight(), self._work.budget
@@ -269,13 +295,14 @@ class RunningBundle:
         dealing = by_key(budget, self._spilled, self._work.shards)
         if isinstance(keyed, StatefulBundle):
             if fits or not source.bulk:
-                return keyed.chunks(self._batches())
+                return keyed.chunks(self._batches(self._inputs))
             return keyed.chunks(
-                self._batches(), lambda batches: parts_of_large_shard(batches, weight, dealing)
+                self._batches(self._inputs),
+                lambda batches: parts_of_large_shard(batches, weight, dealing),
             )
         if fits:
-            return keyed.chunks([self._batches()])
-        runs = fitting_runs(dealing, self._batches(), weight)
+            return keyed.chunks([self._batches(self._inputs)])
+        runs = fitting_runs(dealing, self._batches(self._inputs), weight)
         return keyed.chunks(run.batches() for run in runs)
 
     def _weight(self) -> int:
@@ -283,8 +310,8 @@ class RunningBundle:
         inputs = self._order.bundle.inputs
         return sum(one.data.facts.size for one in inputs) + ROW_BYTES * count_of(inputs)
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        for one in self._order.bundle.inputs:
+    def _batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
+        for one in inputs:
             for _, data in read_ref(self._folder, one.data.ref):
                 yield from_bytes(data)
 

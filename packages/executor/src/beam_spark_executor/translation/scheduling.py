@@ -84,6 +84,7 @@ def _stage(plan: JobPlan, stage: StagePlan) -> StageSpec:
         side_inputs=tuple(_side_input(use) for use in stage.side_inputs),
         splittable=stage.splittable,
         whole_input=source is not None and source.kind.is_keyed and source.whole,
+        joint_shards=source is not None and source.kind is BufferKind.GROUPED and source.bulk,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 
 from apache_beam.runners import sdf_utils
 from apache_beam.runners.worker import operations
@@ -17,7 +18,9 @@ _UNKNOWN_PROGRESS = 0.5
 """An element that cannot tell how far it is counts as half done."""
 
 
-def split_bundle(source: Source, keep: float, elements: int) -> BundleSplit | None:
+def split_bundle(
+    source: Source, keep: float, elements: int, points: Sequence[int] = ()
+) -> BundleSplit | None:
     """Gives away part of what a bundle has not processed; from any thread.
 
     What is left is counted in elements, the current one in part. Of that the bundle keeps the
@@ -31,6 +34,7 @@ def split_bundle(source: Source, keep: float, elements: int) -> BundleSplit | No
         source: the bundle's.
         keep: as in :meth:`~beam_runner_worker.ports.StageHarness.split`.
         elements: likewise.
+        points: likewise.
     """
     with source.claims.held() as held:
         current = held.claimed - 1
@@ -39,11 +43,14 @@ def split_bundle(source: Source, keep: float, elements: int) -> BundleSplit | No
             total = min(total, held.stop)
         done = _done_of_current(source, held)
         kept = keep * (total - current - done)
-        if done < 1 and kept < 1 - done:
+        if done < 1 and kept < 1 - done and not points:
             split = _split_current(source, held, kept / (1 - done))
             if split is not None or source.failed_split is not None:
                 return split
         first_residual = current + max(1, round(done + kept))
+        if points:
+            free = (point for point in points if point > current)
+            first_residual = min(free, key=lambda p: abs(p - first_residual), default=total)
         if first_residual >= total:
             return None
         held.stop = first_residual

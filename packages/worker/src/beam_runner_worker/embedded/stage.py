@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from apache_beam.runners.worker import statesampler
 from apache_beam.runners.worker.data_sampler import DataSampler
@@ -106,7 +106,7 @@ class EmbeddedStage:
             take_samples(self._sampler)
             return BundleProgress(tuple(running.metrics()), running.source.processed)
 
-    def split(self, keep: float, elements: int) -> BundleSplit | None:
+    def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Splits the running bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
 
         An element is split only while its splittable DoFn is at work on it: one that has just begun
@@ -114,7 +114,7 @@ class EmbeddedStage:
         """
         with self._lock:
             running = self._running
-            return None if running is None else split_bundle(running.source, keep, elements)
+            return None if running is None else split_bundle(running.source, keep, elements, points)
 
     def finalize(self, bundle_id: str) -> None:
         """Runs the callbacks of a committed bundle, in this thread; errors go to the log."""

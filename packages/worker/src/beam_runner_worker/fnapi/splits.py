@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -48,7 +48,10 @@ def residual(
 
 
 def bundle_split(
-    response: beam_fn_api_pb2.ProcessBundleSplitResponse, plan: StagePlan, end: int
+    response: beam_fn_api_pb2.ProcessBundleSplitResponse,
+    plan: StagePlan,
+    end: int,
+    points: Container[int] = (),
 ) -> BundleSplit | None:
     """What became of a split.
 
@@ -56,12 +59,13 @@ def bundle_split(
         response: of the SDK.
         plan: the stage.
         end: the number after the last element that could have been given away.
+        points: where the SDK was allowed to split; if there are none, anywhere.
 
     Returns:
         None if nothing was given away: no part of an element, and no element before ``end``.
 
     Raises:
-        HarnessError: the SDK does not say where its input was split.
+        HarnessError: the SDK does not say where its input was split, or split it elsewhere.
     """
     source = plan.spec.input.transform_id
     channel = next((each for each in response.channel_splits if each.transform_id == source), None)
@@ -73,6 +77,10 @@ def bundle_split(
         return None
     if not response.residual_roots and channel.first_residual_element >= end:
         return None
+    if points and (response.residual_roots or channel.first_residual_element not in points):
+        raise HarnessError(
+            f"the SDK split a bundle of the stage {plan.spec.name!r} where it must not be split"
+        )
     return BundleSplit(
         last_primary=channel.last_primary_element,
         first_residual=channel.first_residual_element,
@@ -114,8 +122,9 @@ class Splitter:
         self._warned = False
         self._answer: Future[beam_fn_api_pb2.InstructionResponse] | None = None
         self._end = 0
+        self._points: Sequence[int] = ()
 
-    def split(self, keep: float, elements: int) -> BundleSplit | None:
+    def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """See :meth:`beam_runner_worker.ports.StageHarness.split`; takes 5 seconds at most.
 
         Raises:
@@ -126,6 +135,7 @@ class Splitter:
                 return None
             if self._answer is None:
                 self._end = elements if self._bundle.stop is None else self._bundle.stop
+                self._points = points
                 self._answer = self._connection.request(self._request(keep, elements))
             return self._take()
 
@@ -149,6 +159,7 @@ class Splitter:
             fraction_of_remainder=keep,
             # To the Go SDK, 0 means that the number is not known.
             estimated_input_elements=max(1, elements),
+            allowed_split_points=self._points,
         )
         return beam_fn_api_pb2.InstructionRequest(
             process_bundle_split=beam_fn_api_pb2.ProcessBundleSplitRequest(
@@ -169,7 +180,7 @@ class Splitter:
             self._refused(response.error)
             return None
         try:
-            split = bundle_split(response.process_bundle_split, self._plan, self._end)
+            split = bundle_split(response.process_bundle_split, self._plan, self._end, self._points)
         except HarnessError as error:
             self._bundle.lose(str(error))
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -206,7 +206,7 @@ class FnApiStage:
         metrics.add(self._lasting.of(infos))
         return BundleProgress(metrics.infos(), running.earlier_elements + processed)
 
-    def split(self, keep: float, elements: int) -> BundleSplit | None:
+    def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Splits the running bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
         Raises:
@@ -215,7 +215,7 @@ class FnApiStage:
         running = self._running
         if running is None or running.bundle.state.given:
             return None
-        return running.splitter.split(keep, elements)
+        return running.splitter.split(keep, elements, points)
 
     def finalize(self, bundle_id: str) -> None:
         """Runs finalization callbacks; see :class:`beam_runner_worker.ports.StageHarness`."""

@@ -1,0 +1,99 @@
+"""Small shards of a grouping that keeps nothing share a bundle, which is split between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_engine.scheduler.commands import FinishJob, Input, OpenBundles, SplitBundle
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.errors import GraphError, IllegalEvent
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    BundleFailed,
+    FailureKind,
+    Output,
+    Progress,
+    Residual,
+    SplitDone,
+    Start,
+)
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
+from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
+
+from .samples import data, only, refs
+
+GROUP = StageSpec("group", ("root",), kind=StageKind.GROUPING, whole_input=True, joint_shards=True)
+A0, A1 = data("a0", shard=0, size=10), data("a1", shard=0, size=10)
+B, C = data("b", shard=1, size=20), data("c", shard=2, size=30)
+
+
+def opened(*pieces: Data, most: int = 100) -> tuple[Scheduler, tuple[list[str], ...]]:
+    """A job with these pieces to group, and what its bundles are given."""
+    scheduler = Scheduler(GraphSpec((GROUP,), ("root",)), Limits(joint_bytes=most))
+    commands = scheduler.handle(Start(roots=tuple(Output("root", piece) for piece in pieces)))
+    return scheduler, tuple(refs(bundle) for bundle in only(commands, OpenBundles).bundles)
+
+
+@pytest.mark.parametrize(
+    ("most", "bundles"),
+    [
+        (100, (["a0", "a1", "b", "c"],)),
+        (69, (["a0", "a1", "b"], ["c"])),
+        (39, (["a0", "a1"], ["b"], ["c"])),
+        (1, (["a0", "a1"], ["b"], ["c"])),
+    ],
+)
+def test_bundles_are_filled_with_whole_shards(most: int, bundles: tuple[list[str], ...]) -> None:
+    scheduler, given = opened(A0, B, A1, C, most=most)
+    assert given == bundles
+    for bundle in scheduler.open_bundles:
+        assert bundle.shard == bundle.inputs[0].data.facts.shard
+        commands = scheduler.handle(BundleDone(bundle.number, 1, summary=EMPTY_SUMMARY))
+    assert only(commands, FinishJob)
+
+
+def stalled(scheduler: Scheduler) -> SplitBundle:
+    """The split that is asked for once the first bundle comes no further."""
+    for elapsed in (500, 1000):
+        scheduler.handle(Progress(0, 1, 0.0, elapsed))
+    return only(scheduler.handle(Progress(0, 1, 0.0, 1500)), SplitBundle)
+
+
+def test_shards_that_wait_behind_a_slow_one_get_a_bundle_of_their_own() -> None:
+    scheduler, _ = opened(A0, B, C)
+    assert stalled(scheduler) == SplitBundle(0, 1, 0.5)
+    commands = scheduler.handle(SplitDone(0, 1, (Input(A0),), (Residual(B), Residual(C))))
+    (rest,) = only(commands, OpenBundles).bundles
+    assert (rest.shard, refs(rest)) == (1, ["b", "c"])
+    again = only(scheduler.handle(BundleFailed(0, 1, "lost", FailureKind.OUTSIDE)), OpenBundles)
+    assert [refs(bundle) for bundle in again.bundles] == [["a0"]]
+    assert scheduler.handle(BundleDone(rest.number, 1, summary=EMPTY_SUMMARY)) != ()
+    assert only(scheduler.handle(BundleDone(0, 2, summary=EMPTY_SUMMARY)), FinishJob)
+
+
+def test_a_shard_alone_is_not_split() -> None:
+    scheduler, _ = opened(A0, A1)
+    for elapsed in (500, 1000, 1500, 30_000):
+        assert scheduler.handle(Progress(0, 1, 0.0, elapsed)) == ()
+
+
+def test_a_shard_is_not_cut_in_two() -> None:
+    scheduler, _ = opened(A0, A1, B)
+    stalled(scheduler)
+    with pytest.raises(IllegalEvent, match="'group' is keyed, and a shard is cut in two"):
+        scheduler.handle(SplitDone(0, 1, (Input(A0),), (Residual(A1), Residual(B))))
+
+
+def test_nothing_of_them_may_last() -> None:
+    scheduler, _ = opened(A0)
+    with pytest.raises(IllegalEvent, match="'group' joins shards, so nothing of them may last"):
+        scheduler.handle(BundleDone(0, 1, summary=ShardSummary({5: 1})))
+
+
+@pytest.mark.parametrize("kind", [StageKind.GROUPING, StageKind.ORDINARY])
+def test_only_the_whole_input_of_a_keyed_stage_can_be_joined(kind: StageKind) -> None:
+    whole = kind is StageKind.ORDINARY
+    stage = StageSpec("odd", ("r",), kind=kind, whole_input=whole, joint_shards=True)
+    with pytest.raises(GraphError, match="'odd' can't join shards"):
+        Scheduler(GraphSpec((stage,), ("r",)))
