@@ -241,6 +241,7 @@ class JobPlan:
         buffers: by id.
         test_streams: its scripted sources.
         streaming: whether anything in it is unbounded: then all data tells its event times.
+        one_interpreter: whether all its user code runs in one Python process, the client's.
     """
 
     context: JobContext
@@ -248,11 +249,22 @@ class JobPlan:
     buffers: Mapping[str, BufferPlan]
     test_streams: tuple[TestStreamPlan, ...] = ()
     streaming: bool = False
+    one_interpreter: bool = False
 
     @property
     def needs_stable_input(self) -> bool:
         """Whether some stage's input must be committed before user code sees it."""
         return any(stage.stable_input for stage in self.stages.values())
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether bundles side by side would only take turns at its one interpreter.
+
+        With state they don't: an SDK waits for the runner with each cell that it reads or writes.
+        In a stream a bundle that has time must not wait for another one to show that it has, too.
+        """
+        stateful = any(stage.stateful is not None for stage in self.stages.values())
+        return self.one_interpreter and not self.streaming and not stateful
 
     @property
     def scripts_clock(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from apache_beam.transforms.environments import (
@@ -65,7 +66,7 @@ def docker_is_here(no_docker: Path) -> None:
     (no_docker / "docker").chmod(0o755)
 
 
-def resolved(environment: Environment, *staged: str, **options: str) -> ResolvedEnvironment:
+def resolved(environment: Environment, *staged: str, **options: Any) -> ResolvedEnvironment:
     """The decision about an environment with some staged files."""
     pipeline = _protos.Pipeline()
     proto = pipeline.components.environments["env"]
@@ -119,6 +120,28 @@ def test_choices(environment: Environment, urn: str, is_embedded: bool) -> None:
     assert decision.environment.urn == urn
     assert decision.embedded is is_embedded
     assert not decision.rejection
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "in_client"),
+    [
+        (external(), {"environment_type": "LOOPBACK"}, True),
+        (external(), {"environment_type": "EXTERNAL"}, False),
+        (external(), {}, False),
+        (
+            external(),
+            {"environment_type": "LOOPBACK", "experiments": ["use_loopback_process_worker"]},
+            False,
+        ),
+        (ExternalEnvironment("localhost:1"), {"environment_type": "LOOPBACK"}, False),
+        (process(), {"environment_type": "LOOPBACK"}, False),
+    ],
+    ids=["loopback", "pool", "nothing said", "processes", "another SDK", "process"],
+)
+def test_threads_of_the_client(
+    environment: Environment, options: dict[str, Any], in_client: bool
+) -> None:
+    assert resolved(environment, **options).in_client is in_client
 
 
 def test_files_that_only_have_to_be_there_are_no_reason_for_docker() -> None:

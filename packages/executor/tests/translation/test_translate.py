@@ -303,3 +303,20 @@ def test_restrictions_are_processed_at_the_head_of_a_stage(
 
 def test_pipelines_may_be_deeper_than_pythons_stack() -> None:
     assert len(samples.plan_of(lambda p: samples.chain(p, 520)).stages) == 521
+
+
+@pytest.mark.parametrize(
+    ("build", "flags", "takes_turns"),
+    [
+        (samples.group, samples.EXTERNAL, True),
+        (samples.group, samples.EMBEDDED, False),
+        (samples.stateful, samples.EXTERNAL, False),
+    ],
+)
+def test_bundles_in_one_interpreter_take_turns_unless_they_wait_for_state(
+    build: samples.Build, flags: tuple[str, ...], takes_turns: bool
+) -> None:
+    job = samples.job_of(samples.proto_of(build, *flags))
+    loopback = attrs.evolve(job, options_json='{"beam:option:environment_type:v1": "LOOPBACK"}')
+    assert translate(loopback).takes_turns is takes_turns
+    assert not translate(job).takes_turns

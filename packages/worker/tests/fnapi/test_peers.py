@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 
 import pytest
 
-from beam_runner_worker.fnapi.peers import same_process
+from beam_runner_worker.fnapi.peers import common_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows its sockets")
 
@@ -21,11 +22,11 @@ def test_a_connection_from_the_listening_process():
         port = pool.getsockname()[1]
         with socket.create_connection(other.getsockname()) as client:
             peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
-            assert same_process(f"localhost:{port}", peer)
-            assert not same_process(f"elsewhere:{port}", peer)
-            assert not same_process("localhost", peer)
-            assert not same_process(f"localhost:{port}", "unix:")
-        assert not same_process(f"localhost:{port}", peer)
+            assert common_process(f"localhost:{port}", peer) == os.getpid()
+            assert not common_process(f"elsewhere:{port}", peer)
+            assert not common_process("localhost", peer)
+            assert not common_process(f"localhost:{port}", "unix:")
+        assert not common_process(f"localhost:{port}", peer)
 
 
 def test_a_connection_from_another_process():
@@ -43,7 +44,7 @@ def test_a_connection_from_another_process():
         )
         try:
             peer_port = int(child.stdout.readline())
-            assert not same_process(
+            assert not common_process(
                 f"127.0.0.1:{pool.getsockname()[1]}", f"ipv4:127.0.0.1:{peer_port}"
             )
         finally:

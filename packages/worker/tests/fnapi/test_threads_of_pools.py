@@ -1,4 +1,4 @@
-"""Workers of a pool that are threads of its process: how they end."""
+"""Workers of a pool that are threads of its process: how busy they are, and how they end."""
 
 from __future__ import annotations
 
@@ -6,20 +6,59 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import apache_beam as beam
 import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from life import wait_until
-from tiny_host import Artifacts, Logs, external
+from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.fnapi import FnApiServer
-from beam_runner_worker.records import JobContext
+from beam_runner_worker.records import Environment, JobContext
 
 pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows who holds a socket"),
 ]
+pickle_by_value(__name__)
+
+
+def wait_for_file(_, begun: Path, go_on: Path) -> None:
+    begun.touch()
+    while not go_on.exists():
+        time.sleep(0.02)
+
+
+def spin(_, begun: Path, go_on: Path) -> None:
+    begun.touch()
+    while not go_on.exists():
+        pass
+
+
+@pytest.mark.parametrize(("work", "waits"), [(spin, False), (wait_for_file, True)])
+def test_threads_tell_whether_they_leave_time_to_others(
+    thread_pool: Environment, tmp_path: Path, work, waits: bool
+):
+    begun, go_on = tmp_path / "begun", tmp_path / "go on"
+    p = new_pipeline()
+    p | beam.Impulse() | beam.Map(work, begun, go_on)
+    host = TinyHost(p)
+    job = job_with(thread_pool, environments=host.environment_ids)
+    server = FnApiServer(job, Artifacts(), Logs())
+    thread = threading.Thread(target=host.run, args=(server.harness,))
+    thread.start()
+    try:
+        wait_until(begun.exists)
+        sdk = server.harness(host.environment_ids[0]).sdk()
+        sdk.waits()
+        time.sleep(0.5)
+        assert sdk.waits() is waits
+    finally:
+        go_on.touch()
+        thread.join(20)
+        server.close()
 
 
 class PoolOfGo(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):

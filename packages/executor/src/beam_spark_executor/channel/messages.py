@@ -72,12 +72,15 @@ class BundleProgressed:
     Attributes:
         fraction: of its input that is done, from 0 to 1.
         elapsed: milliseconds since it began.
+        metrics: so far.
+        waits: whether its user code is known to leave time to others in its interpreter.
     """
 
     attempt: Attempt
     fraction: float
     elapsed: int
     metrics: tuple[MonitoringInfo, ...]
+    waits: bool = False
 
 
 @attrs.frozen

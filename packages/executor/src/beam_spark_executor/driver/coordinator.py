@@ -125,6 +125,7 @@ class Coordinator:
             settings.most_lanes,
             slots,
             self._is_source,
+            takes_turns=ledger.plan.takes_turns,
         )
         self._job_id = ledger.plan.context.job_id
         self._litter = Litter(settings.folder, settings.epoch)
@@ -163,8 +164,8 @@ class Coordinator:
             case LaneOpened(lane):
                 self._lane_failures = 0
                 self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
-            case BundleProgressed(attempt, fraction, elapsed, metrics):
-                if self.lanes.progressed(link, attempt, fraction):
+            case BundleProgressed(attempt, fraction, elapsed, metrics, waits):
+                if self.lanes.progressed(link, attempt, fraction, waits=waits):
                     self.moved = time.monotonic()
                 if self.ledger.is_open(attempt.bundle, attempt.attempt):
                     self._metrics.progressed(attempt, metrics)

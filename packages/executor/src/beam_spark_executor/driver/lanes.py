@@ -39,6 +39,7 @@ class _Lane:
     served: bool = False
     last_place: tuple[str, int | None] | None = None
     fraction: float = 0.0
+    waits: bool = False
     changed: float = 0.0
     began: float = 0.0
     giving_way: bool = False
@@ -46,6 +47,7 @@ class _Lane:
     def begin(self, bundle: Bundle | None) -> None:
         """It runs a bundle from now on."""
         self.running, self.fraction, self.giving_way = bundle, 0.0, False
+        self.waits = False
         self.began = self.changed = time.monotonic()
 
     @property
@@ -75,7 +77,8 @@ class Lanes:
 
     There are as many lanes as cores, and one more for every bundle that is blocked in user code,
     up to a limit: a slow call must not stop what has nothing to do with it. The ones more leave as
-    many slots as there are cores to other jobs.
+    many slots as there are cores to other jobs. Bundles that only take turns at one interpreter
+    have one lane, until one of them tells that it leaves time to others.
 
     Args:
         start: has Spark start the lane with this number.
@@ -85,6 +88,7 @@ class Lanes:
         most: how many lanes there may be.
         slots: of the cluster, which other jobs want too.
         is_source: whether a bundle is of a source that would go on for long, and gives way.
+        takes_turns: bundles side by side only take turns at one interpreter.
 
     Attributes:
         alive: the numbers of all lanes that were started and have not ended.
@@ -99,6 +103,8 @@ class Lanes:
         most: int,
         slots: JobSlots,
         is_source: Callable[[Bundle], bool] = lambda _: False,
+        *,
+        takes_turns: bool = False,
     ) -> None:
         self._start = start
         self._order = order
@@ -107,6 +113,7 @@ class Lanes:
         self._cores = cores
         self._most = most
         self._slots = slots
+        self._takes_turns = takes_turns
         self._next = 0
         self._lanes: dict[int, _Lane] = {}
         self._by_link: dict[WorkerLink, _Lane] = {}
@@ -169,10 +176,18 @@ class Lanes:
         self._by_link[link] = lane
         return loss
 
-    def progressed(self, link: WorkerLink, attempt: Attempt, fraction: float) -> bool:
-        """The bundle of a lane tells how far it is; whether that is further than before."""
+    def progressed(
+        self, link: WorkerLink, attempt: Attempt, fraction: float, *, waits: bool = False
+    ) -> bool:
+        """The bundle of a lane tells how far it is; whether that is further than before.
+
+        ``waits``: it leaves time to others in its interpreter.
+        """
         lane = self._by_link.get(link)
-        if lane is None or not _is(lane.running, attempt) or fraction <= lane.fraction:
+        if lane is None or not _is(lane.running, attempt):
+            return False
+        lane.waits = waits
+        if fraction <= lane.fraction:
             return False
         lane.fraction = fraction
         lane.changed = time.monotonic()
@@ -236,7 +251,7 @@ class Lanes:
             self._loop_waits = False
             lane.loop, lane.served, lane.changed = True, True, time.monotonic()
             lane.link.send(self._loop_order())
-        while self._waiting and idle:
+        for _ in range(min(self._turns(), len(idle), len(self._waiting))):
             bundle = self._waiting.take()
             place = (bundle.stage, bundle.shard)
             # A lane that has worked on the shard still has its state at hand.
@@ -314,19 +329,35 @@ class Lanes:
         staying = [lane for lane in sources if not lane.giving_way]
         if not staying:
             return []  # every round asks, and to count what waits takes time
-        coming = len(sources) - len(staying) + sum(not lane.is_busy for lane in lanes)
+        free = sum(not lane.is_busy for lane in lanes)
+        coming = len(sources) - len(staying) + min(free, max(0, self._turns()))
         wanted = max(0, self._waiting.not_of_sources - coming)
         return sorted(staying, key=lambda lane: lane.began)[:wanted]
+
+    @property
+    def _at_once(self) -> int:
+        """How many bundles can use a core at once."""
+        if not self._takes_turns:
+            return self._cores
+        busy = [lane for lane in self._lanes.values() if lane.is_busy]
+        return self._cores if busy and all(lane.waits for lane in busy) else 1
+
+    def _turns(self) -> int:
+        """How many more bundles may begin now."""
+        if not self._takes_turns:
+            return len(self._waiting)
+        busy = sum(lane.is_busy for lane in self._lanes.values())
+        return self._at_once + sum(1 for _ in self._blocked()) - busy
 
     def _lacking(self) -> int:
         """How many more lanes the waiting bundles are worth."""
         starting = sum(lane.link is None for lane in self._lanes.values())
         blocked = sum(1 for _ in self._blocked())
         count = len(self._lanes)
-        room = min(self._most, self._cores + blocked) - count
+        room = min(self._most, self._at_once + blocked) - count
         wanted = len(self._waiting) + self._loop_waits
         lacking = max(0, min(wanted - starting, room))
-        usual = max(0, min(lacking, self._cores - count))
+        usual = max(0, min(lacking, self._at_once - count))
         spare = max(0, self._slots.spare - usual - self._cores)
         return usual + int(min(lacking - usual, spare))
 

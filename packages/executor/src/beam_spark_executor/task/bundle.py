@@ -160,7 +160,7 @@ class RunningBundle:
         most = count_of(self._inputs) if joint is None else joint.groups
         fraction = min(1.0, now.processed / max(1, most))
         return BundleProgressed(
-            self.attempt, fraction, self.elapsed, self._without_doubles(now.metrics)
+            self.attempt, fraction, self.elapsed, self._without_doubles(now.metrics), now.waits
         )
 
     @property

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 from apache_beam.transforms.environments import DockerEnvironment, sdk_base_version_capability
@@ -20,12 +21,13 @@ from beam_runner_jobservices.records import Artifact as JobArtifact
 from beam_runner_urns import artifacts as artifact_urns
 from beam_runner_urns import environments as environment_urns
 from beam_runner_urns import options as option_urns
+from beam_runner_urns import protocols as protocol_urns
 from beam_runner_worker.packages import need_installing
 from beam_runner_worker.records import Artifact, Environment
 
 from beam_spark_executor import _protos
 
-_ENVIRONMENT_TYPE = f"{option_urns.PREFIX}environment_type{option_urns.SUFFIX}"
+_PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
 
 # In the order in which alternatives of an anyof are taken. Docker before embedded, since the default
 # image counts as embedded anyway, and another image was asked for on purpose.
@@ -44,12 +46,14 @@ class ResolvedEnvironment:
     Attributes:
         environment: what the harness gets.
         embedded: whether it runs inside the Spark Python worker.
+        in_client: whether all its harnesses are threads of one Python interpreter, the client's.
         rejection: why it can't be run at all, as a clause; empty if it can.
     """
 
     environment: Environment
     embedded: bool
     rejection: str = ""
+    in_client: bool = False
 
 
 def resolve_environments(
@@ -64,22 +68,33 @@ def resolve_environments(
         artifacts: the stored artifacts by environment id.
         options_json: the pipeline's options, a JSON object.
     """
-    named = _names_docker(options_json)
+    options = json.loads(options_json or "{}")
     return {
-        environment_id: _resolve(proto, artifacts.get(environment_id, ()), docker_named=named)
+        environment_id: _resolve(proto, artifacts.get(environment_id, ()), options)
         for environment_id, proto in pipeline.components.environments.items()
     }
 
 
-def _names_docker(options_json: str) -> bool:
+def _option(options: Mapping[str, Any], name: str) -> Any:
+    return options.get(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", options.get(name))
+
+
+def _names_docker(options: Mapping[str, Any]) -> bool:
     """Whether the user has asked for docker; the SDK's default is docker, too, if nothing is said."""
-    options = json.loads(options_json or "{}")
-    named = options.get(_ENVIRONMENT_TYPE, options.get("environment_type"))
-    return named in ("DOCKER", environment_urns.DOCKER)
+    return _option(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
+
+
+def _in_client(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
+    """Whether the workers of an external pool are threads of the Python program that submits."""
+    return (
+        _option(options, "environment_type") == "LOOPBACK"
+        and any(capability.startswith(_PYTHON_SDK) for capability in proto.capabilities)
+        and "use_loopback_process_worker" not in (_option(options, "experiments") or ())
+    )
 
 
 def _resolve(
-    proto: _protos.Environment, stored: Sequence[JobArtifact], *, docker_named: bool
+    proto: _protos.Environment, stored: Sequence[JobArtifact], options: Mapping[str, Any]
 ) -> ResolvedEnvironment:
     chosen = _alternative(proto)
     by_hash = {artifact.sha256: artifact for artifact in stored}
@@ -89,14 +104,17 @@ def _resolve(
         artifacts=tuple(_artifact(d, by_hash) for d in chosen.dependencies),
     )
     match chosen.urn:
-        case environment_urns.EXTERNAL | environment_urns.PROCESS:
+        case environment_urns.EXTERNAL:
+            in_client = _in_client(proto, options)
+            return ResolvedEnvironment(environment, embedded=False, in_client=in_client)
+        case environment_urns.PROCESS:
             return ResolvedEnvironment(environment, embedded=False)
         case environment_urns.EMBEDDED_PYTHON:
             return _with_this_python(environment)
         case environment_urns.EMBEDDED_PYTHON_GRPC:
             return _in_another_process(environment)
         case environment_urns.DOCKER:
-            reason = _NAMED if docker_named else _why_not_embedded(chosen)
+            reason = _NAMED if _names_docker(options) else _why_not_embedded(chosen)
             if not reason:
                 return _with_this_python(environment)
             if shutil.which("docker") is not None:

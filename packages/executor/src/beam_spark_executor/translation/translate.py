@@ -86,7 +86,14 @@ def translate(job: JobSpec) -> JobPlan:
     )
     scripted_clock = any(stream.scripts_clock for stream in test_streams)
     stages = _stages(graph, uses, fused, builder, environments, scripted_clock)
-    return JobPlan(context, stages, buffers, test_streams, streaming)
+    return JobPlan(
+        context,
+        stages,
+        buffers,
+        test_streams,
+        streaming,
+        one_interpreter=all(environments[s.spec.environment_id].in_client for s in stages.values()),
+    )
 
 
 def _is_unbounded(pipeline: _protos.Pipeline) -> bool:

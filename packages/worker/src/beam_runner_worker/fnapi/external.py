@@ -17,7 +17,8 @@ from beam_runner_worker._protos import (
 )
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.peers import same_process
+from beam_runner_worker.fnapi.demand import Demand
+from beam_runner_worker.fnapi.peers import common_process
 
 _CALL_SECONDS = 30.0
 _GONE = (
@@ -25,6 +26,7 @@ _GONE = (
     "and has ended with it"
 )
 _THREAD_TEARDOWN_SECONDS = 0.2
+_WAITING_SHARE = 0.5
 
 
 class ExternalWorker:
@@ -55,7 +57,8 @@ class ExternalWorker:
         self._worker_id = worker_id
         self._on_external_worker = on_external_worker
         self._asked_for = False
-        self._is_thread = False
+        self._seen = False
+        self._demand: Demand | None = None
 
     def start(self, endpoint: str) -> None:
         """Asks the pool for the worker.
@@ -94,7 +97,16 @@ class ExternalWorker:
 
     def look_before_end(self, connection: SdkConnection) -> None:
         """Finds out whether the worker is a thread of the pool's process."""
-        self._is_thread = same_process(self._pool, connection.peer)
+        if not self._seen:
+            self._seen = True
+            process = common_process(self._pool, connection.peer)
+            self._demand = None if process is None else Demand(process)
+
+    def waits(self, connection: SdkConnection) -> bool:
+        """Whether the pool's process, where the worker is a thread of it, leaves its core alone."""
+        self.look_before_end(connection)
+        share = None if self._demand is None else self._demand.share()
+        return share is not None and share < _WAITING_SHARE
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until the worker's process has ended, which is seen by its streams.
@@ -103,7 +115,7 @@ class ExternalWorker:
         it has ended its data, and stopping it does not interrupt it. The Go SDK ends its data only
         once it is stopped.
         """
-        if not self._is_thread:
+        if self._demand is None:
             if connection.wait_data_ended(limit):
                 connection.wait_gone(limit)
             return

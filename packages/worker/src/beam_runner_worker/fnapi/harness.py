@@ -52,6 +52,10 @@ class _RunningSdk:
             lambda request: connection.ask(request, _SAMPLES_SECONDS), wanted=sampling
         )
 
+    def waits(self) -> bool:
+        """Whether its interpreter is known to have time for others; see :class:`Launcher`."""
+        return self.launcher.waits(self.connection)
+
 
 class FnApiHarness:
     """The stages of one environment; made by :meth:`FnApiServer.harness`.

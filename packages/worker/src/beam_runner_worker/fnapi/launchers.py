@@ -55,6 +55,12 @@ class Launcher(Protocol):
             limit: how long to wait for a harness to be gone, in seconds.
         """
 
+    def waits(self, connection: SdkConnection) -> bool:
+        """Whether the harness is known to share one interpreter with others, which now has time.
+
+        That is so since the last call at least; user code sleeps, say, or waits for an answer.
+        """
+
     def look_before_end(self, connection: SdkConnection) -> None:
         """Finds out what can't be found out once the control stream of the harness has ended."""
 

@@ -16,8 +16,8 @@ _PROC = Path("/proc")
 _LISTENING, _ESTABLISHED = "0A", "01"
 
 
-def same_process(listening: str, peer: str) -> bool:
-    """Whether the process that listens at ``listening`` is also the one at ``peer``.
+def common_process(listening: str, peer: str) -> int | None:
+    """The process that listens at ``listening`` and is also the one at ``peer``; None if none is.
 
     Args:
         listening: host and port; hosts other than this one are never the same.
@@ -25,13 +25,14 @@ def same_process(listening: str, peer: str) -> bool:
     """
     host, _, port = listening.rpartition(":")
     if host.removeprefix("dns:///") not in _LOCAL_HOSTS or not port.isdigit():
-        return False
+        return None
     other_port = peer.rpartition(":")[2]
     if not other_port.isdigit():
-        return False
+        return None
     servers = _sockets(int(port), _LISTENING)
     clients = _sockets(int(other_port), _ESTABLISHED)
-    return any(servers & held and clients & held for held in _held_sockets())
+    found = (process for process, held in _held_sockets() if servers & held and clients & held)
+    return next(found, None)
 
 
 def _sockets(port: int, state: str) -> set[str]:
@@ -49,7 +50,7 @@ def _sockets(port: int, state: str) -> set[str]:
     return found
 
 
-def _held_sockets() -> Iterator[set[str]]:
+def _held_sockets() -> Iterator[tuple[int, set[str]]]:
     """The open files of every process that may be looked at, the youngest first."""
     for process in sorted(map(int, filter(str.isdigit, os.listdir(_PROC))), reverse=True):
         folder = f"{_PROC}/{process}/fd/"
@@ -63,4 +64,4 @@ def _held_sockets() -> Iterator[set[str]]:
                 held.add(os.readlink(folder + descriptor))
             except OSError:
                 continue
-        yield held
+        yield process, held

@@ -84,6 +84,10 @@ class ProcessWorker:
             return None
         return f"its process {shlex.join(self._command)!r} ended with exit code {code}"
 
+    def waits(self, connection: SdkConnection) -> bool:
+        """No: it shares its interpreter with nobody."""
+        return False
+
     def look_before_end(self, connection: SdkConnection) -> None:
         """Nothing: the end of the process is seen by itself."""
 

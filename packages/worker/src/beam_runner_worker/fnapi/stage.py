@@ -44,6 +44,9 @@ class Sdk(Protocol):
     short_ids: ShortIds
     samples: SdkSamples
 
+    def waits(self) -> bool:
+        """Whether its interpreter is known to have time for others."""
+
 
 class SdkSource(Protocol):
     """Gives a stage the SDK harness to run a bundle on."""
@@ -204,7 +207,8 @@ class FnApiStage:
         metrics = Totals()
         metrics.add(running.earlier_metrics)
         metrics.add(self._lasting.of(infos))
-        return BundleProgress(metrics.infos(), running.earlier_elements + processed)
+        count = running.earlier_elements + processed
+        return BundleProgress(metrics.infos(), count, running.sdk.waits())
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Splits the running bundle; see :class:`beam_runner_worker.ports.StageHarness`.

@@ -1,0 +1,33 @@
+"""How much of a core another process wants."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from beam_runner_worker.fnapi.demand import Demand
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+
+
+@pytest.mark.parametrize(
+    ("program", "least", "most"),
+    [("while True: pass", 0.5, 1.5), ("import time; time.sleep(60)", 0.0, 0.1)],
+    ids=["busy", "asleep"],
+)
+def test_what_a_process_wants(program: str, least: float, most: float):
+    child = subprocess.Popen([sys.executable, "-S", "-c", program])
+    try:
+        time.sleep(1)
+        demand = Demand(child.pid)
+        time.sleep(0.5)
+        share = demand.share()
+        assert share is not None
+        assert least <= share <= most
+    finally:
+        child.kill()
+        child.wait(10)
+    assert demand.share() is None
