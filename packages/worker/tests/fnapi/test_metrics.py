@@ -33,16 +33,17 @@ def test_what_is_known_is_not_asked_again():
     sdk = Sdk()
     short_ids = ShortIds(sdk.ask)
     expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"new")
-    assert short_ids.resolve({"1": b"new"}, [INFO]) == (expected,)
+    assert short_ids.resolve({"1": b"new"}, []) == (expected,)
     assert short_ids.resolve({"1": b"new", "2": b"new"}, []) == (expected, expected)
     assert short_ids.resolve({"2": b"new"}, []) == (expected,)
     assert sdk.asked == [["1"], ["2"]]
 
 
-def test_full_infos_count_if_there_are_no_short_ids():
+@pytest.mark.parametrize("by_short_id", [{}, {"1": b"x"}])
+def test_nothing_is_asked_where_all_is_told_in_full(by_short_id):
     sdk = Sdk()
     expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"x")
-    assert ShortIds(sdk.ask).resolve({}, [INFO]) == (expected,)
+    assert ShortIds(sdk.ask).resolve(by_short_id, [INFO]) == (expected,)
     assert sdk.asked == []
 
 

@@ -25,7 +25,7 @@ _GONE = (
     "it is not to be reached; with LOOPBACK the pool is the process that submitted the job, "
     "and has ended with it"
 )
-_THREAD_TEARDOWN_SECONDS = 0.2
+_THREAD_TEARDOWN_SECONDS = 0.05
 _WAITING_SHARE = 0.5
 
 

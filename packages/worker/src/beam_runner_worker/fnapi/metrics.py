@@ -42,14 +42,16 @@ class ShortIds:
         """The metrics of a response.
 
         Args:
-            by_short_id: payloads by short id; if there are any, they are all that counts.
-            in_full: the same in full, from SDKs that know no short ids or send both.
+            by_short_id: payloads by short id.
+            in_full: the same in full, from SDKs that know no short ids or send both; if there are
+                any, they are all that counts, and nothing has to be asked.
 
         Raises:
             HarnessError: the SDK does not say what its short ids mean.
         """
-        if not by_short_id:
-            return tuple(_full(info) for info in in_full)
+        told = tuple(_full(info) for info in in_full)
+        if told:
+            return told
         with self._lock:
             unknown = [short_id for short_id in by_short_id if short_id not in self._known]
             if unknown:
