@@ -52,7 +52,13 @@ def restriction(p: beam.Pipeline) -> beam.PCollection:
     return p | beam.Create([COUNT]) | beam.ParDo(WorkThrough())
 
 
-@pytest.mark.parametrize("long", [elements, restriction], ids=lambda build: build.__name__)
+def groups(p: beam.Pipeline) -> beam.PCollection:
+    """One bundle of all key shards, for there is little data."""
+    pairs = p | beam.Create([(number, None) for number in range(COUNT)])
+    return pairs | beam.GroupByKey() | beam.MapTuple(lambda number, _: work(number))
+
+
+@pytest.mark.parametrize("long", [elements, restriction, groups], ids=lambda build: build.__name__)
 def test_idle_lanes_take_the_rest_of_a_long_bundle(
     pipelines: Pipelines, tmp_path: Path, long: Any
 ) -> None:

@@ -159,7 +159,7 @@ class SparkJobExecutor:
             raise JobRejected(str(error)) from error
 
     def _begin(self, plan: JobPlan) -> Ledger:
-        cores = cores_of(plan, self._settings.cores)
+        cores = self._settings.cores
         limits = Limits(
             parallelism=cores * _LANES_PER_CORE, user_attempts=self._settings.task_attempts
         )
@@ -175,11 +175,6 @@ class SparkJobExecutor:
     def _forget(self, job: RunningJob) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
-
-
-def cores_of(plan: JobPlan, cores: int) -> int:
-    """How many cores a job's work is cut up for, on a cluster of so many."""
-    return 1 if plan.takes_turns else cores
 
 
 def recover(journal: Journal) -> Ledger:
