@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 from apache_beam.runners import common
 from apache_beam.runners.worker import operations
-from apache_beam.transforms import core
+from apache_beam.transforms import core, userstate
 
 from beam_runner_worker.embedded.inspections import inspected_once
 
@@ -33,6 +33,7 @@ class MadeRunner:
         side_inputs: its side inputs.
         windowing: of its results.
         receivers: of its outputs, by tag; the main output is also under None.
+        user_state: its state and timers, if it has any.
     """
 
     fn: core.DoFn
@@ -43,6 +44,7 @@ class MadeRunner:
     side_inputs: list[Any]
     windowing: core.Windowing
     receivers: dict[str | None, operations.ConsumerSet]
+    user_state: userstate.UserStateContext | None
 
 
 @contextmanager
@@ -64,7 +66,8 @@ def made_runners() -> Iterator[list[MadeRunner]]:
         with inspected_once():
             runner = usual(fn, *given, tagged_receivers=tagged_receivers, **others)
             _, defaults = core.get_function_arguments(fn, "process")
-        made.append(MadeRunner(fn, fn.process, defaults, *given, tagged_receivers))
+        state = others.get("user_state_context")
+        made.append(MadeRunner(fn, fn.process, defaults, *given, tagged_receivers, state))
         return runner
 
     with _one_at_a_time:

@@ -6,32 +6,26 @@ more of an element than its value: times, windows, state, side inputs, restricti
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 import attrs
 from apache_beam import pvalue
 from apache_beam.runners import common
-from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
-from beam_runner_urns import transforms as urns
 
-from beam_runner_worker.embedded.assign_windows import AssignWindows, WindowsOf, windows_by_time
-from beam_runner_worker.embedded.combine_tables import TableCombine
+from beam_runner_worker.embedded.assign_windows import WindowsOf, windows_by_time
 from beam_runner_worker.embedded.dofn_runners import MadeRunner, made_runners
-from beam_runner_worker.embedded.replacing import replaced
 from beam_runner_worker.embedded.runs import (
     MOST_VALUES,
     Collector,
     Pace,
-    RunFlatten,
     TakesRuns,
     named,
     output_of,
@@ -43,18 +37,18 @@ _WIDE = 4
 
 
 @attrs.frozen
-class _PlainDoFn:
-    """A DoFn whose ``process`` is a function of the element alone.
+class PlainDoFn:
+    """A DoFn that takes runs: its ``process`` is a function of a value, the same for all of a run.
 
     Attributes:
-        process: gives the results of a value.
+        function_for: what gives the results of a value, for elements like its argument.
         receiver: of the main output.
         handle: handles results one by one, each for an element like the first argument.
         check: refuses results that can't be meant so; to be called with the first.
         windows_of: the windows of results by their time, if it decides.
     """
 
-    process: Callable[[Any], Any]
+    function_for: Callable[[WindowedValue], Callable[[Any], Any]]
     receiver: operations.ConsumerSet
     handle: Callable[[WindowedValue, Any], None]
     check: Callable[[WindowedValue, Any], None]
@@ -71,7 +65,7 @@ class RunParDo(operations.DoOperation):
         super().__init__(*args, **kwargs)
         self.takes_runs = False
         self._readers: dict[int, list[operations.Operation]] = {}
-        self._plain: _PlainDoFn | None = None
+        self._plain: PlainDoFn | None = None
         self._output: TakesRuns | None = None
         self._output_pace = Pace()
         self._since = 0.0
@@ -89,7 +83,7 @@ class RunParDo(operations.DoOperation):
         """Sets up the DoFn, and finds out whether it is a plain one."""
         with made_runners() as made:
             super().setup(data_sampler)
-        self._plain = _plain(made[0]) if data_sampler is None else None
+        self._plain = self._as_plain(made[0]) if data_sampler is None else None
         if self._plain is None:
             return
         self.takes_runs = True
@@ -116,6 +110,16 @@ class RunParDo(operations.DoOperation):
         self._collector.hand_over()
         self._take(like, values)
 
+    def _as_plain(self, made: MadeRunner) -> PlainDoFn | None:
+        """A DoFn whose ``process`` is a function of the element alone as a plain one."""
+        call = process = made.process
+        if made.args or made.kwargs:
+
+            def process(value: Any) -> Any:
+                return call(value, *made.args, **made.kwargs)
+
+        return plain_do_fn(made, lambda like: process)
+
     def _take_one(self, element: WindowedValue) -> None:
         """Processes an element that is alone: as Beam does, unless much comes of it."""
         if self._is_wide:
@@ -133,7 +137,7 @@ class RunParDo(operations.DoOperation):
     def _process(self, like: WindowedValue, values: list[Any]) -> None:
         plain = self._plain
         assert plain is not None
-        call = plain.process
+        call = plain.function_for(like)
         self._since = time.perf_counter()
         room = self._output_pace.values
         put_out = 0
@@ -198,25 +202,21 @@ class RunParDo(operations.DoOperation):
             receive(create(result.value, micros, windows_of(micros)))
 
 
-def _plain(made: MadeRunner) -> _PlainDoFn | None:
-    """A DoFn as a plain one, if it is one."""
+def plain_do_fn(
+    made: MadeRunner, function_for: Callable[[WindowedValue], Callable[[Any], Any]]
+) -> PlainDoFn | None:
+    """A DoFn as one that takes runs; None if there is more to it than this function."""
     fn, receivers = made.fn, made.receivers
-    call = process = made.process
     # State, timers and restrictions are asked for by the defaults of parameters, as times are.
     if (
         made.defaults
         or made.side_inputs
         or fn._process_batch_defined
         or not fn._process_defined
-        or getattr(call, "_beam_yields_batches", False)
+        or getattr(made.process, "_beam_yields_batches", False)
         or None not in receivers
     ):
         return None
-    if made.args or made.kwargs:
-
-        def process(value: Any) -> Any:
-            return call(value, *made.args, **made.kwargs)
-
     window_fn = made.windowing.windowfn
 
     def handler(check: bool) -> Callable[[WindowedValue, Any], None]:
@@ -232,45 +232,6 @@ def _plain(made: MadeRunner) -> _PlainDoFn | None:
         if refuses and isinstance(results, (str, bytes, dict)):
             handler(True)(like, results)
 
-    return _PlainDoFn(process, receivers[None], handler(False), check, windows_by_time(window_fn))
-
-
-@contextlib.contextmanager
-def our_operations(table_bytes: int) -> Iterator[None]:
-    """Within it, Beam builds operations that take runs, where it can be that they do.
-
-    Args:
-        table_bytes: how much memory the table of a lifted combine may take.
-    """
-    create = bundle_processor._create_pardo_operation
-
-    def create_ours(
-        factory: Any,
-        transform_id: str,
-        transform: Any,
-        consumers: Any,
-        serialized_fn: Any,
-        payload: Any = None,
-        operation_cls: type[operations.DoOperation] = operations.DoOperation,
-    ) -> operations.DoOperation:
-        needs_more = payload is not None and (
-            payload.side_inputs
-            or payload.state_specs
-            or payload.timer_family_specs
-            or payload.restriction_coder_id
-        )
-        if transform.spec.urn == urns.ASSIGN_WINDOWS:
-            operation_cls = AssignWindows
-        elif operation_cls is operations.DoOperation and not needs_more:
-            operation_cls = RunParDo
-        return create(
-            factory, transform_id, transform, consumers, serialized_fn, payload, operation_cls
-        )
-
-    combine = partial(TableCombine, most_bytes=table_bytes)
-    with (
-        replaced(bundle_processor, "_create_pardo_operation", create_ours),
-        replaced(operations, "FlattenOperation", RunFlatten),
-        replaced(operations, "PGBKCVOperation", combine),
-    ):
-        yield
+    return PlainDoFn(
+        function_for, receivers[None], handler(False), check, windows_by_time(window_fn)
+    )

@@ -15,7 +15,7 @@ from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
 from beam_runner_worker.embedded.counts import Counts
 from beam_runner_worker.embedded.edges import Edges
 from beam_runner_worker.embedded.finalizers import Callback, take_callbacks
-from beam_runner_worker.embedded.par_do import our_operations
+from beam_runner_worker.embedded.our_operations import our_operations
 from beam_runner_worker.embedded.replacing import replaced
 from beam_runner_worker.embedded.side_inputs import SideInputMap
 from beam_runner_worker.embedded.sinks import Sink

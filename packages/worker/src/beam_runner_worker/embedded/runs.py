@@ -43,20 +43,24 @@ class Pace:
 
     So elements go one by one, each with all that comes of it, where they are slow, or large, or few.
 
+    Args:
+        goes_alone: whether values like this one have to.
+
     Attributes:
         values: how many.
     """
 
-    __slots__ = ("_last", "_one_by_one", "values")
+    __slots__ = ("_goes_alone", "_last", "_one_by_one", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, goes_alone: Callable[[Any], bool] | None = None) -> None:
         self.values = 1
+        self._goes_alone = goes_alone or _has_finalizer
         self._one_by_one = _ONE_BY_ONE
         self._last: Any = None
 
     def saw(self, value: Any) -> None:
         """Looks at a value that goes by itself: it may say that all have to."""
-        if _is_there_again(self._last, value) or _has_finalizer(value):
+        if _is_there_again(self._last, value) or self._goes_alone(value):
             self._one_by_one = sys.maxsize
         self._last = value
 
@@ -90,6 +94,13 @@ def _has_finalizer(value: Any) -> bool:
     if type(value) is tuple:
         return any(map(_has_finalizer, value))
     return hasattr(type(value), "__del__")
+
+
+def can_change(value: Any) -> bool:
+    """Whether an object, or one in a tuple, may be changed after it was put out."""
+    if isinstance(value, tuple):
+        return any(map(can_change, value))
+    return not isinstance(value, _UNCHANGEABLE)
 
 
 class Collector:

@@ -22,7 +22,7 @@ from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, cre
 from beam_runner_worker.records import StateCell, Timer
 
 _PANES = coder_impl.PaneInfoCoderImpl()
-_EQUAL_IF_ENCODED_EQUAL = frozenset({str, bytes, int, bool})
+EQUAL_IF_ENCODED_EQUAL = frozenset({str, bytes, int, bool})
 """Keys of one of these types are equal exactly if their encodings are; 1 and 1.0, or two keys that
 hold them, are equal only in Python."""
 _KEPT_WINDOWS = 1000
@@ -184,7 +184,7 @@ class UserStateContext(userstate.UserStateContext):
         if self._window is None or (window is not self._window and window != self._window):
             return False
         kind = type(key)
-        if kind in _EQUAL_IF_ENCODED_EQUAL:
+        if kind in EQUAL_IF_ENCODED_EQUAL:
             return kind is type(self._key) and bool(key == self._key)
         return bool(self._key_impl.encode_nested(key) == self._encoded_key())
 

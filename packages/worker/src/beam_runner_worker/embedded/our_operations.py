@@ -1,0 +1,55 @@
+"""Has Beam build operations of this package, where it can be that they take runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from apache_beam.runners.worker import bundle_processor, operations
+from beam_runner_urns import transforms as urns
+
+from beam_runner_worker.embedded.assign_windows import AssignWindows
+from beam_runner_worker.embedded.combine_tables import TableCombine
+from beam_runner_worker.embedded.par_do import RunParDo
+from beam_runner_worker.embedded.replacing import replaced
+from beam_runner_worker.embedded.runs import RunFlatten
+from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
+
+
+@contextlib.contextmanager
+def our_operations(table_bytes: int) -> Iterator[None]:
+    """Within it, Beam builds operations that take runs, where it can be that they do.
+
+    Args:
+        table_bytes: how much memory the table of a lifted combine may take.
+    """
+    create = bundle_processor._create_pardo_operation
+
+    def create_ours(
+        factory: Any,
+        transform_id: str,
+        transform: Any,
+        consumers: Any,
+        serialized_fn: Any,
+        payload: Any = None,
+        operation_cls: type[operations.DoOperation] = operations.DoOperation,
+    ) -> operations.DoOperation:
+        needs_more = payload is not None and (payload.side_inputs or payload.restriction_coder_id)
+        stateful = payload is not None and (payload.state_specs or payload.timer_family_specs)
+        if transform.spec.urn == urns.ASSIGN_WINDOWS:
+            operation_cls = AssignWindows
+        elif operation_cls is operations.DoOperation and not needs_more:
+            operation_cls = StatefulParDo if stateful else RunParDo
+        return create(
+            factory, transform_id, transform, consumers, serialized_fn, payload, operation_cls
+        )
+
+    combine = partial(TableCombine, most_bytes=table_bytes)
+    with (
+        replaced(bundle_processor, "_create_pardo_operation", create_ours),
+        replaced(operations, "FlattenOperation", RunFlatten),
+        replaced(operations, "PGBKCVOperation", combine),
+    ):
+        yield

@@ -1,0 +1,172 @@
+"""Stateful DoFns take runs: each element gets what belongs to it, and none waits for another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import coders
+from apache_beam.transforms import userstate
+from apache_beam.transforms.timeutil import TimeDomain
+from stateful_host import StatefulStage
+
+from beam_runner_worker.embedded import stateful_par_do
+from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.records import ElementChunk
+
+BAG = userstate.BagStateSpec("bag", coders.VarIntCoder())
+CLOCK = userstate.TimerSpec("clock", TimeDomain.REAL_TIME)
+SECOND = 1_000_000
+
+
+def joined(*chunks: ElementChunk) -> ElementChunk:
+    return ElementChunk(sum(c.count for c in chunks), b"".join(bytes(c.data) for c in chunks))
+
+
+class Told(beam.DoFn):
+    """Yields all that it is told of an element."""
+
+    def process(
+        self,
+        element: Any,
+        bag: Any = beam.DoFn.StateParam(BAG),  # noqa: B008
+        place: Any = beam.DoFn.WindowParam,
+        key: Any = beam.DoFn.KeyParam,
+        at: Any = beam.DoFn.TimestampParam,
+        pane: Any = beam.DoFn.PaneInfoParam,
+    ) -> Iterator[Any]:
+        bag.add(element[1])
+        yield key, list(bag.read()), int(place.start), int(at), pane.is_first
+
+
+class ToldMore(Told):
+    """Asks for something that runs do not give."""
+
+    def process(  # type: ignore[override]
+        self,
+        element: Any,
+        whole: Any = beam.DoFn.WindowedValueParam,
+        bag: Any = beam.DoFn.StateParam(BAG),  # noqa: B008
+    ) -> Iterator[Any]:
+        yield from super().process(
+            element, bag, whole.windows[0], element[0], whole.timestamp, whole.pane_info
+        )
+
+
+@pytest.mark.parametrize("fn", [Told, ToldMore])
+def test_each_element_gets_what_belongs_to_it(fn: type[beam.DoFn]) -> None:
+    stage = StatefulStage(fn())
+    pairs = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
+    found = stage.run(
+        joined(
+            stage.elements(*pairs, micros=SECOND),
+            stage.elements(("a", 5), micros=2 * SECOND),
+            stage.elements(("a", 6), start=10, micros=2 * SECOND),
+        )
+    )
+    assert [element.value for element in found] == [
+        ("a", [1], 0, 1, True),
+        ("a", [1, 2], 0, 1, True),
+        ("b", [3], 0, 1, True),
+        ("a", [1, 2, 4], 0, 1, True),
+        ("a", [1, 2, 4, 5], 0, 2, True),
+        ("a", [6], 10, 2, True),
+    ]
+    assert [int(element.timestamp) for element in found] == [1, 1, 1, 1, 2, 2]
+    assert [int(element.windows[0].start) for element in found] == [0, 0, 0, 0, 0, 10]
+
+
+class Clocks(beam.DoFn):
+    """Adds its value to a bag, and sets a timer in processing time."""
+
+    def process(
+        self,
+        element: Any,
+        bag: Any = beam.DoFn.StateParam(BAG),  # noqa: B008
+        clock: Any = beam.DoFn.TimerParam(CLOCK),  # noqa: B008
+    ) -> None:
+        bag.add(element[1])
+        clock.set(element[1])
+
+    @userstate.on_timer(CLOCK)
+    def strike(self, bag: Any = beam.DoFn.StateParam(BAG)) -> Iterator[Any]:  # noqa: B008
+        yield list(bag.read())
+
+
+def test_a_timer_holds_the_time_of_the_element_that_set_it() -> None:
+    stage = StatefulStage(Clocks())
+    stage.run(*(stage.elements(("k", at), ("j", at), micros=at * SECOND) for at in (1, 2)))
+    assert [(t.fire_at, t.hold) for t in stage.cells.timers] == [(1000, 1000)] * 2 + [
+        (2000, 2000)
+    ] * 2
+    assert len({timer.key for timer in stage.cells.timers}) == 2
+
+
+def test_elements_do_not_wait_for_others() -> None:
+    stage = StatefulStage(Clocks())
+    changing = [stage.elements(("k", 1), micros=number * SECOND) for number in range(20)]
+    alike = stage.elements(*[("k", 1)] * 30, micros=SECOND)
+
+    def strike() -> Any:
+        return stage.timer(stage.cells.timers[0])
+
+    (found,) = stage.run(joined(*changing, alike), strike)
+    assert found.value == [1] * 50
+
+
+def test_what_belongs_to_a_key_is_looked_up_once_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    find = stateful_par_do._argument
+
+    def counting(context: Any, default: Any) -> Any:
+        argument = find(context, default)
+        assert argument is not None
+        return lambda key, like: asked.append(key) or argument(key, like)
+
+    monkeypatch.setattr(stateful_par_do, "_argument", counting)
+    stage = StatefulStage(Clocks())
+    # Sixteen go one by one; then a run has two elements, the next four, and so on.
+    stage.run(stage.elements(*(("k", number) for number in range(1000))))
+    assert len(asked) < 2 * (16 + 20)
+
+
+class Buffering(beam.DoFn):
+    """Puts out what its state holds, and changes it then: Beam forbids it, but its runners let it pass."""
+
+    BUFFER = userstate.ReadModifyWriteStateSpec("buffer", coders.FastPrimitivesCoder())
+
+    def process(
+        self,
+        element: Any,
+        buffer: Any = beam.DoFn.StateParam(BUFFER),  # noqa: B008
+    ) -> Iterator[Any]:
+        held = buffer.read() or []
+        buffer.write(held)
+        held.append(element[1])
+        if len(held) == 2:
+            yield element[0], held
+            held.clear()
+
+
+def test_what_is_put_out_may_be_what_the_state_holds() -> None:
+    stage = StatefulStage(Buffering())
+    found = stage.run(stage.elements(*((str(n // 2), n) for n in range(200))))
+    assert [element.value for element in found] == [
+        (str(n), [2 * n, 2 * n + 1]) for n in range(100)
+    ]
+
+
+class Failing(Told):
+    def process(self, element: Any, bag: Any = beam.DoFn.StateParam(BAG)) -> None:  # type: ignore[override]  # noqa: B008
+        if element[1] > 40:
+            raise KeyError("in a run")
+
+
+def test_what_user_code_raises_names_the_transform() -> None:
+    stage = StatefulStage(Failing())
+    pairs = [("k", number) for number in range(50)]
+    with pytest.raises(BundleFailed, match=r"in a run.*\[while running 'Stateful'\]") as failed:
+        stage.run(stage.elements(*pairs))
+    assert failed.value.transform == "Stateful"
