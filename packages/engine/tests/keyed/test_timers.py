@@ -59,3 +59,15 @@ def test_timers_do_what_a_plain_list_of_them_does(steps: list[tuple[Any, ...]]) 
                 assert host.run(now) == [TimerFired(t) for t in due]
                 for fired in due:
                     del model[fired.tag]
+
+
+def test_a_timer_that_fires_in_the_bundle_that_sets_it_is_never_written() -> None:
+    host = Host(StatefulSpec(WindowingStrategy()))
+    host.shard.set_timer(timer(5, "fires", window=b""))
+    host.shard.set_timer(timer(6, "is cleared", window=b""))
+    host.shard.clear_timer(KEY, b"", "f", "is cleared")
+    host.shard.set_timer(timer(50, "waits", window=b""))
+    assert len(host.run(Now(10, 0))) == 1
+    deltas = host.shard.commit().deltas
+    (written,) = (delta for cell, delta in deltas.items() if cell.name == "~timers")
+    assert len(written.added) == 1 and b"waits" in next(iter(written.added))

@@ -56,6 +56,8 @@ def test_bags_are_appended_to(name: str) -> None:
     state.append(cell(name), b"12")
     state.append(cell(name), b"3")
     assert state.bag(cell(name)) == b"123"
+    state.replace(cell(name), b"4")
+    assert state.bag(cell(name)) == b"4"
     state.clear(cell(name))
     assert state.bag(cell(name)) == b""
 
@@ -69,7 +71,9 @@ def test_a_value_may_come_in_parts_and_is_cleared_before_another() -> None:
     state.clear(cell("value"))
     state.append(cell("value"), b"3")
     assert state.bag(cell("value")) == b"3"
-    state.clear(cell("value"))
+    state.replace(cell("value"), b"45")
+    assert state.bag(cell("value")) == b"45"
+    state.replace(cell("value"), b"")
     assert state.bag(cell("value")) == b""
 
 

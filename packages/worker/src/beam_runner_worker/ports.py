@@ -73,6 +73,9 @@ class UserState(Protocol):
     def append(self, cell: StateCell, values: bytes) -> None:
         """Appends encoded values to a bag."""
 
+    def replace(self, cell: StateCell, values: bytes) -> None:
+        """Makes these encoded values all that a bag has."""
+
     def clear(self, cell: StateCell) -> None:
         """Removes everything from a cell of any kind."""
 

@@ -45,6 +45,10 @@ class Cells:
         self.log.append(f"append {cell.state_id}")
         self.bags[cell] = self.bags.get(cell, b"") + values
 
+    def replace(self, cell: StateCell, values: bytes) -> None:
+        self.log.append(f"replace {cell.state_id}")
+        self.bags[cell] = values
+
     def clear(self, cell: StateCell) -> None:
         self.log.append(f"clear {cell.state_id}")
         self.bags.pop(cell, None)

@@ -53,6 +53,9 @@ class ToyState:
     def append(self, cell: StateCell, values: bytes) -> None:
         self.bags[cell] += values
 
+    def replace(self, cell: StateCell, values: bytes) -> None:
+        raise AssertionError("SDKs clear and append")
+
     def clear(self, cell: StateCell) -> None:
         for cells in (self.bags, self.maps, self.lists):
             cells.pop(cell, None)

@@ -250,6 +250,7 @@ class StatefulShard:
         self._finish_expiry()
         if self._windows is not None:
             self._windows.save()
+        self._timers.save()
         event, processing = self._events.first(), self._processing.first()
         expiry = self._expiries.first()
         for agenda in (self._events, self._processing, self._expiries):

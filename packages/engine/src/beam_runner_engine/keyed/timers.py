@@ -51,7 +51,11 @@ class Timer:
 
 
 class TimerTable:
-    """The timers of a shard's keys. A key's timers are read when they are touched or due."""
+    """The timers of a shard's keys. A key's timers are read when they are touched or due.
+
+    What is set, taken or cleared is kept as it is, and written by `save`: most timers of bounded
+    input fire in the bundle that sets them, and no record is ever made of them.
+    """
 
     def __init__(
         self, cells: TentativeCells, event_time: Agenda, processing_time: Agenda, holds: Holds
@@ -62,15 +66,12 @@ class TimerTable:
             TimeDomain.PROCESSING_TIME: processing_time,
         }
         self._holds = holds
+        self._touched: dict[tuple[bytes, bytes], dict[tuple[str, str], Timer | None]] = {}
 
     def set(self, timer: Timer) -> None:
         """Sets a timer, in place of the one of the same key, window, family and tag."""
         before = self.get(timer.key, timer.window, timer.family, timer.tag)
-        self._cells.replace(
-            CellId(_TIMERS, timer.key, timer.window),
-            (_to_record(timer),),
-            _name(timer.family, timer.tag),
-        )
+        self._touch(timer.key, timer.window)[timer.family, timer.tag] = timer
         if before is not None:
             self._agendas[before.domain].remove(before.fire_time, _reference(before))
         self._agendas[timer.domain].add(timer.fire_time, _reference(timer))
@@ -78,8 +79,15 @@ class TimerTable:
 
     def get(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
         """Returns a timer if it is set."""
-        stored = self._cells.read(CellId(_TIMERS, key, window), _name(family, tag))
-        return _from_record(key, window, family, tag, stored[0]) if stored else None
+        touched = self._touch(key, window)
+        try:
+            return touched[family, tag]
+        except KeyError:
+            stored = self._stored(key, window, family, tag)
+            timer = touched[family, tag] = (
+                None if stored is None else _from_record(key, window, family, tag, stored)
+            )
+            return timer
 
     def clear(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
         """Clears a timer and returns it; None if it is not set."""
@@ -90,12 +98,13 @@ class TimerTable:
         return timer
 
     def of_window(self, key: bytes, window: bytes) -> list[Timer]:
-        """Returns all timers that are set for a key's window."""
-        found = []
-        for name, (record,) in self._cells.scan(CellId(_TIMERS, key, window)):
+        """Returns all timers that are set for a key's window, by family and tag."""
+        names = set(self._touched.get((key, window), ()))
+        for name, _ in self._cells.scan(CellId(_TIMERS, key, window)):
             family, tag = (part.decode() for part in unpack(name))
-            found.append(_from_record(key, window, family, tag, record))
-        return found
+            names.add((family, tag))
+        timers = (self.get(key, window, *name) for name in sorted(names))
+        return [timer for timer in timers if timer is not None]
 
     def take(self, reference: tuple[bytes, ...]) -> Timer:
         """Takes a timer whose entry was taken from an agenda; it is not set any more."""
@@ -106,8 +115,31 @@ class TimerTable:
         self._forget(timer)
         return timer
 
+    def save(self) -> None:
+        """Writes what has changed to the cells; the table is not to be used after it."""
+        for (key, window), timers in self._touched.items():
+            cell = CellId(_TIMERS, key, window)
+            for name, timer in timers.items():
+                before = self._stored(key, window, *name)
+                after = None if timer is None else _to_record(timer)
+                if after is None and before is not None:
+                    self._cells.remove(cell, _name(*name))
+                elif after is not None and after != before:
+                    self._cells.replace(cell, (after,), _name(*name))
+
+    def _touch(self, key: bytes, window: bytes) -> dict[tuple[str, str], Timer | None]:
+        place = (key, window)
+        touched = self._touched.get(place)
+        if touched is None:
+            touched = self._touched[place] = {}
+        return touched
+
+    def _stored(self, key: bytes, window: bytes, family: str, tag: str) -> bytes | None:
+        stored = self._cells.read(CellId(_TIMERS, key, window), _name(family, tag))
+        return stored[0] if stored else None
+
     def _forget(self, timer: Timer) -> None:
-        self._cells.remove(CellId(_TIMERS, timer.key, timer.window), _name(timer.family, timer.tag))
+        self._touched[timer.key, timer.window][timer.family, timer.tag] = None
         self._holds.move(timer.hold, None)
 
 

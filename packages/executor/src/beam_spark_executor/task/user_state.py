@@ -60,6 +60,17 @@ class ShardUserState:
         else:
             state.add(values)
 
+    def replace(self, cell: StateCell, values: bytes) -> None:
+        """Makes these encoded values all of a bag, or writes a value."""
+        state = self._bag(cell)
+        if not values:
+            state.clear()
+        elif isinstance(state, ValueState):
+            state.write(values)
+        else:
+            state.clear()
+            state.add(values)
+
     def clear(self, cell: StateCell) -> None:
         """Removes everything from a cell of any kind."""
         self._cell(cell, State).clear()

@@ -6,7 +6,7 @@ that thousands of additions are one call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -37,8 +37,7 @@ class StoredCell:
 
     def replace(self, values: Iterable[Any]) -> None:
         """Makes these its values."""
-        self.state.clear(self.cell)
-        self.append(values)
+        self.state.replace(self.cell, b"".join(map(self.impl.encode_nested, values)))
 
     def append(self, values: Iterable[Any]) -> None:
         """Adds values."""
@@ -248,23 +247,21 @@ _SIMPLE_KINDS: dict[type[userstate.StateSpec], type[Any]] = {
 }
 
 
-def create_cell(
-    spec: userstate.StateSpec, stored: StoredCell, combine_fn: core.CombineFn | None
-) -> RuntimeCell:
-    """The object that user code gets for a state that it has declared.
+def kind_of_cell(
+    spec: userstate.StateSpec, combine_fn: core.CombineFn | None
+) -> Callable[[StoredCell], RuntimeCell]:
+    """Makes the objects that user code gets for a state that it has declared.
 
     Args:
         spec: the declaration.
-        stored: the cell at the host.
         combine_fn: for combining state, set up.
 
     Raises:
         HarnessError: it is of a kind that this package does not know.
     """
     if combine_fn is not None:
-        return CombiningCell(stored, combine_fn)
+        return lambda stored: CombiningCell(stored, combine_fn)
     for kind, cell in _SIMPLE_KINDS.items():
         if isinstance(spec, kind):
-            created: RuntimeCell = cell(stored)
-            return created
+            return cell
     raise HarnessError(f"The embedded harness does not know {type(spec).__name__} ({spec.name})")

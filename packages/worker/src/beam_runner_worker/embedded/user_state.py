@@ -8,6 +8,7 @@ is written when another one comes, or the host is to settle what is next.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from apache_beam.coders import coder_impl, coders
@@ -18,7 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo
 
 from beam_runner_worker.embedded.state_handler import StateHandler
-from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, create_cell
+from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, kind_of_cell
 from beam_runner_worker.records import StateCell, Timer
 
 _PANES = coder_impl.PaneInfoCoderImpl()
@@ -26,6 +27,7 @@ EQUAL_IF_ENCODED_EQUAL = frozenset({str, bytes, int, bool})
 """Keys of one of these types are equal exactly if their encodings are; 1 and 1.0, or two keys that
 hold them, are equal only in Python."""
 _KEPT_WINDOWS = 1000
+_Kind = tuple[Callable[[StoredCell], RuntimeCell], coder_impl.CoderImpl]
 
 
 class UserTimer(userstate.BaseTimer):
@@ -80,7 +82,8 @@ class UserStateContext(userstate.UserStateContext):
         self._key_impl = key_coder.get_impl()
         self._window_impl = window_coder.get_impl()
         self._windows: dict[bytes, BoundedWindow] = {}
-        self._combine_fns: dict[userstate.StateSpec, core.CombineFn] = {}
+        self._combine_fns: list[core.CombineFn] = []
+        self._kinds: dict[userstate.StateSpec, _Kind] = {}
         self._leave()
         state_handler.cells[transform_id] = self
 
@@ -165,8 +168,9 @@ class UserStateContext(userstate.UserStateContext):
         Called between bundles, after a failure, and at the end.
         """
         self._leave()
-        combine_fns, self._combine_fns = self._combine_fns, {}
-        for combine_fn in combine_fns.values():
+        combine_fns, self._combine_fns = self._combine_fns, []
+        self._kinds.clear()
+        for combine_fn in combine_fns:
             combine_fn.teardown()
 
     def _enter(self, key: Any, window: BoundedWindow) -> None:
@@ -202,18 +206,20 @@ class UserStateContext(userstate.UserStateContext):
         return window, data
 
     def _create(self, spec: userstate.StateSpec) -> RuntimeCell:
+        known = self._kinds.get(spec)
+        if known is None:
+            create = kind_of_cell(spec, self._combine_fn(spec))
+            known = self._kinds[spec] = (create, spec.coder.get_impl())
+        create, impl = known
         place = StateCell(self._transform_id, spec.name, self._window_data, self._encoded_key())
-        stored = StoredCell(self._handler.user_state, place, spec.coder.get_impl())
-        return create_cell(spec, stored, self._combine_fn(spec))
+        return create(StoredCell(self._handler.user_state, place, impl))
 
     def _combine_fn(self, spec: userstate.StateSpec) -> core.CombineFn | None:
         if not isinstance(spec, userstate.CombiningValueStateSpec):
             return None
-        combine_fn = self._combine_fns.get(spec)
-        if combine_fn is None:
-            combine_fn = copy.deepcopy(spec.combine_fn)
-            combine_fn.setup()
-            self._combine_fns[spec] = combine_fn
+        combine_fn = copy.deepcopy(spec.combine_fn)
+        combine_fn.setup()
+        self._combine_fns.append(combine_fn)
         return combine_fn
 
 
