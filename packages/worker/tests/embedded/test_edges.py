@@ -363,15 +363,19 @@ def test_runs_are_written_like_their_elements(
 @pytest.mark.parametrize("kind", list(OutputKind))
 @pytest.mark.parametrize(("count", "size"), [(sinks.MAX_ROWS * 2 + 5, 1), (50, 100_000)])
 @pytest.mark.parametrize("spans", [1, 2])
-def test_a_run_longer_than_a_chunk(kind: OutputKind, count: int, size: int, spans: int) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_run_longer_than_a_chunk(
+    kind: OutputKind, count: int, size: int, spans: int, whole: bool
+) -> None:
     keyed = kind is OutputKind.KEYED
+    edge = {"whole_elements": True} if whole and keyed else {}
     coder = coders.WindowedValueCoder(KV if keyed else ANY, INTERVAL)
     value = (b"k", b"v" * size) if keyed else b"v" * size
     spans_ = tuple(window.IntervalWindow(start, 20) for start in range(spans))
     given_ = [windowed_value.create(value, 0, spans_)] * count
-    chunks = write_runs(coder, kind, given_)
+    chunks = write_runs(coder, kind, given_, **edge)
     assert sum(chunk.count for chunk in chunks) == count * (spans if keyed else 1)
     if spans == 1 or not keyed:
-        assert chunks == write(coder, kind, given_)
+        assert chunks == write(coder, kind, given_, **edge)
     else:
         assert {chunk.count for chunk in chunks[:-1]} == {chunks[0].count}

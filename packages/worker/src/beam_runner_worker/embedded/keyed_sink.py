@@ -5,12 +5,12 @@ from __future__ import annotations
 from operator import length_hint
 from typing import Any
 
-from apache_beam.coders import coder_impl
+from apache_beam.coders import coder_impl, coders
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.sinks import MAX_BYTES, MAX_ROWS, Encoder, Run, Sink
+from beam_runner_worker.embedded.sinks import MAX_BYTES, MAX_ROWS, Encoder, Headers, Run, Sink
 from beam_runner_worker.records import KeyedChunk, OutputEdge
 
 _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
@@ -24,9 +24,14 @@ class KeyedSink(Sink):
         coder = self._windowed_coder.wrapped_value_coder
         self._with_timestamps = edge.timestamps
         self._encode_key = None
+        self._headers: Headers | None = None
         if not edge.keyed_by_element:
-            self._encode_key = coder.key_coder().get_impl().encode_to_stream
+            if edge.whole_elements and _is_header_and_pair(self._windowed_coder):
+                self._headers = Headers(self._windowed_coder)
+            self._key_impl = coder.key_coder().get_impl()
+            self._encode_key = self._key_impl.encode_to_stream
             coder = coder.value_coder()
+            self._encode_second = coder.get_impl().encode_to_stream
         self._whole = edge.whole_elements
         self._encode_value = (
             (self._windowed_coder if self._whole else coder).get_impl().encode_to_stream
@@ -37,6 +42,7 @@ class KeyedSink(Sink):
         # Most elements hold the very tuple of windows and the timestamp of the one before them, so
         # both are worked out only when they change.
         encode_key, encode_value, whole = self._encode_key, self._encode_value, self._whole
+        encode_run = self._encode_run if self._headers is None else self._encode_whole_run
         windows, window, micros, millis = None, b"", None, 0
         pending: list[WindowedValue | Run] = []
         while True:
@@ -62,7 +68,7 @@ class KeyedSink(Sink):
                     micros = element.timestamp_micros
                     millis = to_millis(micros)
                 if run is not None:
-                    is_full = self._encode_run(run, rows)
+                    is_full = encode_run(run, rows)
                     rows.fill(window, millis)
                     if length_hint(run[1]):
                         pending.append(run)
@@ -114,6 +120,35 @@ class KeyedSink(Sink):
             if key_end + value_end >= MAX_BYTES or not room:
                 return True
         return False
+
+    def _encode_whole_run(self, run: Run, rows: _Rows) -> bool:
+        """As `_encode_run`, for whole pairs: a key is encoded once, and stands in both columns."""
+        assert self._headers is not None
+        like, left = run
+        header = self._headers.of(like)
+        encode_key, encode_second = self._key_impl.encode_nested, self._encode_second
+        keys, values = rows.keys, rows.values
+        write_key, write_value, value_size = keys.write, values.write, values.size
+        add_key_end, add_value_end = rows.key_ends.append, rows.value_ends.append
+        room = MAX_ROWS - len(rows.key_ends)
+        key_end = keys.size()
+        for key, value in left:
+            encoded = encode_key(key)
+            write_key(encoded)
+            write_value(header + encoded)
+            encode_second(value, values, True)
+            add_key_end(key_end := key_end + len(encoded))
+            add_value_end(value_end := value_size())
+            room -= 1
+            if key_end + value_end >= MAX_BYTES or not room:
+                return True
+        return False
+
+
+def _is_header_and_pair(coder: coders.WindowedValueCoder) -> bool:
+    """Whether a windowed value is a header, and a pair in it its key and its value."""
+    pair = coder.wrapped_value_coder
+    return type(coder) is coders.WindowedValueCoder and type(pair) is coders.TupleCoder
 
 
 class _Rows:

@@ -168,13 +168,7 @@ class _RunEncoder:
             self._stock = coder.get_impl().encode_to_stream
             return
         self._encode_value = coder.wrapped_value_coder.get_impl().encode_to_stream
-        self._encode_header = (
-            coders.WindowedValueCoder(coders.SingletonCoder(None), coder.window_coder)
-            .get_impl()
-            .encode_nested
-        )
-        self._like: WindowedValue | None = None
-        self._header = b""
+        self._header_of = Headers(coder).of
 
     def encode(
         self,
@@ -205,7 +199,21 @@ class _RunEncoder:
                 break
         return count
 
-    def _header_of(self, like: WindowedValue) -> bytes:
+
+class Headers:
+    """Encodes what comes before the value in a windowed value, anew only where it changes."""
+
+    def __init__(self, coder: coders.WindowedValueCoder) -> None:
+        self._encode = (
+            coders.WindowedValueCoder(coders.SingletonCoder(None), coder.window_coder)
+            .get_impl()
+            .encode_nested
+        )
+        self._like: WindowedValue | None = None
+        self._header = b""
+
+    def of(self, like: WindowedValue) -> bytes:
+        """The time, windows and pane of an element, encoded."""
         known = self._like
         if (
             known is None
@@ -215,5 +223,5 @@ class _RunEncoder:
         ):
             # A list could be changed in place.
             self._like = like if type(like.windows) is tuple else None
-            self._header = self._encode_header(like.with_value(None))
+            self._header = self._encode(like.with_value(None))
         return self._header
