@@ -36,6 +36,7 @@ IDLE_LIMIT_SECONDS = 10
 _KILLED_FIRST = 500
 """As if a worker had half of the memory besides what it has."""
 _KEPT_SLOT = "slot-0."
+_YOUNG_OBJECTS = 20_000
 
 _WARM_MODULES = (
     "pyarrow",
@@ -155,6 +156,9 @@ def _import_what_tasks_need() -> None:
     _forget_zip_importers()
     gc.collect()
     gc.freeze()
+    # Elements come and go by the hundred thousand; looking at the youngest 700 for circles each time
+    # took 6 to 7 % of the CPU of jobs with state, joins and combines.
+    gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
 def _forget_zip_importers() -> None:
