@@ -36,8 +36,10 @@ def our_operations(table_bytes: int) -> Iterator[None]:
         payload: Any = None,
         operation_cls: type[operations.DoOperation] = operations.DoOperation,
     ) -> operations.DoOperation:
-        needs_more = payload is not None and (payload.side_inputs or payload.restriction_coder_id)
         stateful = payload is not None and (payload.state_specs or payload.timer_family_specs)
+        needs_more = payload is not None and (
+            payload.restriction_coder_id or (stateful and payload.side_inputs)
+        )
         if transform.spec.urn == urns.ASSIGN_WINDOWS:
             operation_cls = AssignWindows
         elif operation_cls is operations.DoOperation and not needs_more:

@@ -1,7 +1,7 @@
 """ParDos of plain functions of an element, which take runs of elements.
 
 Beam's operation keeps the DoFn's life (setup, bundles, callbacks, teardown) and all that has to know
-more of an element than its value: times, windows, state, side inputs, restrictions.
+more of an element than its value: times, windows, state, restrictions.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-import attrs
 from apache_beam import pvalue
-from apache_beam.runners import common
 from apache_beam.runners.worker import operations
-from apache_beam.transforms import core
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.assign_windows import WindowsOf, windows_by_time
 from beam_runner_worker.embedded.dofn_runners import MadeRunner, made_runners
+from beam_runner_worker.embedded.plain_dofns import PlainDoFn, Process, plain_do_fn
 from beam_runner_worker.embedded.runs import (
     MOST_VALUES,
     Collector,
@@ -36,25 +33,6 @@ _NOT_PLAIN = (pvalue.TaggedOutput, TimestampedValue, WindowedValue)
 _WIDE = 4
 
 
-@attrs.frozen
-class PlainDoFn:
-    """A DoFn that takes runs: its ``process`` is a function of a value, the same for all of a run.
-
-    Attributes:
-        function_for: what gives the results of a value, for elements like its argument.
-        receiver: of the main output.
-        handle: handles results one by one, each for an element like the first argument.
-        check: refuses results that can't be meant so; to be called with the first.
-        windows_of: the windows of results by their time, if it decides.
-    """
-
-    function_for: Callable[[WindowedValue], Callable[[Any], Any]]
-    receiver: operations.ConsumerSet
-    handle: Callable[[WindowedValue, Any], None]
-    check: Callable[[WindowedValue, Any], None]
-    windows_of: WindowsOf | None
-
-
 class RunParDo(operations.DoOperation):
     """Beam's ParDo operation, which takes runs if its DoFn is a plain one.
 
@@ -66,6 +44,7 @@ class RunParDo(operations.DoOperation):
         self.takes_runs = False
         self._readers: dict[int, list[operations.Operation]] = {}
         self._plain: PlainDoFn | None = None
+        self._given: Process | None = None
         self._output: TakesRuns | None = None
         self._output_pace = Pace()
         self._since = 0.0
@@ -97,6 +76,8 @@ class RunParDo(operations.DoOperation):
         """Begins a bundle."""
         self._collector.restart()
         self._is_wide = True
+        if self._given is not None:
+            self._given.forget()
         super().start()
 
     def finish(self) -> None:
@@ -111,14 +92,9 @@ class RunParDo(operations.DoOperation):
         self._take(like, values)
 
     def _as_plain(self, made: MadeRunner) -> PlainDoFn | None:
-        """A DoFn whose ``process`` is a function of the element alone as a plain one."""
-        call = process = made.process
-        if made.args or made.kwargs:
-
-            def process(value: Any) -> Any:
-                return call(value, *made.args, **made.kwargs)
-
-        return plain_do_fn(made, lambda like: process)
+        """A DoFn whose ``process`` asks for nothing but values and side inputs as a plain one."""
+        self._given = Process(made.process, made.args, made.kwargs, made.side_inputs)
+        return plain_do_fn(made, self._given.function_for)
 
     def _take_one(self, element: WindowedValue) -> None:
         """Processes an element that is alone: as Beam does, unless much comes of it."""
@@ -130,7 +106,11 @@ class RunParDo(operations.DoOperation):
     def _take(self, like: WindowedValue, values: list[Any]) -> None:
         try:
             with self.scoped_process_state:
-                self._process(like, values)
+                if self._given is None:
+                    self._process(like, values)
+                else:
+                    for each in self._given.apart(like):
+                        self._process(each, values)
         except BaseException as error:
             raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too
 
@@ -200,38 +180,3 @@ class RunParDo(operations.DoOperation):
         for result in out:
             micros = result.timestamp.micros
             receive(create(result.value, micros, windows_of(micros)))
-
-
-def plain_do_fn(
-    made: MadeRunner, function_for: Callable[[WindowedValue], Callable[[Any], Any]]
-) -> PlainDoFn | None:
-    """A DoFn as one that takes runs; None if there is more to it than this function."""
-    fn, receivers = made.fn, made.receivers
-    # State, timers and restrictions are asked for by the defaults of parameters, as times are.
-    if (
-        made.defaults
-        or made.side_inputs
-        or fn._process_batch_defined
-        or not fn._process_defined
-        or getattr(made.process, "_beam_yields_batches", False)
-        or None not in receivers
-    ):
-        return None
-    window_fn = made.windowing.windowfn
-
-    def handler(check: bool) -> Callable[[WindowedValue, Any], None]:
-        outputs = (receivers[None], receivers)
-        handler = common._OutputHandler(window_fn, *outputs, None, None, False, False, check)
-        handle: Callable[[WindowedValue, Any], None] = handler.handle_process_outputs
-        return handle
-
-    refuses = not isinstance(fn, core.CallableWrapperDoFn)
-
-    def check(like: WindowedValue, results: Any) -> None:
-        # A user's DoFn that returns one of these is a mistake; a function for FlatMap may.
-        if refuses and isinstance(results, (str, bytes, dict)):
-            handler(True)(like, results)
-
-    return PlainDoFn(
-        function_for, receivers[None], handler(False), check, windows_by_time(window_fn)
-    )

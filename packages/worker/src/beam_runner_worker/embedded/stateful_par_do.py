@@ -16,7 +16,8 @@ from apache_beam.transforms import core, userstate
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_worker.embedded.dofn_runners import MadeRunner
-from beam_runner_worker.embedded.par_do import PlainDoFn, RunParDo, plain_do_fn
+from beam_runner_worker.embedded.par_do import RunParDo
+from beam_runner_worker.embedded.plain_dofns import PlainDoFn, plain_do_fn
 from beam_runner_worker.embedded.runs import Pace, can_change
 from beam_runner_worker.embedded.user_state import EQUAL_IF_ENCODED_EQUAL
 

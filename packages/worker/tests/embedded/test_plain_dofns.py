@@ -1,0 +1,177 @@
+"""ParDos with side inputs take runs: what comes of them is what comes of elements one by one."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import apache_beam as beam
+import pytest
+from apache_beam.internal.util import ArgumentPlaceholder
+from apache_beam.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton
+from apache_beam.runners.worker import operations
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms import window
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils import windowed_value
+from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mini_runner import MiniRunner, run
+
+from beam_runner_worker.embedded import our_operations
+from beam_runner_worker.embedded.plain_dofns import Process
+from beam_runner_worker.errors import BundleFailed
+
+SEEN: list[Any] = []
+HOURS = window.FixedWindows(3600)
+
+window_fns = st.one_of(
+    st.builds(window.GlobalWindows),
+    st.builds(window.FixedWindows, st.sampled_from([10, 20])),
+    st.builds(window.SlidingWindows, st.just(20), st.just(10)),
+)
+times = st.lists(st.integers(-30, 30), min_size=1, max_size=3)
+views = st.sampled_from([AsIter, AsList, AsDict, AsMultiMap])
+
+
+def at_times(pipeline: beam.Pipeline, label: str, times: list[int], window_fn: Any) -> Any:
+    """Elements that come in runs, each of one time."""
+    return (
+        pipeline
+        | f"{label} times" >> beam.Create(times)
+        | label >> beam.FlatMap(lambda t: [TimestampedValue((t, i), t) for i in range(100)])
+        | f"{label} windows" >> beam.WindowInto(window_fn)
+    )
+
+
+class Note(beam.DoFn):
+    """Keeps all that can be seen of an element."""
+
+    def process(
+        self,
+        element: Any,
+        time: Any = beam.DoFn.TimestampParam,
+        within: Any = beam.DoFn.WindowParam,
+        pane: Any = beam.DoFn.PaneInfoParam,
+    ) -> None:
+        SEEN.append((element, int(time), repr(within), repr(pane)))
+
+
+def look(pair: tuple[int, int], *views: Any, **more: Any) -> Iterator[Any]:
+    time, number = pair
+    sizes = tuple(len(list(view)) for view in (*views, *more.values()) if isinstance(view, list))
+    sums = tuple(sum(view.values()) for view in (*views, *more.values()) if isinstance(view, dict))
+    match number % 4:
+        case 0:
+            yield number, sizes, sums
+        case 1:
+            yield TimestampedValue((number, sizes, sums), time + number)
+        case 2:
+            yield beam.pvalue.TaggedOutput("other", (number, sizes, sums))
+            yield number
+
+
+def noted(build: Any) -> collections.Counter[Any]:
+    SEEN.clear()
+    pipeline = beam.Pipeline()
+    build(pipeline)
+    MiniRunner(pipeline).run()
+    return collections.Counter(map(repr, SEEN))
+
+
+@settings(max_examples=10, deadline=None)
+@given(window_fns, window_fns, times, times, views, views)
+def test_all_windows_of_elements_see_their_side_inputs(
+    main_fn: Any, side_fn: Any, main_times: Any, side_times: Any, first: Any, second: Any
+) -> None:
+    def build(pipeline: beam.Pipeline) -> None:
+        main = at_times(pipeline, "main", main_times, main_fn)
+        side = at_times(pipeline, "side", sorted(set(side_times)), side_fn)
+        ones = side | "ones" >> beam.MapTuple(lambda time, number: (number, number + time))
+        outputs = main | beam.FlatMap(look, 3, first(ones), last=second(ones)).with_outputs(
+            "other", main="main"
+        )
+        outputs.main | "note" >> beam.ParDo(Note())
+        outputs.other | "note others" >> beam.ParDo(Note())
+
+    in_runs = noted(build)
+    with mock.patch.object(our_operations, "RunParDo", operations.DoOperation):
+        one_by_one = noted(build)
+    assert in_runs == one_by_one
+
+
+def note_look(pair: tuple[int, int], ones: Any) -> Any:
+    SEEN.append("look")
+    return pair
+
+
+def note_after(pair: tuple[int, int]) -> None:
+    SEEN.append("after")
+
+
+def test_elements_with_side_inputs_come_in_runs() -> None:
+    def build(pipeline: beam.Pipeline) -> None:
+        side = at_times(pipeline, "side", [0], window.FixedWindows(10))
+        main = at_times(pipeline, "main", [0], window.FixedWindows(20))
+        main | "look" >> beam.Map(note_look, AsIter(side)) | "after" >> beam.Map(note_after)
+
+    assert noted(build) == {"'look'": 100, "'after'": 100}
+    changes = sum(one != other for one, other in itertools.pairwise(SEEN))
+    assert changes < 100
+
+
+@pytest.mark.parametrize(("side_fn", "times"), [(window.GlobalWindows(), 1), (HOURS, 2)])
+def test_an_element_in_several_windows_is_processed_once_if_side_inputs_are_global(
+    side_fn: Any, times: int
+) -> None:
+    def build(pipeline: beam.Pipeline) -> None:
+        side = at_times(pipeline, "side", [0], side_fn)
+        main = at_times(pipeline, "main", [0], window.SlidingWindows(20, 10))
+        main | "look" >> beam.Map(note_look, AsIter(side))
+
+    assert noted(build) == {"'look'": 100 * times}
+
+
+def test_an_element_in_several_windows_is_processed_in_each_as_by_beam() -> None:
+    windows = tuple(window.IntervalWindow(start, start + 20) for start in (0, 10))
+    element = windowed_value.create("value", 15_000_000, windows, PaneInfo(True, True, 0, 0, 0))
+    side_input = mock.MagicMock()
+    side_input.is_globally_windowed.return_value = False
+    process = Process(lambda value, seen: [value], [ArgumentPlaceholder()], {}, [side_input])
+    assert process.apart(element) == [
+        WindowedValue("value", element.timestamp, (each,)) for each in windows
+    ]
+
+
+@pytest.mark.parametrize("function", [lambda n, one: n, lambda n, one=None: n])
+def test_a_side_input_that_cannot_be_made_is_the_transforms_failure(function: Any) -> None:
+    pipeline = beam.Pipeline()
+    many = pipeline | "side" >> beam.Create([1, 2])
+    numbers = pipeline | beam.Create([None]) | "numbers" >> beam.FlatMap(lambda _: range(100))
+    numbers | "Bad" >> beam.Map(function, AsSingleton(many)) | "After" >> beam.Map(lambda n: n)
+    with pytest.raises(BundleFailed, match="more than one element") as failed:
+        MiniRunner(pipeline).run()
+    assert failed.value.transform == "Bad"
+
+
+class Sums(beam.DoFn):
+    """Looks at its side input when its results are asked for."""
+
+    def process(self, number: int, numbers: Any, factor: int = 1) -> Iterator[int]:
+        yield factor * (number + sum(numbers))
+
+
+def test_side_inputs_of_generators_and_of_parameters_with_defaults() -> None:
+    pipeline = beam.Pipeline()
+    side = pipeline | "side" >> beam.Create([1, 2])
+    ten = pipeline | "ten" >> beam.Create([10])
+    numbers = pipeline | beam.Create([None]) | "numbers" >> beam.FlatMap(lambda _: range(100))
+    once = numbers | "once" >> beam.ParDo(Sums(), AsIter(side))
+    often = numbers | "often" >> beam.ParDo(Sums(), AsIter(side), factor=AsSingleton(ten))
+    assert_that(once, equal_to([number + 3 for number in range(100)]), "once")
+    assert_that(often, equal_to([10 * number + 30 for number in range(100)]), "often")
+    run(pipeline)
