@@ -335,3 +335,25 @@ def test_a_collector_gives_elements_that_are_alike_together() -> None:
     assert taken == [(given_[0].timestamp_micros, [0, 1]), (given_[0].timestamp_micros, [2, 3])]
     collector.hand_over()
     assert taken[2:] == [(7_000_000, [4, 5])]
+
+
+def test_elements_that_all_have_other_times_do_not_wait() -> None:
+    taken: list[Any] = []
+
+    class Target:
+        def take(self, like: Any, values: list[Any]) -> None:
+            taken.append(values)
+
+    collector = Collector(Target(), lambda element: taken.append(element.value))
+    for number in range(50):
+        collector.add(window.GlobalWindows.windowed_value(number, number))
+        assert taken == list(range(number + 1))
+    alike = window.GlobalWindows.windowed_value(None, 60)
+    for number in range(50, 60):
+        collector.add(alike.with_value(number))
+    assert taken[50:52] == [50, 51]
+    assert [52, 53] in taken
+    collector.add(window.GlobalWindows.windowed_value(60, 61))
+    collector.hand_over()
+    flat = [value for each in taken for value in (each if isinstance(each, list) else [each])]
+    assert flat == list(range(61))

@@ -106,6 +106,8 @@ def can_change(value: Any) -> bool:
 class Collector:
     """Makes runs of elements that come one by one; see :class:`Pace` for how long they wait.
 
+    Those of a PCollection in which each has a time of its own do not wait at all.
+
     Args:
         target: takes the runs.
         one: takes an element that is alone.
@@ -122,11 +124,17 @@ class Collector:
         self._like: WindowedValue | None = None
         self._values: list[Any] = []
         self._begin = 0.0
+        self._alone = 0
+        self._last_micros = 0
 
     def add(self, element: WindowedValue) -> None:
         """Takes an element; it is processed now or in a later call."""
         like = self._like
         if like is None:
+            if self._alone >= _ONE_BY_ONE and element.timestamp_micros != self._last_micros:
+                self._last_micros = element.timestamp_micros
+                self._one(element)
+                return
             self._like, self._begin = element, time.perf_counter()
         elif (
             element.windows is not like.windows
@@ -134,7 +142,8 @@ class Collector:
             or element.pane_info != like.pane_info
         ):
             self.hand_over()
-            self._like, self._begin = element, time.perf_counter()
+            self.add(element)
+            return
         self._values.append(element.value)
         if len(self._values) >= self._pace.values:
             self.hand_over()
@@ -145,6 +154,8 @@ class Collector:
         if like is None:
             return
         self._like, self._values = None, []
+        self._alone = self._alone + 1 if len(values) == 1 else 0
+        self._last_micros = like.timestamp_micros
         if len(values) == 1:
             self._pace.saw(values[0])
             self._one(like)
