@@ -211,6 +211,29 @@ def test_many_views_are_forgotten_between_bundles(monkeypatch: pytest.MonkeyPatc
         views.reset()
 
 
+def test_windows_of_the_main_input_are_mapped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_inputs, "KEPT_VIEWS", 3)
+    asked: list[Any] = []
+
+    def mapping(main_window: Any) -> Any:
+        asked.append(main_window)
+        return window.IntervalWindow(0, 10)
+
+    reader = BytesReader()
+    data = beam.pvalue.SideInputData("beam:side_input:iterable:v1", mapping, list)
+    coder = coders.WindowedValueCoder(coders.BytesCoder(), coders.IntervalWindowCoder())
+    views = side_inputs.SideInputMap(StateHandler(reader, "stage"), "t", "tag", data, coder)
+    windows = [window.IntervalWindow(i, i + 1) for i in range(4)]
+    for w in (*windows[:3], *windows[:3], windows[3], windows[3], windows[0]):
+        assert views[w] == [b"ab", b"cd"]
+    assert asked == [*windows, windows[0]]
+    assert reader.calls["iterable"] == 1
+    reader.now += 1
+    reader.data = b""
+    views.reset()
+    assert views[windows[0]] == views[windows[1]] == []
+
+
 def test_state_is_refused_by_name() -> None:
     key = beam_fn_api_pb2.StateKey(
         bag_user_state=beam_fn_api_pb2.StateKey.BagUserState(transform_id="Stateful")

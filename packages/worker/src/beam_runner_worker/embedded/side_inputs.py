@@ -23,6 +23,7 @@ KEPT_BYTES = 64 * 1024 * 1024
 """Encoded bytes whose decoded values one side input keeps; what is larger is decoded each time."""
 KEPT_VIEWS = 1024
 """Windows whose views one side input keeps from one bundle to the next."""
+_NONE = object()
 
 
 class IterableView:
@@ -122,6 +123,7 @@ class SideInputMap:
         self._element_coder = coder.wrapped_value_coder
         self._window_impl = coder.window_coder.get_impl()
         self._views: dict[window.BoundedWindow, tuple[Any, IterableView | MultimapView]] = {}
+        self._by_main_window: dict[window.BoundedWindow, Any] = {}
         self._last: tuple[window.BoundedWindow | None, Any] = (None, None)
         self._version = state_handler.version(transform_id, tag)
         state_handler.views.append(self)
@@ -131,12 +133,21 @@ class SideInputMap:
         last_window, last_view = self._last
         if main_window is last_window:
             return last_view
+        # Beam's mapping takes ten microseconds.
+        view = self._by_main_window.get(main_window, _NONE)
+        if view is _NONE:
+            if len(self._by_main_window) >= KEPT_VIEWS:
+                self._by_main_window.clear()
+            view = self._by_main_window[main_window] = self._view(main_window)
+        self._last = (main_window, view)
+        return view
+
+    def _view(self, main_window: window.BoundedWindow) -> Any:
         target = self._data.window_mapping_fn(main_window)
         kept = self._views.get(target)
         if kept is None:
             raw = self._raw_view(target)
             kept = self._views[target] = (self._data.view_fn(raw), raw)
-        self._last = (main_window, kept[0])
         return kept[0]
 
     def is_globally_windowed(self) -> bool:
@@ -156,6 +167,7 @@ class SideInputMap:
         kept_bytes = sum(raw.kept_bytes for _, raw in self._views.values())
         if len(self._views) > KEPT_VIEWS or kept_bytes > KEPT_BYTES or not self.is_current():
             self._views.clear()
+            self._by_main_window.clear()
             self._last = (None, None)
             self._version = self._reader.version(self._transform_id, self._tag)
 
