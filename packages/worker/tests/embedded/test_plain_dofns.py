@@ -10,6 +10,7 @@ from unittest import mock
 
 import apache_beam as beam
 import pytest
+from apache_beam.internal import pickler
 from apache_beam.internal.util import ArgumentPlaceholder
 from apache_beam.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton
 from apache_beam.runners.worker import operations
@@ -22,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mini_runner import MiniRunner, run
 
-from beam_runner_worker.embedded import our_operations
-from beam_runner_worker.embedded.plain_dofns import Process
+from beam_runner_worker.embedded import our_operations, plain_dofns
+from beam_runner_worker.embedded.plain_dofns import Process, _mapped_by
 from beam_runner_worker.errors import BundleFailed
 
 SEEN: list[Any] = []
@@ -165,13 +166,31 @@ class Sums(beam.DoFn):
         yield factor * (number + sum(numbers))
 
 
+def pair_up(number: int, other: Any) -> Any:
+    return number, other
+
+
+def test_a_map_of_one_side_input_is_called_without_beams_wrapper() -> None:
+    wrapper = pickler.loads(pickler.dumps(beam.Map(pair_up, 1).fn)).process
+    assert wrapper(1, 2) == [(1, 2)]
+    anything = windowed_value.create(None, 0, ())
+    with mock.patch.object(plain_dofns, "_mapped_by", return_value=None):
+        results = Process(wrapper, [1], {}, []).function_for(anything)(5)
+    assert Process(wrapper, [1], {}, []).function_for(anything)(5) == results == [(5, 1)]
+    assert _mapped_by(wrapper) is not None
+    for other in (beam.FlatMap(pair_up, 1), beam.Filter(pair_up, 1), beam.Map(lambda value: value)):
+        assert _mapped_by(other.fn.process) is None
+
+
 def test_side_inputs_of_generators_and_of_parameters_with_defaults() -> None:
     pipeline = beam.Pipeline()
     side = pipeline | "side" >> beam.Create([1, 2])
     ten = pipeline | "ten" >> beam.Create([10])
     numbers = pipeline | beam.Create([None]) | "numbers" >> beam.FlatMap(lambda _: range(100))
+    pairs = numbers | "pairs" >> beam.Map(pair_up, AsSingleton(ten))
     once = numbers | "once" >> beam.ParDo(Sums(), AsIter(side))
     often = numbers | "often" >> beam.ParDo(Sums(), AsIter(side), factor=AsSingleton(ten))
+    assert_that(pairs, equal_to([(number, 10) for number in range(100)]), "pairs")
     assert_that(once, equal_to([number + 3 for number in range(100)]), "once")
     assert_that(often, equal_to([10 * number + 30 for number in range(100)]), "often")
     run(pipeline)
