@@ -10,12 +10,15 @@ from unittest import mock
 
 import apache_beam as beam
 import pytest
+from apache_beam.coders import VarIntCoder
 from apache_beam.internal import pickler
 from apache_beam.internal.util import ArgumentPlaceholder
 from apache_beam.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton
 from apache_beam.runners.worker import operations
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import window
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, TimerSpec
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
@@ -24,7 +27,7 @@ from hypothesis import strategies as st
 from mini_runner import MiniRunner, run
 
 from beam_runner_worker.embedded import our_operations, plain_dofns
-from beam_runner_worker.embedded.plain_dofns import Process, _mapped_by
+from beam_runner_worker.embedded.plain_dofns import Process, _asks, _mapped_by
 from beam_runner_worker.errors import BundleFailed
 
 SEEN: list[Any] = []
@@ -110,6 +113,11 @@ def note_look(pair: tuple[int, int], ones: Any) -> Any:
     return pair
 
 
+def note_defaults(pair: tuple[int, int], ones: Any, two: int = 2, kind: int = 1) -> Any:
+    SEEN.append(("look", len(list(ones)), two, kind))
+    return pair
+
+
 def note_after(pair: tuple[int, int]) -> None:
     SEEN.append("after")
 
@@ -121,8 +129,44 @@ def test_elements_with_side_inputs_come_in_runs() -> None:
         main | "look" >> beam.Map(note_look, AsIter(side)) | "after" >> beam.Map(note_after)
 
     assert noted(build) == {"'look'": 100, "'after'": 100}
+    assert came_in_runs()
+
+
+def came_in_runs() -> bool:
     changes = sum(one != other for one, other in itertools.pairwise(SEEN))
-    assert changes < 100
+    return changes < 100
+
+
+def test_parameters_with_defaults_of_the_users_own_are_no_reason_to_go_one_by_one() -> None:
+    def build(pipeline: beam.Pipeline) -> None:
+        main = at_times(pipeline, "main", [0], window.GlobalWindows())
+        side = at_times(pipeline, "side", [0], window.GlobalWindows())
+        looked = main | "look" >> beam.Map(note_defaults, AsIter(side), kind=3)
+        looked | "after" >> beam.Map(note_after)
+
+    assert noted(build) == {"('look', 100, 2, 3)": 100, "'after'": 100}
+    assert came_in_runs()
+
+
+@pytest.mark.parametrize(
+    ("default", "asks"),
+    [
+        (None, False),
+        (3, False),
+        (int, False),
+        (beam.DoFn.TimestampParam, True),
+        (beam.DoFn.SideInputParam, True),
+        (beam.DoFn.BundleFinalizerParam, True),
+        (beam.DoFn.WatermarkEstimatorParam, True),
+        (beam.DoFn.WatermarkEstimatorParam(), True),
+        (beam.DoFn.RestrictionParam(), True),
+        (beam.DoFn.StateParam(BagStateSpec("bag", VarIntCoder())), True),
+        (beam.DoFn.TimerParam(TimerSpec("timer", TimeDomain.WATERMARK)), True),
+        (beam.DoFn.BundleContextParam(open), True),
+    ],
+)
+def test_what_defaults_ask_for(default: Any, asks: bool) -> None:
+    assert _asks(default) is asks
 
 
 @pytest.mark.parametrize(("side_fn", "times"), [(window.GlobalWindows(), 1), (HOURS, 2)])

@@ -114,14 +114,19 @@ class PlainDoFn:
     windows_of: WindowsOf | None
 
 
+def _asks(default: Any) -> bool:
+    """Whether the default of a parameter asks for what Beam gives: times, state, restrictions."""
+    kind = default if isinstance(default, type) else type(default)
+    return issubclass(kind, core._DoFnParam)
+
+
 def plain_do_fn(
     made: MadeRunner, function_for: Callable[[WindowedValue], Callable[[Any], Any]]
 ) -> PlainDoFn | None:
     """A DoFn as one that takes runs; None if there is more to it than this function."""
     fn, receivers = made.fn, made.receivers
-    # State, timers and restrictions are asked for by the defaults of parameters, as times are.
     if (
-        made.defaults
+        any(map(_asks, made.defaults))
         or fn._process_batch_defined
         or not fn._process_defined
         or getattr(made.process, "_beam_yields_batches", False)
