@@ -34,12 +34,12 @@ def pairs(folder: Path, shard: int, name: str, *values: bytes) -> Data:
     return attrs.evolve(out.data, facts=attrs.evolve(out.data.facts, shard=shard))
 
 
-def start(folder: Path, harness: FakeHarness, *inputs: Data) -> RunningBundle:
+def start(
+    folder: Path, harness: FakeHarness, *inputs: Data, budget: int = 1 << 30
+) -> RunningBundle:
     bundle = bundle_of(*inputs, stage="group", shard=inputs[0].facts.shard)
-    stores = ShardStores(folder)
-    return RunningBundle(
-        work_of(PLAN, "group"), RunBundle(bundle, "1-7-1"), harness, stores, folder
-    )
+    work = attrs.evolve(work_of(PLAN, "group"), budget=budget)
+    return RunningBundle(work, RunBundle(bundle, "1-7-1"), harness, ShardStores(folder), folder)
 
 
 def grouping(splits: list[BundleSplit | None] | None = None) -> FakeHarness:
@@ -72,3 +72,14 @@ def test_shards_that_have_not_begun_are_given_away(tmp_path: Path) -> None:
     assert [given.data for given in earlier.residuals] == [two]
     assert [kept.data for kept in earlier.primary] == [one, again]
     assert nothing.residuals == ()
+
+
+def test_shards_that_do_not_fit_into_memory_are_not_split(tmp_path: Path) -> None:
+    """They are dealt by key into files, all together."""
+    one = pairs(tmp_path, 0, "x", *[b"%d" % number for number in range(10, 60)])
+    two = pairs(tmp_path, 1, "y", *[b"%d" % number for number in range(60, 99)])
+    harness = grouping([BundleSplit(0, 1)])
+    running = start(tmp_path, harness, one, two, budget=500)
+    assert isinstance(running.run(), BundleReply)
+    assert running.split(0.5).done.residuals == ()
+    assert harness.asked == []

@@ -173,6 +173,8 @@ class RunningBundle:
         attempt = self.attempt
         nothing = SplitReply(SplitDone(attempt.bundle, attempt.attempt))
         joint = self._joint
+        if joint is None and self._order.bundle.shard is not None:
+            return nothing  # of shards that do not fit into memory together
         try:
             if joint is None:
                 split = self._harness.split(keep, self._elements)
