@@ -46,9 +46,10 @@ class Bundle:
     `input_watermark` is the one by which data of the bundle is late. After its inputs, a bundle of
     a keyed stage fires timers and triggers up to `end_watermark` and, in processing time, up to
     `processing_time`, and expires windows that `end_watermark` is beyond; a keyed bundle without
-    inputs exists for these alone. Where shards are joined it may have several whole ones, in order, of
-    which `shard` is the first; it is split between them only. `output_watermark` is the stage's when the bundle was opened:
-    holds before it come too late. `draining` says that the job is being drained.
+    inputs exists for these alone. Where shards are joined it may have several whole ones, in order,
+    of which `shard` is the first; it is split between them only. `output_watermark` is the stage's
+    when the bundle was opened: holds before it come too late. `draining` says that the job is being
+    drained.
     """
 
     number: int

@@ -34,10 +34,12 @@ def openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
 
     Looks only at shards that something has happened to.
     """
+    found = _openings_by_shard(state, stage)
+    return _joined(found, state.limits.joint_bytes) if stage.spec.joint_shards else found
+
+
+def _openings_by_shard(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
     candidates, stage.candidates = stage.candidates, {}
-    if stage.spec.joint_shards:
-        yield from _joint_openings(state, stage, candidates)
-        return
     for shard in candidates:
         known = stage.shards[shard]
         if stage.spec.whole_input and (known.blocked or stage.seen_upstream < MAX_TIMESTAMP):
@@ -48,24 +50,19 @@ def openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
             yield from _ordinary_openings(state, stage, known)
 
 
-def _joint_openings(
-    state: SchedulerState, stage: StageState, candidates: Iterable[int | None]
-) -> Iterator[Opening]:
+def _joined(openings: Iterable[Opening], most_bytes: int) -> Iterator[Opening]:
     """Fills bundles with whole shards, in their order, up to the limit for bundles of several."""
     joint: Opening | None = None
     filled = 0
-    for shard in candidates:
-        if stage.seen_upstream < MAX_TIMESTAMP or stage.shards[shard].blocked:
+    for opening in openings:
+        size = sum(work.data.facts.size for work in opening.work)
+        if joint is not None and filled + size <= most_bytes:
+            joint.work.extend(opening.work)
+            filled += size
             continue
-        for opening in _keyed_opening(state, stage, shard, stage.shards[shard]):
-            size = sum(work.data.facts.size for work in opening.work)
-            if joint is not None and filled + size <= state.limits.joint_bytes:
-                joint.work.extend(opening.work)
-                filled += size
-                continue
-            if joint is not None:
-                yield joint
-            joint, filled = opening, size
+        if joint is not None:
+            yield joint
+        joint, filled = opening, size
     if joint is not None:
         yield joint
 
