@@ -363,12 +363,13 @@ class BundleProgress:
         metrics: its monitoring infos so far.
         processed: how many of its input elements are done, with a fraction for the one that is
             being processed, where its restriction tracker can tell.
-        waits: whether its user code is known to leave time to others in its interpreter.
+        waits: whether its user code leaves time to others in its interpreter; None if that is not
+            known.
     """
 
     metrics: tuple[MonitoringInfo, ...]
     processed: float
-    waits: bool = False
+    waits: bool | None = None
 
 
 @attrs.frozen

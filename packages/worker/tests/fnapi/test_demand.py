@@ -27,6 +27,7 @@ def test_what_a_process_wants(program: str, least: float, most: float):
         share = demand.share()
         assert share is not None
         assert least <= share <= most
+        assert demand.share() is None  # a moment tells nothing
     finally:
         child.kill()
         child.wait(10)

@@ -23,6 +23,7 @@ from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipelin
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi import FnApiServer, Limits, stop_external_worker
 from beam_runner_worker.fnapi import server as server_module
+from beam_runner_worker.fnapi.services import Workers
 from beam_runner_worker.records import Environment, JobContext
 
 pytestmark = pytest.mark.timeout(240)
@@ -71,6 +72,28 @@ def test_groups_and_side_inputs(thread_pool: Environment, tmp_path: Path):
         [["b", 1], 5, ["a", "b", "c"]],
         [["c", 1], 5, ["a", "b", "c"]],
     ]
+
+
+def test_an_sdk_is_given_what_a_stage_consists_of_before_it_asks(
+    thread_pool: Environment, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+    find = Workers.descriptor
+
+    def descriptor(workers: Workers, wanted: str):
+        asked.append(wanted)
+        return find(workers, wanted)
+
+    monkeypatch.setattr(Workers, "descriptor", descriptor)
+    p = new_pipeline()
+    p | beam.Create([("a", 1), ("a", 2)]) | beam.GroupByKey() | beam.Map(lambda group: group)
+    host = TinyHost(p)
+    server = server_for(host, thread_pool)
+    try:
+        host.run(server.harness)
+    finally:
+        server.close()
+    assert asked == []
 
 
 def test_windows_and_several_outputs(thread_pool: Environment, tmp_path: Path):

@@ -234,6 +234,15 @@ class SdkConnection:
         self.instructions.put(request)
         return answer
 
+    def register(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+        """Gives the SDK a stage's descriptor before it asks; one that does not take it will ask."""
+        self.instructions.put(
+            beam_fn_api_pb2.InstructionRequest(
+                instruction_id=f"register#{next(_instruction_numbers)}",
+                register=beam_fn_api_pb2.RegisterRequest(process_bundle_descriptor=[descriptor]),
+            )
+        )
+
     def ask(
         self, request: beam_fn_api_pb2.InstructionRequest, limit: float
     ) -> beam_fn_api_pb2.InstructionResponse:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import os
 import time
 
+_LEAST_SECONDS = 0.1
+_MOST_SECONDS = 3.0
+
 
 class Demand:
     """The demand of one process.
@@ -22,12 +25,17 @@ class Demand:
         self._threads = self._read()
 
     def share(self) -> float | None:
-        """Cores wanted since the last call, or since it was made; None if that is not known."""
+        """Cores wanted since the last call, or since it was made; None if that is not known.
+
+        Nothing is known from a moment alone, nor from a time that is mostly long ago.
+        """
         now, threads = time.monotonic(), self._read()
         wanted = sum(told - self._threads.get(thread, told) for thread, told in threads.items())
         elapsed = now - self._since
         self._since, self._threads = now, threads
-        return wanted / 1e9 / elapsed if threads and elapsed > 0 else None
+        if not threads or not _LEAST_SECONDS <= elapsed <= _MOST_SECONDS:
+            return None
+        return wanted / 1e9 / elapsed
 
     def _read(self) -> dict[str, int]:
         """Nanoseconds of every thread, run or waited for a core."""

@@ -89,9 +89,8 @@ class DockerWorker:
             return None
         return f"its container of the image {self._image!r} ended with exit code {code}"
 
-    def waits(self, connection: SdkConnection) -> bool:
-        """No: it shares its interpreter with nobody."""
-        return False
+    def waits(self, connection: SdkConnection) -> None:
+        """Nothing is known: it shares its interpreter with nobody."""
 
     def look_before_end(self, connection: SdkConnection) -> None:
         """Nothing: the end of the container is seen by itself."""

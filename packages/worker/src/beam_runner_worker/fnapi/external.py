@@ -102,11 +102,11 @@ class ExternalWorker:
             process = common_process(self._pool, connection.peer)
             self._demand = None if process is None else Demand(process)
 
-    def waits(self, connection: SdkConnection) -> bool:
+    def waits(self, connection: SdkConnection) -> bool | None:
         """Whether the pool's process, where the worker is a thread of it, leaves its core alone."""
         self.look_before_end(connection)
         share = None if self._demand is None else self._demand.share()
-        return share is not None and share < _WAITING_SHARE
+        return None if share is None else share < _WAITING_SHARE
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until the worker's process has ended, which is seen by its streams.

@@ -52,8 +52,8 @@ class _RunningSdk:
             lambda request: connection.ask(request, _SAMPLES_SECONDS), wanted=sampling
         )
 
-    def waits(self) -> bool:
-        """Whether its interpreter is known to have time for others; see :class:`Launcher`."""
+    def waits(self) -> bool | None:
+        """Whether its interpreter has time for others; see :class:`Launcher`."""
         return self.launcher.waits(self.connection)
 
 
@@ -105,7 +105,9 @@ class FnApiHarness:
                 stage = self._stages[spec.stage_id] = FnApiStage(
                     plan, side_inputs, self, self._logs
                 )
-            self._started()
+                self._started().connection.register(plan.descriptor)
+            else:
+                self._started()
             return stage
 
     def sdk(self) -> _RunningSdk:

@@ -55,10 +55,11 @@ class Launcher(Protocol):
             limit: how long to wait for a harness to be gone, in seconds.
         """
 
-    def waits(self, connection: SdkConnection) -> bool:
-        """Whether the harness is known to share one interpreter with others, which now has time.
+    def waits(self, connection: SdkConnection) -> bool | None:
+        """Whether the interpreter that the harness shares with others has had time for them lately.
 
-        That is so since the last call at least; user code sleeps, say, or waits for an answer.
+        User code sleeps, say, or waits for an answer. None if that is not known; it takes two calls
+        a short while apart to know it.
         """
 
     def look_before_end(self, connection: SdkConnection) -> None:

@@ -84,9 +84,8 @@ class ProcessWorker:
             return None
         return f"its process {shlex.join(self._command)!r} ended with exit code {code}"
 
-    def waits(self, connection: SdkConnection) -> bool:
-        """No: it shares its interpreter with nobody."""
-        return False
+    def waits(self, connection: SdkConnection) -> None:
+        """Nothing is known: it shares its interpreter with nobody."""
 
     def look_before_end(self, connection: SdkConnection) -> None:
         """Nothing: the end of the process is seen by itself."""

@@ -44,8 +44,8 @@ class Sdk(Protocol):
     short_ids: ShortIds
     samples: SdkSamples
 
-    def waits(self) -> bool:
-        """Whether its interpreter is known to have time for others."""
+    def waits(self) -> bool | None:
+        """Whether its interpreter has time for others; None if that is not known."""
 
 
 class SdkSource(Protocol):
