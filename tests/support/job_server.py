@@ -82,6 +82,7 @@ class JobServerProcess:
         )
         threading.Thread(target=self._read_lines, daemon=True).start()
         threading.Thread(target=self._read_log, daemon=True).start()
+        self._standing_by = 0 if any("local-cluster" in flag for flag in flags) else 1
         self._warm: set[int] = set()
         self.address = self._wait_for_address()
         self._warm = set(self.processes())
@@ -120,8 +121,15 @@ class JobServerProcess:
         return found
 
     def wait_until_idle(self, seconds: float = 60.0) -> None:
-        """Waits until nothing of any job is left: no worker process, no file."""
-        wait_until(lambda: not self.workers(), seconds, lambda: f"workers end: {self.workers()}")
+        """Waits until nothing of any job is left: no worker process, no file.
+
+        But one worker stands by for the next job.
+        """
+        wait_until(
+            lambda: len(self.workers()) <= self._standing_by,
+            seconds,
+            lambda: f"workers end: {self.workers()}",
+        )
         wait_until(lambda: not self.files(), seconds, lambda: f"files go: {self.files()}")
 
     def stop(self) -> None:

@@ -6,7 +6,7 @@ Made once by ``translation`` and read by ``driver`` and ``task``; nothing in it 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 from beam_runner_engine.keyed.state import State
@@ -270,6 +270,14 @@ class JobPlan:
     def scripts_clock(self) -> bool:
         """Whether its processing time is scripted, and no other clock counts."""
         return any(stream.scripts_clock for stream in self.test_streams)
+
+    def readers(self) -> Mapping[str, Sequence[StagePlan]]:
+        """The stages whose main input is a buffer, by the buffer's id, in a fixed order."""
+        found: dict[str, list[StagePlan]] = {}
+        for stage in self.stages.values():
+            if stage.input_buffer is not None:
+                found.setdefault(stage.input_buffer, []).append(stage)
+        return found
 
     def writers(self, buffer_id: str) -> tuple[StagePlan, ...]:
         """The stages that write a buffer, in a fixed order."""

@@ -17,7 +17,7 @@ from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.records import JobContext
 
 from beam_spark_executor.channel import server as server_module
-from beam_spark_executor.channel.client import ChannelClient
+from beam_spark_executor.channel.client import ChannelClient, stand_by
 from beam_spark_executor.channel.messages import (
     Abort,
     Closed,
@@ -29,12 +29,16 @@ from beam_spark_executor.channel.messages import (
     Hello,
     JobWork,
     Logged,
+    ServeLane,
+    StandByOrder,
+    StandDown,
 )
 from beam_spark_executor.channel.server import SERVICE, ChannelServer, WorkerLink
 from beam_spark_executor.plan import JobPlan
 
 SECONDS = 60
 CONTEXT = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
+ORDERS = {1: ServeLane("job-1", 3), 2: StandDown()}
 WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, "folder")
 
 
@@ -71,7 +75,7 @@ def job() -> FakeJob:
 
 @pytest.fixture
 def server(job: FakeJob) -> Iterator[ChannelServer]:
-    server = ChannelServer("127.0.0.1", {"job-1": job}.get)
+    server = ChannelServer("127.0.0.1", {"job-1": job}.get, ORDERS.__getitem__)
     server.start()
     yield server
     server.stop()
@@ -150,6 +154,24 @@ def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: Fake
     assert job.heard.empty()
 
 
+def test_who_stands_by_is_told_what_to_do(server: ChannelServer) -> None:
+    assert stand_by(server.endpoint, 1) == ServeLane("job-1", 3)
+    assert stand_by(server.endpoint, 2) == StandDown()
+    with pytest.raises(HarnessError, match="StandByOrder"):
+        stand_by(server.endpoint, 3)
+    with pytest.raises(HarnessError, match="token"):
+        stand_by(Endpoint(server.endpoint.address, "wrong"), 1)
+
+
+def test_who_stands_by_asks_until_it_is_told(job: FakeJob) -> None:
+    orders: list[StandByOrder] = [None, None, StandDown()]
+    server = ChannelServer("127.0.0.1", {"job-1": job}.get, lambda number: orders.pop(0))
+    server.start()
+    assert stand_by(server.endpoint, 1) == StandDown()
+    server.stop()
+    assert orders == []
+
+
 def test_the_token_is_not_shown(server: ChannelServer) -> None:
     assert server.endpoint.token not in repr(server.endpoint)
 
@@ -216,7 +238,7 @@ def test_a_silent_peer_is_noticed(job: FakeJob, monkeypatch: pytest.MonkeyPatch)
         (name, 1000 if value == 10_000 else value) for name, value in server_module.OPTIONS
     )
     monkeypatch.setattr(server_module, "OPTIONS", soon)
-    server = ChannelServer("127.0.0.1", {"job-1": job}.get)
+    server = ChannelServer("127.0.0.1", {"job-1": job}.get, ORDERS.__getitem__)
     server.start()
     endpoint = server.endpoint
     process = subprocess.Popen([sys.executable, "-c", CLIENT, endpoint.address, endpoint.token])

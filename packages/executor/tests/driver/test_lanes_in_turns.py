@@ -11,7 +11,7 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_spark_executor.channel.messages import Attempt
 from beam_spark_executor.driver import lanes as lanes_module
-from beam_spark_executor.driver.lanes import BLOCKED_SECONDS, Lanes
+from beam_spark_executor.driver.lanes import BLOCKED_SECONDS, UNHEARD_SECONDS, Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots
 
 
@@ -67,9 +67,29 @@ def test_an_interpreter_with_time_runs_as_many_as_there_are_cores(job: Job) -> N
 
 def test_a_blocked_bundle_leaves_the_interpreter_to_another(job: Job) -> None:
     lanes = job.lanes()
+    lanes.progressed(job.link, Attempt(0, 1), 0.0)
     job.now += BLOCKED_SECONDS * 1.1
     lanes.dispatch()
     assert job.started == [0, 1]
     other = FakeLink()
     opened(lanes, 1, other)
     assert given(other) == [1]
+
+
+def test_a_bundle_that_is_busy_with_one_element_keeps_the_interpreter(job: Job) -> None:
+    lanes = job.lanes()
+    for _ in range(10):
+        lanes.progressed(job.link, Attempt(0, 1), 0.0, waits=False)
+        job.now += BLOCKED_SECONDS * 1.1
+        lanes.dispatch()
+    assert job.started == [0]
+
+
+def test_a_bundle_that_was_not_heard_of_is_not_blocked_yet(job: Job) -> None:
+    lanes = job.lanes()
+    job.now += BLOCKED_SECONDS * 1.1
+    lanes.dispatch()
+    assert job.started == [0]
+    job.now += UNHEARD_SECONDS
+    lanes.dispatch()
+    assert job.started == [0, 1]

@@ -28,10 +28,10 @@ def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: Clock) -> 
     litter = Litter(tmp_path, 7)
     litter.attempt_failed(Attempt(12, 2))
     litter.loop_lost(4)
-    litter.remove()
+    litter.remove(list)
     assert len(list(tmp_path.iterdir())) == len(KEPT) + len(OF_THE_ATTEMPT) + len(OF_THE_LOOP)
     clock.now += QUIET_SECONDS
-    litter.remove()
+    litter.remove(list)
     assert {path.name for path in tmp_path.iterdir()} == set(KEPT)
 
 
@@ -39,8 +39,8 @@ def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: Clock) -> None:
     litter = Litter(tmp_path, 1)
     litter.attempt_failed(Attempt(1, 1))
     clock.now += QUIET_SECONDS
-    litter.remove()
-    litter.remove()
+    litter.remove(list)
+    litter.remove(list)
 
 
 def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: Clock) -> None:
@@ -49,8 +49,18 @@ def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: Clock) -
         (tmp_path / hello.folder / "staged").mkdir(parents=True)
     litter = Litter(tmp_path, 1)
     litter.process_lost(one)
-    litter.remove()
+    litter.remove(list)
     assert (tmp_path / one.folder).exists()
     clock.now += QUIET_SECONDS
-    litter.remove()
+    litter.remove(list)
     assert [path.name for path in tmp_path.iterdir()] == [other.folder]
+
+
+def test_what_a_lost_loop_had_committed_stays(tmp_path: Path, clock: Clock) -> None:
+    for name in OF_THE_LOOP:
+        (tmp_path / name).touch()
+    litter = Litter(tmp_path, 7)
+    litter.loop_lost(4)
+    clock.now += QUIET_SECONDS
+    litter.remove(lambda: OF_THE_LOOP[:2])
+    assert {path.name for path in tmp_path.iterdir()} == set(OF_THE_LOOP[:2])

@@ -9,7 +9,7 @@ import pytest
 from clocks import Clock, clock_of
 from fake_links import FakeLink, bundle, opened
 
-from beam_spark_executor.channel.messages import CloseLane
+from beam_spark_executor.channel.messages import CloseLane, LeaveLoop
 from beam_spark_executor.driver import lanes as lanes_module
 from beam_spark_executor.driver import slots as module
 from beam_spark_executor.driver.lanes import BLOCKED_SECONDS, Lanes
@@ -115,3 +115,21 @@ def test_a_job_gets_its_usual_lanes_whatever_is_left(clock: Clock) -> None:
     lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, slots)
     lanes.run([bundle(n) for n in range(5)])
     assert started == [0, 1], "Spark has them wait"
+
+
+def test_a_loop_is_asked_once_for_its_lane_when_another_job_has_none(clock: Clock) -> None:
+    slots = Slots()
+    job = JobSlots(slots, "mine")
+    lanes: Any = Lanes(Mock(), Mock(), Mock(), 2, 8, job)
+    lanes.run_loop()
+    link = FakeLink()
+    opened(lanes, 0, link)
+    (order,) = link.told
+    JobSlots(slots, "other").started(0)
+    clock.now += 1
+    lanes.dispatch()
+    lanes.dispatch()
+    assert link.told == [order, LeaveLoop()]
+    lanes.loop_left(link, None)
+    lanes.dispatch()
+    assert link.told[-1] == CloseLane()

@@ -19,13 +19,14 @@ from worker_doubles import FakeWorker, seen_in
 from beam_spark_executor.channel.messages import (
     Attempt,
     BundleReply,
+    LoopProgress,
     LoopReply,
     RunBundle,
     RunLoop,
 )
 from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.task import loop as loop_module
-from beam_spark_executor.task.loop import TaskLoop
+from beam_spark_executor.task.loop import TELL_MS, TaskLoop
 
 # Two sources, so that the shards keep state between the data of one and of the other.
 PLAN = plan_of(
@@ -101,12 +102,19 @@ BUNDLES = 8
 """More than there are in the job."""
 
 
+@pytest.mark.parametrize("tell_ms", [0, TELL_MS])
 @pytest.mark.parametrize("number", range(BUNDLES))
-def test_a_loop_left_as_a_bundle_ends(tmp_path: Path, number: int) -> None:
+def test_a_loop_left_as_a_bundle_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, tell_ms: int
+) -> None:
     """That bundle is one of the lane's: what it did to its shard is told by it, and by it alone."""
+    monkeypatch.setattr(loop_module, "TELL_MS", tell_ms)
     rig, worker, order = rig_in_loop(tmp_path)
     worker.in_loop = leave_after(number)
-    loop_reply, *rest = worker.loop(order)
+    said = worker.loop(order)
+    while isinstance(said[0], LoopProgress):
+        rig.heard(worker, said.pop(0))
+    loop_reply, *rest = said
     rig.heard(worker, loop_reply)
     if loop_reply.running is None:
         assert rest == [] and rig.ledger.end is not None
@@ -167,18 +175,36 @@ def test_a_long_bundle_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.Monke
     finish(rig)
 
 
-def test_a_loop_that_is_over_is_followed_by_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop_module, "LOOP_MS", 5)
-    rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES)
+def test_a_loop_is_committed_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "TELL_MS", 5)
+    rig, worker, order = rig_in_loop(tmp_path)
     for harness in rig.stages.values():
         harness.during = lambda chunk: time.sleep(0.01)
-    rig.begin()
-    rig.run()
+    *progress, reply = worker.loop(order)
+    assert len(progress) > 1
+    assert all(isinstance(one, LoopProgress) and one.entries for one in progress)
+    for one in progress:
+        rig.heard(worker, one)
+        rig.coordinator.work()
+        assert rig.ledger.end is None
+    rig.heard(worker, reply)
     finish(rig)
-    (worker,) = rig.workers
-    assert sum(isinstance(command, RunLoop) for command in worker.history) > 1
+    assert [type(command) for command in worker.history] == [RunLoop]
+
+
+@pytest.mark.parametrize("heard", range(BUNDLES))
+def test_a_process_lost_in_the_middle_of_its_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: int
+) -> None:
+    """What it had told is kept, with the state that goes with it, and all else is done again."""
+    monkeypatch.setattr(loop_module, "TELL_MS", 0)
+    rig, worker, order = rig_in_loop(tmp_path)
+    *progress, _ = worker.loop(order)
+    rig.heard(worker, *progress[:heard])
+    rig.lose(worker)
+    rig.coordinator.work()
+    rig.open_lane(0)
+    finish(rig)
 
 
 def test_much_data_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import queue
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -37,7 +39,7 @@ from beam_spark_executor.channel.messages import (
     TearDown,
     UserFailure,
 )
-from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.plan import BufferKind, JobPlan
 from beam_spark_executor.task import process as process_module
 from beam_spark_executor.task.process import WorkerProcess, _temporary_files_in
 
@@ -72,10 +74,12 @@ class FakeEnvironment:
     harness: FakeHarness
     error: Exception | None = None
     closed: int = 0
+    built: list[str] = attrs.field(factory=list)
 
     def stage(self, spec: Any, side_inputs: Any) -> FakeHarness:
         if self.error is not None:
             raise self.error
+        self.built.append(spec.stage_id)
         return self.harness
 
     def close(self) -> None:
@@ -142,6 +146,46 @@ def test_bundles_are_answered_in_order(serve: Serve) -> None:
         served.tell(order(number))
     replies = [served.channel.next() for _ in range(3)]
     assert [reply.done.bundle for reply in replies] == [0, 1, 2]
+
+
+def chain(*, embedded: bool) -> JobPlan:
+    """Three stages in a row, and one aside in another environment."""
+    one = [
+        stage("one", "in", {"out": "a", "aside": "b"}),
+        stage("two", "a", {"out": "c"}),
+        stage("three", "c"),
+        stage("aside", "b"),
+    ]
+    other = attrs.evolve(one[3].spec, environment_id="another environment")
+    stages = [
+        attrs.evolve(s, embedded=embedded) for s in (*one[:3], attrs.evolve(one[3], spec=other))
+    ]
+    return plan_of(stages, [buffer(b, BufferKind.STORED) for b in ("in", "a", "b", "c")])
+
+
+@pytest.mark.parametrize(("embedded", "ahead"), [(False, ["one", "two"]), (True, ["one"])])
+def test_a_stage_that_follows_is_built_while_an_sdk_elsewhere_is_at_work(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, embedded: bool, ahead: list[str]
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", chain(embedded=embedded))
+    built: list[str] = []
+
+    def look(chunk: Any) -> None:
+        deadline = time.monotonic() + (SECONDS if len(ahead) > 1 else 0.1)
+        while served.environment.built != ahead and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.01)
+        built.extend(served.environment.built)
+
+    harness = FakeHarness(nothing)
+    harness.during = look
+    served = serve(harness)
+    elsewhere = SimpleNamespace(harness=lambda name: served.environment, close=lambda: None)
+    monkeypatch.setattr(process_module, "FnApiServer", lambda *_, **__: elsewhere)
+    first = bundle_of(elements("x", b"a"), stage="one")
+    served.tell(RunBundle(first, "1-1-1"))
+    assert isinstance(served.channel.next(), BundleReply)
+    assert built == ahead
 
 
 def test_the_lane_is_left_when_it_is_closed(serve: Serve) -> None:

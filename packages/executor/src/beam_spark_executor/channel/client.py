@@ -6,7 +6,7 @@ import pickle
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 from beam_runner_worker.errors import HarnessError
@@ -17,10 +17,14 @@ from beam_spark_executor.channel.messages import (
     FromWorker,
     Hello,
     JobWork,
+    ServeLane,
+    StandByOrder,
+    StandDown,
 )
 from beam_spark_executor.channel.server import OPTIONS, SERVICE
 
 _CALL_SECONDS = 60.0
+_Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class ChannelClient:
@@ -32,13 +36,13 @@ class ChannelClient:
 
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
         self._job_id = job_id
-        self._metadata = (("authorization", f"Bearer {endpoint.token}"),)
+        self._metadata = _metadata(endpoint)
         self._channel = grpc.insecure_channel(endpoint.address, options=OPTIONS)
         self._outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def job_work(self) -> JobWork:
         """All that this process must know of the job."""
-        work: JobWork = self._call("JobWork")
+        work: JobWork = _call(self._channel, self._metadata, "JobWork", (self._job_id,))
         return work
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -80,16 +84,29 @@ class ChannelClient:
         while True:
             yield self._outgoing.get()
 
-    def _call(self, method: str, *arguments: Any) -> Any:
-        call = self._channel.unary_unary(f"/{SERVICE}/{method}")
-        try:
-            answer = call(
-                pickle.dumps((self._job_id, *arguments)),
-                metadata=self._metadata,
-                timeout=_CALL_SECONDS,
-            )
-        except grpc.RpcError as error:
-            raise HarnessError(
-                f"the job server did not answer {method}: {error.details()}"
-            ) from error
-        return pickle.loads(answer)
+
+def stand_by(endpoint: Endpoint, number: int) -> ServeLane | StandDown:
+    """Asks what a task that stands by is to do, until that is decided.
+
+    Raises:
+        HarnessError: the server can't be reached.
+    """
+    # It stays open: the job's own channel will find it connected.
+    channel = grpc.insecure_channel(endpoint.address, options=OPTIONS)
+    order: StandByOrder = None
+    while order is None:
+        order = _call(channel, _metadata(endpoint), "StandByOrder", number)
+    return order
+
+
+def _metadata(endpoint: Endpoint) -> _Metadata:
+    return (("authorization", f"Bearer {endpoint.token}"),)
+
+
+def _call(channel: grpc.Channel, metadata: _Metadata, method: str, request: Any) -> Any:
+    call = channel.unary_unary(f"/{SERVICE}/{method}")
+    try:
+        answer = call(pickle.dumps(request), metadata=metadata, timeout=_CALL_SECONDS)
+    except grpc.RpcError as error:
+        raise HarnessError(f"the job server did not answer {method}: {error.details()}") from error
+    return pickle.loads(answer)

@@ -73,14 +73,15 @@ class BundleProgressed:
         fraction: of its input that is done, from 0 to 1.
         elapsed: milliseconds since it began.
         metrics: so far.
-        waits: whether its user code is known to leave time to others in its interpreter.
+        waits: whether its user code leaves time to others in its interpreter; None if that is not
+            known.
     """
 
     attempt: Attempt
     fraction: float
     elapsed: int
     metrics: tuple[MonitoringInfo, ...]
-    waits: bool = False
+    waits: bool | None = None
 
 
 @attrs.frozen
@@ -147,12 +148,25 @@ Entry: TypeAlias = Event | BundleReply
 
 
 @attrs.frozen
-class LoopReply:
-    """The loop inside a task was left: all that has happened in it, to be committed together.
+class LoopProgress:
+    """What has happened in the loop inside a task, to be committed together; the loop goes on.
 
     Attributes:
         loop: its number.
-        entries: in order.
+        entries: in order, since the last of these messages.
+    """
+
+    loop: int
+    entries: tuple[Entry, ...]
+
+
+@attrs.frozen
+class LoopReply:
+    """The loop inside a task was left; what has happened in it is to be committed together.
+
+    Attributes:
+        loop: its number.
+        entries: in order, since the last :class:`LoopProgress`.
         running: the bundle that goes on in this process, as any bundle of a lane does.
         outgrown: it was left because what there is to do is better done by several lanes.
     """
@@ -196,6 +210,7 @@ FromWorker = (
     | BundleProgressed
     | BundleReply
     | BundleBroke
+    | LoopProgress
     | LoopReply
     | SplitReply
     | Logged
@@ -300,6 +315,26 @@ FromServer = (
     | Abort
     | Goodbye
 )
+
+
+# From the server to a worker process that stands by.
+
+
+@attrs.frozen
+class ServeLane:
+    """Work for a job from now on, beginning with this lane."""
+
+    job_id: str
+    lane: int
+
+
+@attrs.frozen
+class StandDown:
+    """Nobody needs the process: its task ends."""
+
+
+StandByOrder: TypeAlias = ServeLane | StandDown | None
+"""None if nothing is decided yet: then the process asks again."""
 
 
 # What a worker process asks for.

@@ -20,6 +20,7 @@ from beam_spark_executor.channel.messages import (
     Goodbye,
     Hello,
     JobWork,
+    StandByOrder,
 )
 
 SERVICE = "beam_spark_executor.Channel"
@@ -86,10 +87,17 @@ class ChannelServer:
     Args:
         host: the address to bind, which executors must be able to reach.
         find_job: the job with an id, or None.
+        stand_by_order: what the task that stands by under a number is to do; may take a while.
     """
 
-    def __init__(self, host: str, find_job: Callable[[str], JobPeer | None]) -> None:
+    def __init__(
+        self,
+        host: str,
+        find_job: Callable[[str], JobPeer | None],
+        stand_by_order: Callable[[int], StandByOrder],
+    ) -> None:
         self._find_job = find_job
+        self._stand_by_order = stand_by_order
         self._token = secrets.token_urlsafe(32)
         # An open stream occupies a thread for as long as its process lives.
         self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
@@ -116,6 +124,7 @@ class ChannelServer:
             {
                 "JobWork": unary(self._answer(lambda job: job.job_work())),
                 "Artifact": grpc.unary_stream_rpc_method_handler(self._artifact),
+                "StandByOrder": unary(self._answer_stand_by),
                 "Attach": grpc.stream_stream_rpc_method_handler(self._attach),
             },
         )
@@ -133,6 +142,9 @@ class ChannelServer:
             return pickle.dumps(answer(self._job(job_id, context), *arguments))
 
         return handle
+
+    def _answer_stand_by(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        return pickle.dumps(self._stand_by_order(pickle.loads(request)))
 
     def _artifact(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         job_id, sha256 = pickle.loads(request)

@@ -41,6 +41,7 @@ from beam_spark_executor.channel.messages import (
     Finalize,
     FromWorker,
     LaneOpened,
+    LoopProgress,
     LoopReply,
     RunBundle,
     RunLoop,
@@ -51,6 +52,7 @@ from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
+from beam_spark_executor.driver.loop_lease import LoopLease
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.spark_jobs import LaneStarter
@@ -60,8 +62,6 @@ from beam_spark_executor.storage.side_index import remove_with_indexes
 
 _ENTRIES_PER_SNAPSHOT = 2000
 _LANE_FAILURES = 4
-_BROKEN_LOOP_PAUSE_SECONDS = 30.0
-_OUTGROWN_PAUSE_SECONDS = 0.5
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -134,10 +134,8 @@ class Coordinator:
         self._since_snapshot = 0
         self._lane_failures = 0
         self._last_tick = 0
-        self._loops = 0
-        self._looping = False
+        self._loop = LoopLease()
         self._suspended = False
-        self._no_loop_before = 0.0
         self._kills = KillWatch()
 
     def begin(self) -> None:
@@ -149,7 +147,7 @@ class Coordinator:
     @property
     def seconds_to_alarm(self) -> float | None:
         """How long until `work` is needed though nothing happens; None if not at all."""
-        if self._looping:
+        if self._loop.is_out:
             return None
         wake = self.ledger.next_wake
         alarms = (
@@ -167,7 +165,7 @@ class Coordinator:
             case BundleProgressed(attempt, fraction, elapsed, metrics, waits):
                 if self.lanes.progressed(link, attempt, fraction, waits=waits):
                     self.moved = time.monotonic()
-                if self.ledger.is_open(attempt.bundle, attempt.attempt):
+                if self.ledger.is_open(attempt.bundle, attempt.attempt) and not self._loop.is_out:
                     self._metrics.progressed(attempt, metrics)
                     progress = Progress(attempt.bundle, attempt.attempt, fraction, elapsed)
                     self._waiting.append(progress)
@@ -181,6 +179,8 @@ class Coordinator:
                 self._waiting.append(message.to_event())
             case SplitReply(done):
                 self._waiting.append(done)
+            case LoopProgress():
+                self._loop_told(link, message)
             case LoopReply():
                 self._loop_left(link, message)
             case _:
@@ -209,31 +209,31 @@ class Coordinator:
 
     def drain(self) -> None:
         """Somebody wants the job's sources to end."""
-        if self._looping and not self.lanes.leave_loop():
+        if self._loop.is_out and not self.lanes.leave_loop():
             # It is about to begin, and what is open needs it; the drain waits a second for its end.
             self.lanes.run_loop()
         self._waiting.append(Drain())
 
     def _end(self, event: Abort | Cancel) -> None:
         """The end waits for the loop only until its process is gone."""
-        if self._looping and not self.lanes.abort_loop():
-            self._looping = False
+        if self._loop.is_out and not self.lanes.abort_loop():
+            self._loop.end()
         self._waiting.append(event)
 
     def suspend(self) -> None:
         """The server stops: no more is begun, and what the loop has done so far is asked for."""
-        if self._looping and not self.lanes.leave_loop():
-            self._looping = False
+        if self._loop.is_out and not self.lanes.leave_loop():
+            self._loop.end()
         self._suspended = True
 
     @property
     def is_suspended(self) -> bool:
         """Whether nothing is awaited any more after a `suspend`."""
-        return self._suspended and not self._looping
+        return self._suspended and not self._loop.is_out
 
     def work(self) -> None:
         """Commits what has happened, and has run what can run."""
-        if not self._looping:
+        if not self._loop.is_out:
             for attempt in self.lanes.take_giving_way():
                 self._waiting.append(GiveWay(attempt.bundle, attempt.attempt))
             entries, self._waiting = [*self._due_tick(), *self._waiting], []
@@ -241,7 +241,7 @@ class Coordinator:
                 self._commit(entries)
         self.lanes.dispatch()
         self.lanes.close_idle()
-        self._litter.remove()
+        self._litter.remove(self.ledger.files)
 
     def _due_tick(self) -> tuple[Tick, ...]:
         """Tells the time where it matters: to what has happened, and when an alarm rings."""
@@ -256,12 +256,10 @@ class Coordinator:
         """What ran in a lane is gone, and nothing of it was committed."""
         if loss.loop or loss.bundle is not None:
             reason += self._kills.hint()
-        if loss.loop and self._looping:
-            self._looping = False
-            self._no_loop_before = time.monotonic() + _BROKEN_LOOP_PAUSE_SECONDS
-            self._litter.loop_lost(self._loops)
+        if loss.loop and self._loop.is_out:
+            self._loop.broke()
+            self._litter.loop_lost(self._loop.number)
             _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
-            # Bundle by bundle in lanes, so that the one to blame can be told.
             self.lanes.run(self.ledger.open_bundles)
         if loss.bundle is not None:
             bundle = loss.bundle
@@ -324,10 +322,9 @@ class Coordinator:
             # In the loop bundles follow each other before any of them is committed.
             and not self.ledger.plan.needs_stable_input
             and self.lanes.is_quiet
-            and time.monotonic() >= self._no_loop_before
+            and self._loop.may_begin
         ):
-            self._looping = True
-            self._loops += 1
+            self._loop.begin()
             self.lanes.run_loop()
         else:
             self.lanes.run(bundles)
@@ -342,30 +339,40 @@ class Coordinator:
         return RunBundle(bundle, name, self.ledger.segments(bundle))
 
     def _loop_order(self) -> RunLoop:
-        _LOGGER.debug("job %s: loop %s begins", self._job_id, self._loops)
+        number = self._loop.number
+        _LOGGER.debug("job %s: loop %s begins", self._job_id, number)
         return RunLoop(
-            self._loops,
-            f"{self._settings.epoch}-loop{self._loops}",
+            number,
+            f"{self._settings.epoch}-loop{number}",
             self.ledger.scheduler_snapshot(),
             self.ledger.all_segments(),
         )
 
-    def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
-        """What has happened in the loop is committed, before anything that came meanwhile."""
-        if not self._looping or reply.loop != self._loops:
-            return
-        count = len(reply.entries)
-        _LOGGER.debug("job %s: loop %s ends after %s entries", self._job_id, reply.loop, count)
-        self._looping = False
-        if reply.outgrown:
-            self._no_loop_before = time.monotonic() + _OUTGROWN_PAUSE_SECONDS
-        for entry in reply.entries:
+    def _loop_told(self, link: WorkerLink, progress: LoopProgress) -> None:
+        """What has happened in the loop is committed while it goes on."""
+        if self._loop.covers(progress):
+            self._carry_out(self._work_in_of_the_loop(link, progress.entries))
+
+    def _work_in_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
+        """Commits what a loop has done; the bundles that were opened on the way are its own."""
+        for entry in entries:
             if isinstance(entry, BundleReply):
                 self._remember_finalizer(link, entry)
-        commands = self._work_in(reply.entries)
+        return [c for c in self._work_in(entries) if not isinstance(c, OpenBundles)]
+
+    def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
+        """The scheduler is the server's again; what came meanwhile is worked in after this."""
+        if not self._loop.covers(reply):
+            return
+        _LOGGER.debug("job %s: loop %s ends", self._job_id, reply.loop)
+        if reply.outgrown:
+            self._loop.outgrown()
+        else:
+            self._loop.end()
+        commands = self._work_in_of_the_loop(link, reply.entries)
         running = reply.running
         self.lanes.loop_left(link, None if running is None else self.ledger.bundle(running))
-        self._carry_out([c for c in commands if not isinstance(c, OpenBundles)])
+        self._carry_out(commands)
         # Also those that the loop was given and did not come to.
         open_bundles = self.ledger.open_bundles
         self._open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])

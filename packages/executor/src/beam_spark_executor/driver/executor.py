@@ -23,6 +23,7 @@ from beam_spark_executor.driver.job import RunningJob
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
+from beam_spark_executor.driver.stand_by import StandBys
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
@@ -79,11 +80,17 @@ class SparkJobExecutor:
         self._pools = pools
         self._store = store
         self._settings = settings
-        self._slots = Slots(settings.slots)
+        total = settings.slots
+        stands_by = total is not None and total > settings.cores
+        self._slots = Slots(total if total is None else total - stands_by)
         self._lock = threading.Lock()
         self._jobs: dict[str, RunningJob] = {}
-        self._channel = ChannelServer(settings.channel_host, self._jobs.get)
+        self._channel = ChannelServer(
+            settings.channel_host, self._jobs.get, lambda number: self._stand_bys.order(number)
+        )
         self._channel.start()
+        self._stand_bys = StandBys(session, pools, self._channel.endpoint, wanted=stands_by)
+        self._stand_bys.renew()
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         """Starts a job, or goes on with one that an earlier server had begun.
@@ -101,7 +108,9 @@ class SparkJobExecutor:
             ledger,
             journal,
             reporter,
-            SparkJobs(self._session, self._pools, self._channel.endpoint, job.job_id),
+            SparkJobs(
+                self._session, self._pools, self._stand_bys, self._channel.endpoint, job.job_id
+            ),
             JobSlots(self._slots, job.job_id),
             JobSettings(
                 folder,
@@ -134,6 +143,7 @@ class SparkJobExecutor:
                 job.cancel()
         for job in jobs:
             job.join(seconds)
+        self._stand_bys.close()
         self._channel.stop()
 
     def _ledger(self, job: JobSpec, journal: Journal, folder: Path) -> Ledger:
@@ -175,6 +185,7 @@ class SparkJobExecutor:
     def _forget(self, job: RunningJob) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
+        self._stand_bys.renew()
 
 
 def recover(journal: Journal) -> Ledger:

@@ -20,6 +20,8 @@ IDLE_SECONDS = 5.0
 """How long a lane keeps its place on the cluster without work."""
 BLOCKED_SECONDS = 0.7
 """A bundle that has come no further for so long does not count as one that uses a core."""
+UNHEARD_SECONDS = 3.0
+"""The same for a bundle of one interpreter that has not told yet whether it leaves time to others."""
 GIVE_WAY_SECONDS = 0.1
 """How long a source keeps its lane at least while others wait for one."""
 
@@ -29,7 +31,8 @@ class _Lane:
     """A lane; ``link`` is the process it runs in, None while Spark is starting it.
 
     ``served`` says whether it was given anything to do in that process, ``giving_way`` whether what
-    it runs has been asked to end, ``changed`` when that came further.
+    it runs has been asked to end, ``changed`` when that came further, ``heard`` whether it has told
+    how far it is, and ``waits`` whether it leaves time to others in its interpreter, if that is known.
     """
 
     number: int
@@ -39,7 +42,8 @@ class _Lane:
     served: bool = False
     last_place: tuple[str, int | None] | None = None
     fraction: float = 0.0
-    waits: bool = False
+    heard: bool = False
+    waits: bool | None = None
     changed: float = 0.0
     began: float = 0.0
     giving_way: bool = False
@@ -47,7 +51,7 @@ class _Lane:
     def begin(self, bundle: Bundle | None) -> None:
         """It runs a bundle from now on."""
         self.running, self.fraction, self.giving_way = bundle, 0.0, False
-        self.waits = False
+        self.heard, self.waits = False, None
         self.began = self.changed = time.monotonic()
 
     @property
@@ -177,21 +181,21 @@ class Lanes:
         return loss
 
     def progressed(
-        self, link: WorkerLink, attempt: Attempt, fraction: float, *, waits: bool = False
+        self, link: WorkerLink, attempt: Attempt, fraction: float, *, waits: bool | None = None
     ) -> bool:
         """The bundle of a lane tells how far it is; whether that is further than before.
 
-        ``waits``: it leaves time to others in its interpreter.
+        ``waits``: whether it leaves time to others in its interpreter; None if that is not known.
         """
         lane = self._by_link.get(link)
         if lane is None or not _is(lane.running, attempt):
             return False
-        lane.waits = waits
-        if fraction <= lane.fraction:
-            return False
-        lane.fraction = fraction
-        lane.changed = time.monotonic()
-        return True
+        is_further = fraction > lane.fraction
+        if is_further or (self._takes_turns and not lane.heard):
+            lane.changed = time.monotonic()
+        lane.heard, lane.waits = True, waits
+        lane.fraction = max(fraction, lane.fraction)
+        return is_further
 
     def finished(self, link: WorkerLink, attempt: Attempt) -> None:
         """A lane has answered for its bundle, and takes the next."""
@@ -245,11 +249,14 @@ class Lanes:
         if served and self._slots.is_wanted:
             idle.remove(served[-1])
             self._close(served[-1])
+        elif self._slots.is_wanted:
+            self._ask_loop_for_its_lane()
         if self._loop_waits and idle:
             lane = idle.pop()
             assert lane.link is not None
             self._loop_waits = False
             lane.loop, lane.served, lane.changed = True, True, time.monotonic()
+            lane.giving_way = False
             lane.link.send(self._loop_order())
         for _ in range(min(self._turns(), len(idle), len(self._waiting))):
             bundle = self._waiting.take()
@@ -308,6 +315,13 @@ class Lanes:
             link.send(command)
         return bool(links)
 
+    def _ask_loop_for_its_lane(self) -> None:
+        """Asks once; a loop may go on for as long as its job."""
+        for lane in self._lanes.values():
+            if lane.loop and lane.link is not None and not lane.giving_way:
+                lane.giving_way = True
+                lane.link.send(LeaveLoop())
+
     def _take(self, lane: _Lane) -> Loss:
         """Takes the process away from a lane."""
         loss = Loss(lane.running, lane.loop)
@@ -362,8 +376,19 @@ class Lanes:
         return usual + int(min(lacking - usual, spare))
 
     def _blocked(self) -> Iterator[_Lane]:
-        limit = time.monotonic() - BLOCKED_SECONDS
-        return (lane for lane in self._lanes.values() if lane.is_busy and lane.changed < limit)
+        now = time.monotonic()
+        return (
+            lane for lane in self._lanes.values() if lane.is_busy and self._is_blocked(lane, now)
+        )
+
+    def _is_blocked(self, lane: _Lane, now: float) -> bool:
+        patience = BLOCKED_SECONDS
+        if self._takes_turns:
+            if lane.waits is False:
+                return False  # it is busy with one element
+            if not lane.heard:
+                patience = UNHEARD_SECONDS
+        return lane.changed < now - patience
 
 
 def _is(bundle: Bundle | None, attempt: Attempt) -> bool:

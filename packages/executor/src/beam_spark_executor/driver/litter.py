@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from beam_spark_executor.channel.messages import Attempt, Hello
@@ -40,8 +41,11 @@ class Litter:
         """A worker process has ended, in whatever way."""
         self._folders.append((time.monotonic() + QUIET_SECONDS, hello.folder))
 
-    def remove(self) -> None:
-        """Removes what is old enough."""
+    def remove(self, needed: Callable[[], Iterable[str]]) -> None:
+        """Removes what is old enough, but none of the files that are ``needed``.
+
+        A loop that was lost may have had a part of what it did committed before.
+        """
         now = time.monotonic()
         while self._folders and self._folders[0][0] <= now:
             shutil.rmtree(self._folder / self._folders.popleft()[1], ignore_errors=True)
@@ -51,8 +55,9 @@ class Litter:
         if not names:
             return
         pattern = re.compile(rf"{self._epoch}({'|'.join(names)})([-.].*)?")
+        kept = set(needed())
         for path in self._folder.iterdir():
-            if pattern.fullmatch(path.name) and path.is_file():
+            if pattern.fullmatch(path.name) and path.name not in kept and path.is_file():
                 path.unlink(missing_ok=True)
 
     def _add(self, name: str) -> None:

@@ -8,7 +8,8 @@ import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.messages import Endpoint, ServeLane
+from beam_spark_executor.driver.stand_by import StandBys
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.session import answers
 from beam_spark_executor.task.lane import LaneRef, run_lane
@@ -21,13 +22,19 @@ class SparkJobs:
     """All Spark jobs of one Beam job; methods may be called from any thread."""
 
     def __init__(
-        self, session: SparkSession, pools: WorkerPools, endpoint: Endpoint, job_id: str
+        self,
+        session: SparkSession,
+        pools: WorkerPools,
+        stand_bys: StandBys,
+        endpoint: Endpoint,
+        job_id: str,
     ) -> None:
         self._session = session
         self._pools = pools
         self._endpoint = endpoint
         self._job_id = job_id
-        self._slot = pools.acquire()
+        self._stand_by = stand_bys.take()
+        self._slot = pools.acquire() if self._stand_by is None else self._stand_by.slot
         self._group = f"beam-{job_id}"
 
     @property
@@ -38,9 +45,15 @@ class SparkJobs:
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         """Runs a lane as a Spark job of one task, on a thread of its own.
 
-        ``on_end`` is called with the lane's number when it has ended, and with Spark's error in a
-        few words, or nothing.
+        The first one may go to the task that stands by. ``on_end`` is called with the lane's number
+        when it has ended, and with Spark's error in a few words, or nothing.
         """
+        if (
+            number == 0
+            and self._stand_by is not None
+            and self._stand_by.serve(ServeLane(self._job_id, number), on_end)
+        ):
+            return
         thread = InheritableThread(
             self._run_lane, args=(number, on_end), session=self._session, name=f"lane-{number}"
         )
@@ -50,32 +63,22 @@ class SparkJobs:
     def cancel(self) -> None:
         """Stops all Spark jobs of this Beam job, and no others; returns at once."""
         self._session.sparkContext.cancelJobGroup(self._group)
+        if self._stand_by is not None:
+            self._session.sparkContext.cancelJobGroup(self._stand_by.group)
 
     def close(self, *, workers_gone: bool) -> None:
         """Gives the slot back; for good if some of its Python workers may still be there."""
+        if self._stand_by is not None:
+            self._stand_by.stand_down()
         if workers_gone:
             self._pools.release(self._slot)
         else:
             self._pools.retire(self._slot)
 
     def _run_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
-        error = ""
-        try:
-            context = self._session.sparkContext
-            # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
-            # Python workers of tasks that do not stop by themselves.
-            context.setJobGroup(self._group, self._group, interruptOnCancel=True)
-            # A scheduler pool for each slot: jobs that run at the same time share the cores.
-            context.setLocalProperty("spark.scheduler.pool", self._slot.name)
-            ref = LaneRef(self._endpoint, self._job_id, number)
+        ref = LaneRef(self._endpoint, self._job_id, number)
 
-            def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-                return run_lane(ref, batches)
+        def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return run_lane(ref, batches)
 
-            one = self._session.range(0, 1, 1, 1)
-            self._pools.map_in_arrow(one, serve, one.schema, self._slot).toArrow()
-        except Exception as failure:
-            text = str(failure).strip()
-            error = text.splitlines()[0] if text else type(failure).__name__
-        finally:
-            on_end(number, error)
+        on_end(number, self._pools.run_one_task(self._session, self._slot, self._group, serve))

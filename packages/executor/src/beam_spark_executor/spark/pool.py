@@ -96,6 +96,30 @@ class WorkerPools:
             finally:
                 del environment[SLOT_VARIABLE]
 
+    def run_one_task(
+        self, session: SparkSession, slot: Slot, group: str, function: ArrowFunction
+    ) -> str:
+        """Runs ``function`` in a worker of ``slot``, as a Spark job of one task.
+
+        The calling thread is to be one of its own (``InheritableThread``): its job group and its
+        scheduler pool are set.
+
+        Returns:
+            Spark's error in a few words; empty if there was none.
+        """
+        try:
+            # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
+            # Python workers of tasks that do not stop by themselves.
+            self._context.setJobGroup(group, group, interruptOnCancel=True)
+            # A scheduler pool for each slot: jobs that run at the same time share the cores.
+            self._context.setLocalProperty("spark.scheduler.pool", slot.name)
+            one = session.range(0, 1, 1, 1)
+            self.map_in_arrow(one, function, one.schema, slot).toArrow()
+        except Exception as failure:
+            text = str(failure).strip()
+            return text.splitlines()[0] if text else type(failure).__name__
+        return ""
+
 
 def warm_up(session: SparkSession, pools: WorkerPools) -> None:
     """Runs a tiny job on every core in the lowest free slot.

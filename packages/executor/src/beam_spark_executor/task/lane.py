@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import attrs
 import pyarrow as pa
 
-from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.client import stand_by
+from beam_spark_executor.channel.messages import Endpoint, StandDown
 from beam_spark_executor.task.process import bind
 
 
@@ -26,3 +27,13 @@ def run_lane(ref: LaneRef, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     for batch in batches:
         process.serve(ref.lane)
         yield batch
+
+
+def run_stand_by(
+    endpoint: Endpoint, number: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Waits as one Spark task until a job needs a lane, and runs that."""
+    order = stand_by(endpoint, number)
+    if isinstance(order, StandDown):
+        return batches
+    return run_lane(LaneRef(endpoint, order.job_id, order.lane), batches)

@@ -1,8 +1,8 @@
 """The loop inside a task: the job's scheduler and its bundles in one process, for a while.
 
 While data and state are small, a round trip to the server for every bundle costs more than the
-bundle. So the server lends the scheduler to a task, which runs bundle after bundle and hands back
-what has happened, as entries of the journal, to be committed together. The loop is left
+bundle. So the server lends the scheduler to a task, which runs bundle after bundle and tells now and
+then what has happened, as entries of the journal, to be committed together. The loop is left
 
 | when | then |
 |---|---|
@@ -10,7 +10,6 @@ what has happened, as entries of the journal, to be committed together. The loop
 | a bundle runs longer than ``BUNDLE_MS`` | it goes on as a bundle of the lane, beside others |
 | the data that waits exceeds ``WAITING_BYTES`` | the server spreads it over lanes |
 | several bundles wait, and the last took more than ``PARALLEL_BUNDLE_MS`` | they run side by side |
-| ``LOOP_MS`` are over | what was done is committed |
 | the server asks | as soon as possible |
 """
 
@@ -42,6 +41,7 @@ from beam_spark_executor.channel.messages import (
     BundleBroke,
     BundleReply,
     Entry,
+    LoopProgress,
     LoopReply,
     RunBundle,
     RunLoop,
@@ -50,7 +50,7 @@ from beam_spark_executor.task.keyed import Stores
 from beam_spark_executor.task.stores import LoopStores
 
 BUNDLE_MS = 100
-LOOP_MS = 1000
+TELL_MS = 300
 PARALLEL_BUNDLE_MS = 15
 WAITING_BYTES = 1 << 20
 _NAP_MS = 20
@@ -73,11 +73,15 @@ class TaskLoop:
         order: what the server lends.
         folder: the job's.
         host: runs the bundles.
-        send: sends the reply.
+        send: sends what has happened.
     """
 
     def __init__(
-        self, order: RunLoop, folder: Path, host: BundleHost, send: Callable[[LoopReply], None]
+        self,
+        order: RunLoop,
+        folder: Path,
+        host: BundleHost,
+        send: Callable[[LoopProgress | LoopReply], None],
     ) -> None:
         self._order = order
         self._host = host
@@ -86,6 +90,7 @@ class TaskLoop:
         self._stores = LoopStores(folder, order.segments)
         self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)
         self._lock = threading.Lock()
+        self._told = 0
         self._entries: list[Entry] = []
         self._last_reply: dict[tuple[str, int], int] = {}
         self._metrics = Totals()
@@ -134,9 +139,12 @@ class TaskLoop:
     def _next(self) -> Bundle | None:
         """The next bundle; None if the loop is left instead."""
         while not self._left.is_set():
-            if self._ended or self._is_over():
+            if self._ended:
                 self._hand_back(outgrown=False)
-            elif self._is_outgrown():
+                break
+            if self._is_time_to_tell():
+                self._tell()
+            if self._is_outgrown():
                 self._hand_back(outgrown=True)
             elif self._waiting:
                 return self._waiting.popleft()
@@ -144,8 +152,9 @@ class TaskLoop:
                 self._hand_back(outgrown=False)
         return None
 
-    def _is_over(self) -> bool:
-        return _ms_since(self._began) > LOOP_MS or len(self._entries) > _MOST_ENTRIES
+    def _is_time_to_tell(self) -> bool:
+        late = bool(self._entries) and _ms_since(self._began) > TELL_MS
+        return late or len(self._entries) > _MOST_ENTRIES
 
     def _is_outgrown(self) -> bool:
         # Small bundles cost less here, one by one, than their way to other lanes.
@@ -214,23 +223,38 @@ class TaskLoop:
                     # Finalization and release follow the commit, which is the server's.
                     pass
 
+    def _tell(self) -> None:
+        """Has what was done committed, and goes on."""
+        self._send(LoopProgress(self._order.loop, self._take_entries()))
+        self._stores.build_on_flushed()
+        self._began = time.monotonic()
+
     def _hand_back(self, *, outgrown: bool) -> None:
         self._left.set()
-        self._keep_state()
-        self._keep_metrics(self._metrics.infos())
         running = self._running
         self._send(
             LoopReply(
                 self._order.loop,
-                tuple(self._entries),
+                self._take_entries(),
                 None if running is None else Attempt(running.number, running.attempt),
                 outgrown,
             )
         )
 
+    def _take_entries(self) -> tuple[Entry, ...]:
+        """What has happened and was not told yet, with state and metrics."""
+        self._keep_state()
+        self._keep_metrics(self._metrics.infos())
+        entries = tuple(self._entries)
+        self._told += 1
+        self._metrics = Totals()
+        self._entries.clear()
+        self._last_reply.clear()
+        return entries
+
     def _keep_state(self) -> None:
-        """Writes the state of all shards, and tells it with the last commit of each."""
-        for place, commit in self._stores.flush(self._order.name).items():
+        """Writes what changed in the state of shards, and tells it with the last commit of each."""
+        for place, commit in self._stores.flush(f"{self._order.name}-part{self._told}").items():
             number = self._last_reply.get(place)
             if number is not None:
                 entry = self._entries[number]

@@ -12,6 +12,7 @@ import queue
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +60,9 @@ from beam_spark_executor.task.stores import ShardStores
 from beam_spark_executor.task.truncation import Truncation
 
 _PROGRESS_SECONDS = 0.5
+_TOLD_AFTER_MS = 100
+_SENT_SECONDS = 0.002
+"""A bundle that has just begun is with its SDK after that, and this process has time."""
 _KEPT_FINALIZERS = 1000
 _LOGGER = logging.getLogger(__name__)
 
@@ -74,6 +78,8 @@ class WorkerProcess:
             queue.SimpleQueue()
         )
         self._stages: dict[str, _Stage] = {}
+        self._building = threading.Lock()
+        self._begun: queue.SimpleQueue[StagePlan] = queue.SimpleQueue()
         self._harnesses: dict[str, Harness] = {}
         self._fnapi: FnApiServer | None = None
         self._looping: TaskLoop | None = None
@@ -91,6 +97,7 @@ class WorkerProcess:
         self._stores = ShardStores(self._folder, hello.folder)
         threading.Thread(target=self._report_progress, name="progress", daemon=True).start()
         threading.Thread(target=self._answer, name="requests", daemon=True).start()
+        threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
 
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server gives to a lane, until it closes the lane."""
@@ -135,6 +142,7 @@ class WorkerProcess:
             except Exception as error:
                 return broke(attempt, error)
             self._running = running
+            self._begun.put(stage.work.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
                 self._finalizers[running.attempt] = (stage.harness, running.bundle_id)
@@ -169,10 +177,28 @@ class WorkerProcess:
 
     def _stage(self, stage_id: str) -> _Stage:
         """A stage with its harness, built on first use."""
-        stage = self._stages.get(stage_id)
-        if stage is None:
-            stage = self._stages[stage_id] = self._build(stage_id)
-        return stage
+        with self._building:
+            stage = self._stages.get(stage_id)
+            if stage is None:
+                stage = self._stages[stage_id] = self._build(stage_id)
+            return stage
+
+    def _build_ahead(self) -> None:
+        """Builds the stages that will follow, while an SDK elsewhere works on the one that runs."""
+        readers = self._work.plan.readers()
+        while True:
+            begun = self._begun.get()
+            if begun.embedded:
+                continue
+            time.sleep(_SENT_SECONDS)
+            for stage in (s for b in begun.outputs.values() for s in readers.get(b, ())):
+                if stage.spec.environment_id != begun.spec.environment_id:
+                    continue  # nobody knows whether this process will need that SDK
+                try:
+                    self._stage(stage.stage_id)
+                except Exception:
+                    # If it runs, it will be tried again, and what is wrong with it be told.
+                    _LOGGER.debug("%s was not built ahead", stage.stage_id, exc_info=True)
 
     def _build(self, stage_id: str) -> _Stage:
         plan = self._work.plan.stages[stage_id]
@@ -226,7 +252,7 @@ class WorkerProcess:
         waiting = threading.Event()
         while not waiting.wait(_PROGRESS_SECONDS):
             running = self._running
-            if running is not None and running.elapsed >= _PROGRESS_SECONDS * 1000:
+            if running is not None and running.elapsed >= _TOLD_AFTER_MS:
                 try:
                     progress = running.progress()
                 except Exception:

@@ -98,7 +98,7 @@ class ShardStores:
 
 
 class LoopStores:
-    """The stores of one loop inside a task: what its bundles change stays in memory until it ends.
+    """The stores of one loop inside a task: what its bundles change stays in memory for a while.
 
     Bundles open stores and read them; what happens to a bundle's changes is the loop's to say, by
     `accept`, `flush` and `write_last`, one at a time.
@@ -133,12 +133,22 @@ class LoopStores:
         self._stores[stage, shard].accept()
 
     def flush(self, name: str) -> dict[tuple[str, int], StateCommit]:
-        """Writes what was accepted, to files named after ``name``; by stage and shard."""
+        """Writes what was accepted, to files named after ``name``; by stage and shard.
+
+        Bundles may run meanwhile: for them nothing changes.
+        """
+        changed = [(place, store) for place, store in self._stores.items() if store.accepted]
         self._flushed = {
             place: _written(self._folder, store.segments, store.accepted, f"{name}-state-{number}")
-            for number, (place, store) in enumerate(list(self._stores.items()))
+            for number, (place, store) in enumerate(changed)
         }
         return self._flushed
+
+    def build_on_flushed(self) -> None:
+        """What was flushed is the state that bundles find from now on; none may run."""
+        for place, commit in self._flushed.items():
+            self._stores[place].begin_with(commit)
+        self._flushed = {}
 
     def write_last(self, stage: str, shard: int, name: str) -> StateCommit:
         """Writes what the last bundle of a shard has changed, on top of what was flushed."""
@@ -204,6 +214,12 @@ class LoopStore:
             before = self.accepted.get(cell)
             self.accepted[cell] = delta if before is None else before.then(delta)
         self.pending = {}
+
+    def begin_with(self, commit: StateCommit) -> None:
+        """All that was accepted is in the committed state now, which is this."""
+        self._base.advance(commit)
+        self.segments = commit.segments
+        self.accepted = {}
 
 
 def _written(
