@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from beam_runner_jobservices import JobState
 from beam_runner_jobservices.records import Importance
+from job_server import JobServerProcess
 from jobs import Pipelines
 
 
@@ -125,6 +128,34 @@ def test_the_server_works_on_after_failures(pipelines: Pipelines) -> None:
         p | beam.Create([1]) | beam.Map(lambda n: n / 0)
     with pipelines.new() as p:
         p | beam.Create([1]) | beam.Map(lambda n: n / 1)
+
+
+class FailBeside(beam.DoFn):
+    """Fails at one element while another is at work, and would be for minutes."""
+
+    def __init__(self, begun: Path) -> None:
+        self._begun = begun
+
+    def process(self, element: int) -> None:
+        if element:
+            self._begun.touch()
+            time.sleep(300)
+        while not self._begun.exists():
+            time.sleep(0.05)
+        burst("failed beside")
+
+
+def test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash(
+    embedded: Pipelines, server: JobServerProcess, tmp_path: Path
+) -> None:
+    logged = len(server.log)
+    pipeline = embedded.new()
+    pipeline | beam.Create([0, 1]) | beam.ParDo(FailBeside(tmp_path / "begun"))
+    job = embedded.job(pipeline)
+    assert job.wait() is JobState.FAILED
+    assert "failed beside" in last_error(job)
+    server.wait_until_idle()
+    assert not [line for line in server.log[logged:] if "crashed" in line]
 
 
 def test_the_end_of_a_process_is_no_users_error_but_ends_the_job(embedded: Pipelines) -> None:

@@ -13,9 +13,11 @@ from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.log_records import LogRecord, Severity
 from servers import NO_LOOP, SECONDS, Server
 from small_jobs import EXPECTED, LOOP_BYTES, PLAN
+from small_plans import values_of
 from worker_doubles import SHARDS, seen_in
 
 from beam_spark_executor.channel.messages import (
+    Abort,
     Finalize,
     Hello,
     Logged,
@@ -135,6 +137,42 @@ def test_cancel_before_the_start(new: New) -> None:
     server = new()
     server.job.cancel()
     assert server.run() is JobState.CANCELLED
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["cancelled", "failed"])
+def test_spark_hears_of_the_end_before_the_processes_in_which_something_still_runs(
+    new: New, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Else it takes them for crashed, says so at length, and tries their lanes again."""
+    server = new(cores=2)
+    told: list[str] = []
+    send = WorkerLink.send
+
+    def sent(link: WorkerLink, command: Any) -> None:
+        if isinstance(command, Abort):
+            told.append("process")
+        send(link, command)
+
+    monkeypatch.setattr(WorkerLink, "send", sent)
+    server.spark.on_cancel = lambda: told.append("Spark")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def fail_or_wait(chunk: Any) -> None:
+        if fails and b"a" in values_of(chunk):
+            assert begun.wait(SECONDS)
+            raise BundleFailed("T", "ValueError: no", "trace")
+        begun.set()
+        go_on.wait(SECONDS)
+
+    server.spark.stages["see"].during = fail_or_wait
+    server.start()
+    assert begun.wait(SECONDS)
+    if not fails:
+        server.job.cancel()
+    threading.Timer(0.2, go_on.set).start()
+    assert server.wait() is (JobState.FAILED if fails else JobState.CANCELLED)
+    assert told[0] == "Spark"
+    assert "process" in told
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])

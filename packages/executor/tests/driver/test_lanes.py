@@ -184,7 +184,7 @@ def starting(cluster: Cluster) -> tuple[Any, FakeLink]:
     cluster.cores = cluster.most = 1
     lanes = cluster.lanes()
     lanes.run([bundle(1)])
-    lanes.cancel([Attempt(1, 1)])
+    lanes.forget([Attempt(1, 1)])
     return lanes, FakeLink()
 
 
@@ -298,21 +298,28 @@ def test_what_waits_is_forgotten_when_the_job_ends(cluster: Cluster) -> None:
     assert cluster.started == [0]
 
 
-def test_a_bundle_that_waits_is_forgotten_when_cancelled(cluster: Cluster) -> None:
+def test_a_bundle_that_waits_can_be_forgotten(cluster: Cluster) -> None:
     lanes, link = running(cluster)
     lanes.run([bundle(6), bundle(7), bundle(8, attempt=2)])
-    lanes.cancel([Attempt(6, 1), Attempt(8, 1)])
+    lanes.forget([Attempt(5, 1), Attempt(6, 1), Attempt(8, 1)])
     for number, attempt in ((5, 1), (7, 1), (8, 2)):
         lanes.finished(link, Attempt(number, attempt))
         lanes.dispatch()
     assert given(link) == [5, 7, 8]
-    assert Abort() not in link.told
 
 
-def test_a_bundle_that_runs_is_cancelled_with_its_process(cluster: Cluster) -> None:
-    lanes, link = running(cluster)
-    lanes.cancel([Attempt(5, 1)])
-    assert link.told[-1] == Abort()
+def test_what_still_runs_is_told_when_the_lanes_are_closed(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    lanes.run([bundle(5), bundle(6)])
+    link, other = FakeLink(), FakeLink()
+    opened(lanes, 0, link)
+    opened(lanes, 1, other)
+    lanes.finished(other, Attempt(6, 1))
+    assert lanes.close() == [link]
+    assert other.told[-1] == CloseLane()
+    assert not lanes.are_busy
+    lanes.ended(1)
+    assert lanes.are_busy
 
 
 def test_a_process_that_comes_back_for_another_lane(cluster: Cluster) -> None:

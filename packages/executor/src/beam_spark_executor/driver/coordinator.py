@@ -303,7 +303,7 @@ class Coordinator:
                 case SplitBundle(bundle, attempt, fraction):
                     self._ask_for_split(Attempt(bundle, attempt), fraction)
                 case CancelBundles(bundles):
-                    self.lanes.cancel([Attempt(*bundle) for bundle in bundles])
+                    self.lanes.forget([Attempt(*bundle) for bundle in bundles])
                 case FinalizeBundles(bundles):
                     self._finalize(bundles)
                 case _:

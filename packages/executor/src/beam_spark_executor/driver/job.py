@@ -15,6 +15,7 @@ from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.records import JobMetrics, JobState
 
 from beam_spark_executor.channel.messages import (
+    Abort,
     ExternalWorkerStarted,
     FromWorker,
     JobWork,
@@ -294,11 +295,14 @@ class RunningJob:
         end = self._ledger.end
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
-        self._coordinator.lanes.close()
+        busy = self._coordinator.lanes.close()
         if in_order:
             self._processes.tear_down()
         if self._spark.is_alive:
             self._wait_for_lanes(cancel=not in_order)
+        # Spark takes a process that is gone before its lane for a crash: it says so, and tries again.
+        for link in busy:
+            link.send(Abort())
         gone = False
         if in_order:
             # Also where the job failed: callbacks of what was committed before are still to run.
@@ -331,9 +335,12 @@ class RunningJob:
         """
         lanes = self._coordinator.lanes
         began = time.monotonic()
+        again = began
         while lanes.alive and time.monotonic() < began + _ABORT_SECONDS:
             # A lane that Spark has no slot for would never open, and then could not be closed.
-            if cancel or time.monotonic() > began + _CLOSE_SECONDS:
+            stuck = lanes.are_busy or time.monotonic() > began + _CLOSE_SECONDS
+            if (cancel or stuck) and time.monotonic() >= again:
+                again = time.monotonic() + _LOOK_SECONDS
                 try:
                     self._spark.cancel()
                 except Exception:

@@ -232,14 +232,10 @@ class Lanes:
             (lane.link for lane in self._lanes.values() if _is(lane.running, attempt)), None
         )
 
-    def cancel(self, attempts: Iterable[Attempt]) -> None:
-        """Forgets bundles that wait, and ends the processes of those that run."""
+    def forget(self, attempts: Iterable[Attempt]) -> None:
+        """Forgets bundles that wait; those that run end with what `close` tells."""
         for attempt in attempts:
-            link = self.link_of(attempt)
-            if link is not None:
-                link.send(Abort())
-            else:
-                self._waiting.discard(attempt.bundle, attempt.attempt)
+            self._waiting.discard(attempt.bundle, attempt.attempt)
 
     def dispatch(self) -> None:
         """Gives waiting bundles to idle lanes, and has more lanes opened if that does not do."""
@@ -298,8 +294,11 @@ class Lanes:
             if lane.is_idle and lane.changed < limit:
                 self._close(lane)
 
-    def close(self) -> None:
-        """Closes all lanes that are idle, those that are just starting too; forgets what waits."""
+    def close(self) -> list[WorkerLink]:
+        """Closes all lanes that are idle, those that are just starting too; forgets what waits.
+
+        Tells the processes in which something still runs: their lanes do not end by that.
+        """
         self._waiting.clear()
         self._loop_waits = False
         for lane in list(self._lanes.values()):
@@ -307,6 +306,12 @@ class Lanes:
                 self._close(lane)
             elif lane.link is None:
                 del self._lanes[lane.number]
+        return list(self._by_link)
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether after a `close` none are alive but those in which something still runs."""
+        return self.alive <= self._lanes.keys()
 
     def _tell_loop(self, command: FromServer) -> bool:
         self._loop_waits = False
