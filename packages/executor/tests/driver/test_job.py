@@ -328,11 +328,15 @@ def test_logs_are_messages(new: New) -> None:
     records = (
         LogRecord(Severity.WARN, 0, "careful", transform_id="T"),
         LogRecord(Severity.ERROR, 0, "bad", trace="Traceback"),
+        LogRecord(Severity.INFO, 0, "half way", transform_id="T"),
+        LogRecord(Severity.INFO, 0, "control channel established"),
         LogRecord(Severity.UNSPECIFIED, 0, "what"),
     )
     server.job.received(link, Logged(records))
     assert server.reporter.messages == [
         (Importance.WARNING, "careful", "T"),
         (Importance.ERROR, "bad\nTraceback", None),
+        (Importance.BASIC, "half way", "T"),
+        (Importance.DETAILED, "control channel established", None),
         (Importance.DETAILED, "what", None),
     ]

@@ -26,8 +26,17 @@ def report_logs(reporter: JobReporter, records: Iterable[LogRecord]) -> None:
     """Puts log records of user code and SDKs into the job's message stream."""
     for record in records:
         text = f"{record.message}\n{record.trace}" if record.trace else record.message
-        importance = _IMPORTANCE.get(record.severity, Importance.DETAILED)
-        reporter.message(importance, text, record.transform_id or None)
+        reporter.message(_importance(record), text, record.transform_id or None)
+
+
+def _importance(record: LogRecord) -> Importance:
+    """How important a record is; Python's client shows BASIC as INFO, and DETAILED as DEBUG.
+
+    What a transform says at INFO is for the user; what an SDK says of itself is a detail.
+    """
+    if record.severity is Severity.INFO and record.transform_id:
+        return Importance.BASIC
+    return _IMPORTANCE.get(record.severity, Importance.DETAILED)
 
 
 def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
