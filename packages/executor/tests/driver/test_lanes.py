@@ -24,7 +24,8 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_spark_executor.channel.messages import Abort, Attempt, CloseLane
 from beam_spark_executor.driver import lanes as lanes_module
-from beam_spark_executor.driver.lanes import BLOCKED_SECONDS, IDLE_SECONDS, Lanes, Loss
+from beam_spark_executor.driver.lane import BLOCKED_SECONDS
+from beam_spark_executor.driver.lanes import IDLE_SECONDS, Lanes, Loss
 from beam_spark_executor.driver.slots import JobSlots, Slots
 
 

@@ -11,7 +11,8 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_spark_executor.channel.messages import Attempt
 from beam_spark_executor.driver import lanes as lanes_module
-from beam_spark_executor.driver.lanes import BLOCKED_SECONDS, UNHEARD_SECONDS, Lanes
+from beam_spark_executor.driver.lane import BLOCKED_SECONDS, UNHEARD_SECONDS
+from beam_spark_executor.driver.lanes import Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots
 
 

@@ -12,7 +12,8 @@ from fake_links import FakeLink, bundle, opened
 from beam_spark_executor.channel.messages import CloseLane, LeaveLoop
 from beam_spark_executor.driver import lanes as lanes_module
 from beam_spark_executor.driver import slots as module
-from beam_spark_executor.driver.lanes import BLOCKED_SECONDS, Lanes
+from beam_spark_executor.driver.lane import BLOCKED_SECONDS
+from beam_spark_executor.driver.lanes import Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots
 
 

@@ -13,54 +13,14 @@ from beam_runner_engine.scheduler import Bundle
 
 from beam_spark_executor.channel.messages import Abort, Attempt, CloseLane, FromServer, LeaveLoop
 from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.waiting import WaitingBundles
 
 IDLE_SECONDS = 5.0
 """How long a lane keeps its place on the cluster without work."""
-BLOCKED_SECONDS = 0.7
-"""A bundle that has come no further for so long does not count as one that uses a core."""
-UNHEARD_SECONDS = 3.0
-"""The same for a bundle of one interpreter that has not told yet whether it leaves time to others."""
 GIVE_WAY_SECONDS = 0.1
 """How long a source keeps its lane at least while others wait for one."""
-
-
-@attrs.define(eq=False)
-class _Lane:
-    """A lane; ``link`` is the process it runs in, None while Spark is starting it.
-
-    ``served`` says whether it was given anything to do in that process, ``giving_way`` whether what
-    it runs has been asked to end, ``changed`` when that came further, ``heard`` whether it has told
-    how far it is, and ``waits`` whether it leaves time to others in its interpreter, if that is known.
-    """
-
-    number: int
-    link: WorkerLink | None = None
-    running: Bundle | None = None
-    loop: bool = False
-    served: bool = False
-    last_place: tuple[str, int | None] | None = None
-    fraction: float = 0.0
-    heard: bool = False
-    waits: bool | None = None
-    changed: float = 0.0
-    began: float = 0.0
-    giving_way: bool = False
-
-    def begin(self, bundle: Bundle | None) -> None:
-        """It runs a bundle from now on."""
-        self.running, self.fraction, self.giving_way = bundle, 0.0, False
-        self.heard, self.waits = False, None
-        self.began = self.changed = time.monotonic()
-
-    @property
-    def is_idle(self) -> bool:
-        return self.link is not None and not self.is_busy
-
-    @property
-    def is_busy(self) -> bool:
-        return self.loop or self.running is not None
 
 
 @attrs.frozen
@@ -119,8 +79,8 @@ class Lanes:
         self._slots = slots
         self._takes_turns = takes_turns
         self._next = 0
-        self._lanes: dict[int, _Lane] = {}
-        self._by_link: dict[WorkerLink, _Lane] = {}
+        self._lanes: dict[int, Lane] = {}
+        self._by_link: dict[WorkerLink, Lane] = {}
         self._is_source = is_source
         self._waiting = WaitingBundles(is_source)
         self.alive: set[int] = set()
@@ -153,7 +113,7 @@ class Lanes:
         lane = self._by_link.get(link)
         if lane is not None:
             lane.loop = False
-            lane.begin(running)
+            lane.begin(running, time.monotonic())
 
     def abort_loop(self) -> bool:
         """Ends the process that runs the loop; whether one does, else it will not be run."""
@@ -188,7 +148,7 @@ class Lanes:
         ``waits``: whether it leaves time to others in its interpreter; None if that is not known.
         """
         lane = self._by_link.get(link)
-        if lane is None or not _is(lane.running, attempt):
+        if lane is None or not lane.runs(attempt):
             return False
         is_further = fraction > lane.fraction
         if is_further or (self._takes_turns and not lane.heard):
@@ -200,7 +160,7 @@ class Lanes:
     def finished(self, link: WorkerLink, attempt: Attempt) -> None:
         """A lane has answered for its bundle, and takes the next."""
         lane = self._by_link.get(link)
-        if lane is not None and _is(lane.running, attempt):
+        if lane is not None and lane.runs(attempt):
             lane.running = None
             lane.changed = time.monotonic()
 
@@ -228,9 +188,7 @@ class Lanes:
 
     def link_of(self, attempt: Attempt) -> WorkerLink | None:
         """The process that runs a bundle."""
-        return next(
-            (lane.link for lane in self._lanes.values() if _is(lane.running, attempt)), None
-        )
+        return next((lane.link for lane in self._lanes.values() if lane.runs(attempt)), None)
 
     def forget(self, attempts: Iterable[Attempt]) -> None:
         """Forgets bundles that wait; those that run end with what `close` tells."""
@@ -262,10 +220,10 @@ class Lanes:
             idle.remove(lane)
             assert lane.link is not None
             lane.served, lane.last_place = True, place
-            lane.begin(bundle)
+            lane.begin(bundle, time.monotonic())
             lane.link.send(self._order(bundle))
         for _ in range(self._lacking()):
-            lane = _Lane(self._next)
+            lane = Lane(self._next)
             self._next += 1
             self._lanes[lane.number] = lane
             self.alive.add(lane.number)
@@ -327,7 +285,7 @@ class Lanes:
                 lane.giving_way = True
                 lane.link.send(LeaveLoop())
 
-    def _take(self, lane: _Lane) -> Loss:
+    def _take(self, lane: Lane) -> Loss:
         """Takes the process away from a lane."""
         loss = Loss(lane.running, lane.loop)
         if lane.link is not None:
@@ -335,13 +293,13 @@ class Lanes:
         lane.running, lane.loop, lane.served, lane.link = None, False, False, None
         return loss
 
-    def _close(self, lane: _Lane) -> None:
+    def _close(self, lane: Lane) -> None:
         assert lane.link is not None
         lane.link.send(CloseLane())
         del self._lanes[lane.number]
         self._by_link.pop(lane.link, None)
 
-    def _in_the_way(self) -> list[_Lane]:
+    def _in_the_way(self) -> list[Lane]:
         """The lanes of sources that others wait for, those first that have run for longest."""
         lanes = self._lanes.values()
         sources = [lane for lane in lanes if lane.running and self._is_source(lane.running)]
@@ -380,24 +338,7 @@ class Lanes:
         spare = max(0, self._slots.spare - usual - self._cores)
         return usual + int(min(lacking - usual, spare))
 
-    def _blocked(self) -> Iterator[_Lane]:
+    def _blocked(self) -> Iterator[Lane]:
         now = time.monotonic()
-        return (
-            lane for lane in self._lanes.values() if lane.is_busy and self._is_blocked(lane, now)
-        )
-
-    def _is_blocked(self, lane: _Lane, now: float) -> bool:
-        patience = BLOCKED_SECONDS
-        if self._takes_turns:
-            if lane.waits is False:
-                return False  # it is busy with one element
-            if not lane.heard:
-                patience = UNHEARD_SECONDS
-        return lane.changed < now - patience
-
-
-def _is(bundle: Bundle | None, attempt: Attempt) -> bool:
-    return bundle is not None and (bundle.number, bundle.attempt) == (
-        attempt.bundle,
-        attempt.attempt,
-    )
+        lanes = self._lanes.values()
+        return (lane for lane in lanes if lane.is_blocked(now, takes_turns=self._takes_turns))
