@@ -33,7 +33,9 @@ from beam_spark_executor.translation.scheduling import roots_of
 from beam_spark_executor.translation.translate import translate
 
 _PIECE = 1 << 20
-_SHARDS_PER_CORE = 2
+_LEAST_SHARDS_PER_CORE = 2
+_MOST_SHARDS_PER_CORE = 8
+_SHARDS_ENOUGH = 64
 _LANES_PER_CORE = 4
 _STREAMING_CHECKPOINT_MS = 500
 _LOGGER = logging.getLogger(__name__)
@@ -176,7 +178,7 @@ class SparkJobExecutor:
         policy = DefaultPolicy()
         if plan.streaming:
             policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS)
-        ledger = Ledger(plan, max(2, cores * _SHARDS_PER_CORE), limits, policy)
+        ledger = Ledger(plan, shards_for(cores, streaming=plan.streaming), limits, policy)
         # A scripted clock counts from 0: what tests set their timers by.
         start = 0 if plan.scripts_clock else int(time.time() * 1000)
         ledger.apply(Start(start, roots_of(plan)))
@@ -186,6 +188,18 @@ class SparkJobExecutor:
         with self._lock:
             self._jobs.pop(job.job_id, None)
         self._stand_bys.renew()
+
+
+def shards_for(cores: int, *, streaming: bool) -> int:
+    """How many key shards the stages of a job have.
+
+    Many small shards are grouped faster than few large ones, which do not fit into caches, or not
+    into memory; and where they are very small, they share a bundle. In a stream each shard has
+    bundles of its own; and on many cores there are many in any case.
+    """
+    least = cores * _LEAST_SHARDS_PER_CORE
+    most = least if streaming else min(cores * _MOST_SHARDS_PER_CORE, _SHARDS_ENOUGH)
+    return max(2, least, most)
 
 
 def recover(journal: Journal) -> Ledger:
