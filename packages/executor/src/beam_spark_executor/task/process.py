@@ -60,7 +60,7 @@ from beam_spark_executor.task.stores import ShardStores
 from beam_spark_executor.task.truncation import Truncation
 
 _PROGRESS_SECONDS = 0.5
-_TOLD_AFTER_MS = 100
+_TOLD_IN_TURNS_AFTER_SECONDS = 0.1
 _SENT_SECONDS = 0.002
 """A bundle that has just begun is with its SDK after that, and this process has time."""
 _KEPT_FINALIZERS = 1000
@@ -249,10 +249,13 @@ class WorkerProcess:
         self.channel.send(ExternalWorkerStarted(endpoint, worker_id))
 
     def _report_progress(self) -> None:
+        # Where bundles take turns, it counts how soon one shows that it leaves time to others.
+        in_turns = self._work.plan.takes_turns
+        after = 1000 * (_TOLD_IN_TURNS_AFTER_SECONDS if in_turns else _PROGRESS_SECONDS)
         waiting = threading.Event()
         while not waiting.wait(_PROGRESS_SECONDS):
             running = self._running
-            if running is not None and running.elapsed >= _TOLD_AFTER_MS:
+            if running is not None and running.elapsed >= after:
                 try:
                     progress = running.progress()
                 except Exception:
