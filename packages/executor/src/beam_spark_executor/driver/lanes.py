@@ -197,14 +197,9 @@ class Lanes:
 
     def dispatch(self) -> None:
         """Gives waiting bundles to idle lanes, and has more lanes opened if that does not do."""
+        if self._slots.is_wanted:
+            self._make_room()
         idle = [lane for lane in self._lanes.values() if lane.is_idle]
-        # Not before it has done something: two jobs that make room for each other would never work.
-        served = [lane for lane in idle if lane.served]
-        if served and self._slots.is_wanted:
-            idle.remove(served[-1])
-            self._close(served[-1])
-        elif self._slots.is_wanted:
-            self._ask_loop_for_its_lane()
         if self._loop_waits and idle:
             lane = idle.pop()
             assert lane.link is not None
@@ -278,8 +273,13 @@ class Lanes:
             link.send(command)
         return bool(links)
 
-    def _ask_loop_for_its_lane(self) -> None:
-        """Asks once; a loop may go on for as long as its job."""
+    def _make_room(self) -> None:
+        """Gives up an idle lane; else asks the loop, once, for it may go on for as long as its job."""
+        # Not before it has done something: two jobs that make room for each other would never work.
+        served = [lane for lane in self._lanes.values() if lane.is_idle and lane.served]
+        if served:
+            self._close(served[-1])
+            return
         for lane in self._lanes.values():
             if lane.loop and lane.link is not None and not lane.giving_way:
                 lane.giving_way = True

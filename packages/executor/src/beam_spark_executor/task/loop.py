@@ -90,14 +90,14 @@ class TaskLoop:
         self._stores = LoopStores(folder, order.segments)
         self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)
         self._lock = threading.Lock()
-        self._told = 0
+        self._parts = 0
         self._entries: list[Entry] = []
         self._last_reply: dict[tuple[str, int], int] = {}
         self._metrics = Totals()
         self._running: Bundle | None = None
         self._usual_ms = 0.0
         self._since = 0.0
-        self._began = time.monotonic()
+        self._told_at = time.monotonic()
         self._last_tick = 0
         self._ended = False
         self._left = threading.Event()
@@ -153,7 +153,7 @@ class TaskLoop:
         return None
 
     def _is_time_to_tell(self) -> bool:
-        late = bool(self._entries) and _ms_since(self._began) > TELL_MS
+        late = bool(self._entries) and _ms_since(self._told_at) > TELL_MS
         return late or len(self._entries) > _MOST_ENTRIES
 
     def _is_outgrown(self) -> bool:
@@ -227,7 +227,7 @@ class TaskLoop:
         """Has what was done committed, and goes on."""
         self._send(LoopProgress(self._order.loop, self._take_entries()))
         self._stores.build_on_flushed()
-        self._began = time.monotonic()
+        self._told_at = time.monotonic()
 
     def _hand_back(self, *, outgrown: bool) -> None:
         self._left.set()
@@ -246,7 +246,7 @@ class TaskLoop:
         self._keep_state()
         self._keep_metrics(self._metrics.infos())
         entries = tuple(self._entries)
-        self._told += 1
+        self._parts += 1
         self._metrics = Totals()
         self._entries.clear()
         self._last_reply.clear()
@@ -254,7 +254,7 @@ class TaskLoop:
 
     def _keep_state(self) -> None:
         """Writes what changed in the state of shards, and tells it with the last commit of each."""
-        for place, commit in self._stores.flush(f"{self._order.name}-part{self._told}").items():
+        for place, commit in self._stores.flush(f"{self._order.name}-part{self._parts}").items():
             number = self._last_reply.get(place)
             if number is not None:
                 entry = self._entries[number]

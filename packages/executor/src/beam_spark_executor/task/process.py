@@ -97,7 +97,6 @@ class WorkerProcess:
         self._stores = ShardStores(self._folder, hello.folder)
         threading.Thread(target=self._report_progress, name="progress", daemon=True).start()
         threading.Thread(target=self._answer, name="requests", daemon=True).start()
-        threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
 
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server gives to a lane, until it closes the lane."""
@@ -142,7 +141,8 @@ class WorkerProcess:
             except Exception as error:
                 return broke(attempt, error)
             self._running = running
-            self._begun.put(stage.work.stage)
+            if not stage.work.stage.embedded:
+                self._begun.put(stage.work.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
                 self._finalizers[running.attempt] = (stage.harness, running.bundle_id)
@@ -188,8 +188,6 @@ class WorkerProcess:
         readers = self._work.plan.readers()
         while True:
             begun = self._begun.get()
-            if begun.embedded:
-                continue
             time.sleep(_SENT_SECONDS)
             for stage in (s for b in begun.outputs.values() for s in readers.get(b, ())):
                 if stage.spec.environment_id != begun.spec.environment_id:
@@ -243,6 +241,7 @@ class WorkerProcess:
                 self,
                 on_external_worker=self._external_worker,
             )
+            threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
         return self._fnapi
 
     def _external_worker(self, endpoint: str, worker_id: str) -> None:
