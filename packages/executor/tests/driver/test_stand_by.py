@@ -72,6 +72,12 @@ def test_one_that_has_ended_takes_no_lane(one: StandBy) -> None:
     assert not one.serve(LANE, never)
 
 
+def test_one_that_has_its_order_takes_no_lane(one: StandBy) -> None:
+    assert one.serve(LANE, never)
+    assert not one.serve(ServeLane("job-1", 1), never)
+    assert one.order(0) == LANE
+
+
 def test_one_that_is_sent_away_goes(one: StandBy) -> None:
     one.stand_down()
     assert one.order(SECONDS) == StandDown()

@@ -43,6 +43,15 @@ def server_for(host: TinyHost, environment: Environment, **options) -> FnApiServ
     return FnApiServer(job, Artifacts(), Logs(), **options)
 
 
+def run_whole(pipeline: beam.Pipeline, environment: Environment) -> None:
+    host = TinyHost(pipeline)
+    server = server_for(host, environment)
+    try:
+        host.run(server.harness)
+    finally:
+        server.close()
+
+
 def one_stage(transform: beam.PTransform) -> TinyHost:
     p = new_pipeline()
     p | beam.Impulse() | transform
@@ -61,12 +70,7 @@ def test_groups_and_side_inputs(thread_pool: Environment, tmp_path: Path):
             f.write(json.dumps([line, n, sorted(d)]) + "\n")
 
     counts | beam.Map(write, beam.pvalue.AsSingleton(total), beam.pvalue.AsDict(counts))
-    host = TinyHost(p)
-    server = server_for(host, thread_pool)
-    try:
-        host.run(server.harness)
-    finally:
-        server.close()
+    run_whole(p, thread_pool)
     assert sorted(map(json.loads, out.read_text().splitlines())) == [
         [["a", 3], 5, ["a", "b", "c"]],
         [["b", 1], 5, ["a", "b", "c"]],
@@ -87,12 +91,7 @@ def test_an_sdk_is_given_what_a_stage_consists_of_before_it_asks(
     monkeypatch.setattr(Workers, "descriptor", descriptor)
     p = new_pipeline()
     p | beam.Create([("a", 1), ("a", 2)]) | beam.GroupByKey() | beam.Map(lambda group: group)
-    host = TinyHost(p)
-    server = server_for(host, thread_pool)
-    try:
-        host.run(server.harness)
-    finally:
-        server.close()
+    run_whole(p, thread_pool)
     assert asked == []
 
 
@@ -116,12 +115,7 @@ def test_windows_and_several_outputs(thread_pool: Environment, tmp_path: Path):
         | beam.ParDo(Split()).with_outputs("odd", "even")
     )
     (parts.odd, parts.even) | beam.Flatten() | beam.GroupByKey() | beam.Map(write)
-    host = TinyHost(p)
-    server = server_for(host, thread_pool)
-    try:
-        host.run(server.harness)
-    finally:
-        server.close()
+    run_whole(p, thread_pool)
     found = [json.loads(line) for line in out.read_text().splitlines()]
     assert sorted(found) == sorted(
         [[n for n in range(10) if start <= n < start + 4], float(start), float(start + 4)]

@@ -48,11 +48,8 @@ class SparkJobs:
         The first one may go to the task that stands by. ``on_end`` is called with the lane's number
         when it has ended, and with Spark's error in a few words, or nothing.
         """
-        if (
-            number == 0
-            and self._stand_by is not None
-            and self._stand_by.serve(ServeLane(self._job_id, number), on_end)
-        ):
+        order = ServeLane(self._job_id, number)
+        if self._stand_by is not None and self._stand_by.serve(order, on_end):
             return
         thread = InheritableThread(
             self._run_lane, args=(number, on_end), session=self._session, name=f"lane-{number}"

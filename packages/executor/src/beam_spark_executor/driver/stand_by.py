@@ -45,9 +45,9 @@ class StandBy:
         self._ended = False
 
     def serve(self, lane: ServeLane, on_end: Callable[[int, str], None]) -> bool:
-        """Gives it a lane, whose end ``on_end`` is told; False if it has ended before."""
+        """Gives it a lane, whose end ``on_end`` is told; False if it has its order or has ended."""
         with self._changed:
-            if self._ended:
+            if self._ended or self._order is not None:
                 return False
             self._order, self._on_end = lane, on_end
             self._changed.notify_all()
