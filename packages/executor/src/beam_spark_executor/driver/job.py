@@ -142,6 +142,7 @@ class RunningJob:
             settings,
         )
         self._suspended_at: float | None = None
+        self._last_metrics: JobMetrics | None = None
         self._thread = threading.Thread(target=self._run, name=f"job-{self.job_id}", daemon=True)
 
     @property
@@ -174,6 +175,8 @@ class RunningJob:
 
     def metrics(self) -> JobMetrics:
         """All metrics so far, and those of the stages while it runs."""
+        if self._last_metrics is not None:
+            return self._last_metrics
         totals = self._metrics.totals()
         stages = () if self._ledger.end is not None else self._condition.metrics()
         return JobMetrics((*totals.attempted, *stages), totals.committed)
@@ -303,6 +306,8 @@ class RunningJob:
         # Spark takes a process that is gone before its lane for a crash: it says so, and tries again.
         for link in busy:
             link.send(Abort())
+        # Nothing comes any more that counts; and while processes tear down there is time.
+        self._last_metrics = self.metrics()
         gone = False
         if in_order:
             # Also where the job failed: callbacks of what was committed before are still to run.
