@@ -38,7 +38,7 @@ class ChannelClient:
         self._job_id = job_id
         self._metadata = _metadata(endpoint)
         self._channel = grpc.insecure_channel(endpoint.address, options=OPTIONS)
-        self._outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._outgoing: queue.SimpleQueue[FromWorker | Hello] = queue.SimpleQueue()
 
     def job_work(self) -> JobWork:
         """All that this process must know of the job."""
@@ -60,14 +60,14 @@ class ChannelClient:
             raise HarnessError(f"artifact {sha256} could not be read: {error.details()}") from error
 
     def send(self, message: FromWorker) -> None:
-        """Sends a message on the stream; never blocks."""
-        self._outgoing.put(pickle.dumps(message))
+        """Sends a message on the stream; never blocks, nor costs the caller its encoding."""
+        self._outgoing.put(message)
 
     def attach(
         self, hello: Hello, on_command: Callable[[FromServer], None], on_lost: Callable[[], None]
     ) -> None:
         """Opens the stream; commands, and the loss of the server, arrive on a thread of its own."""
-        self.send(hello)
+        self._outgoing.put(hello)
         attach = self._channel.stream_stream(f"/{SERVICE}/Attach")
         commands = attach(self._messages(), metadata=self._metadata)
 
@@ -82,7 +82,7 @@ class ChannelClient:
 
     def _messages(self) -> Iterator[bytes]:
         while True:
-            yield self._outgoing.get()
+            yield pickle.dumps(self._outgoing.get())
 
 
 def stand_by(endpoint: Endpoint, number: int) -> ServeLane | StandDown:

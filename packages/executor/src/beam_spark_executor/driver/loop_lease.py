@@ -9,7 +9,7 @@ from beam_spark_executor.channel.messages import LoopProgress, LoopReply
 BROKEN_PAUSE_SECONDS = 30.0
 """After a loop was lost, bundles run in lanes for so long, that the one to blame can be told."""
 OUTGROWN_PAUSE_SECONDS = 0.5
-"""The same after a loop that found that lanes do better."""
+"""The same after a loop that soon found that lanes do better; one that lasted as long was worth it."""
 
 
 class LoopLease:
@@ -24,6 +24,7 @@ class LoopLease:
         self.number = 0
         self.is_out = False
         self._not_before = 0.0
+        self._began = 0.0
 
     @property
     def may_begin(self) -> bool:
@@ -34,6 +35,7 @@ class LoopLease:
         """The scheduler is lent to a new loop."""
         self.is_out = True
         self.number += 1
+        self._began = time.monotonic()
 
     def covers(self, message: LoopProgress | LoopReply) -> bool:
         """Whether it comes from the loop that is awaited, not from one that was thought lost."""
@@ -46,7 +48,9 @@ class LoopLease:
     def outgrown(self) -> None:
         """The loop has given the scheduler back to lanes."""
         self.is_out = False
-        self._not_before = time.monotonic() + OUTGROWN_PAUSE_SECONDS
+        now = time.monotonic()
+        if now - self._began < OUTGROWN_PAUSE_SECONDS:
+            self._not_before = now + OUTGROWN_PAUSE_SECONDS
 
     def broke(self) -> None:
         """The loop was lost with its process."""
