@@ -13,7 +13,7 @@ from apache_beam.coders import VarIntCoder
 from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.windows import GLOBAL_WINDOW
 from beam_runner_urns import metrics as metric_urns
-from beam_runner_worker.ports import OutputPort
+from beam_runner_worker.ports import OutputPort, UserState
 from beam_runner_worker.records import (
     BundleProgress,
     BundleResult,
@@ -84,6 +84,7 @@ class FakeHarness:
         result: what a bundle says besides its metrics.
         during: called with each chunk of input before it is taken.
         splits: what the next splits answer.
+        set_ups: how often it was to set up a bundle ahead.
     """
 
     transform: Transform
@@ -96,9 +97,15 @@ class FakeHarness:
     asked: list[tuple[float, ...]] = attrs.field(factory=list)
     finalized: list[str] = attrs.field(factory=list)
     bundles: list[str] = attrs.field(factory=list)
+    set_ups: int = 0
 
     def process_bundle(
-        self, bundle_id: str, inputs: Iterable[Any], outputs: Mapping[str, OutputPort]
+        self,
+        bundle_id: str,
+        inputs: Iterable[Any],
+        outputs: Mapping[str, OutputPort],
+        state: UserState | None = None,
+        on_written: Callable[[], None] | None = None,
     ) -> BundleResult:
         self.bundles.append(bundle_id)
         values = []
@@ -112,8 +119,13 @@ class FakeHarness:
                 continue
             keyed = self.kinds[sink] not in (BufferKind.STORED, BufferKind.DEALT)
             outputs[sink].write(keyed_chunk(produced) if keyed else chunk_of(produced))
+        if on_written is not None:
+            on_written()
         metrics = () if outputs else tuple(map(seen, values))
         return BundleResult(metrics, self.finalizes, self.residuals)
+
+    def set_up(self) -> None:
+        self.set_ups += 1
 
     def progress(self) -> BundleProgress | None:
         return None if self.processed is None else BundleProgress((), self.processed)
@@ -149,6 +161,7 @@ class FakeWorker:
         told: the commands that it has not obeyed yet.
         history: all that it was told.
         in_loop: called when a bundle of a loop is processed, before the loop hears of it.
+        lasts: whether nothing else waited, for each bundle of a loop.
     """
 
     plan: JobPlan
@@ -158,6 +171,7 @@ class FakeWorker:
     told: deque[Any] = attrs.field(factory=deque)
     history: list[Any] = attrs.field(factory=list)
     in_loop: Callable[[TaskLoop, RunBundle], None] = lambda loop, order: None
+    lasts: list[bool] = attrs.field(factory=list)
     looping: TaskLoop | None = None
 
     @property
@@ -168,7 +182,10 @@ class FakeWorker:
         self.told.append(command)
         self.history.append(command)
 
-    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
+    def run_bundle(
+        self, order: RunBundle, stores: Stores, *, last: bool = False
+    ) -> BundleReply | BundleBroke:
+        self.lasts.append(last)
         reply = self.start(order, stores).run()
         if self.looping is not None:
             self.in_loop(self.looping, order)

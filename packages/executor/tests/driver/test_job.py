@@ -126,7 +126,7 @@ def test_cancel(new: New) -> None:
     go_on = blocked(server)
     server.job.cancel()
     server.job.cancel()
-    threading.Timer(0.2, go_on.set).start()
+    threading.Timer(0.5, go_on.set).start()
     assert server.wait() is JobState.CANCELLED
     assert server.seen == {}
     assert is_gone(server)
@@ -169,7 +169,7 @@ def test_spark_hears_of_the_end_before_the_processes_in_which_something_still_ru
     assert begun.wait(SECONDS)
     if not fails:
         server.job.cancel()
-    threading.Timer(0.2, go_on.set).start()
+    threading.Timer(0.5, go_on.set).start()
     assert server.wait() is (JobState.FAILED if fails else JobState.CANCELLED)
     assert told[0] == "Spark"
     assert "process" in told
@@ -180,7 +180,7 @@ def test_another_server_goes_on(new: New, loop_bytes: int) -> None:
     server = new(loop_bytes=loop_bytes)
     go_on = blocked(server)
     server.job.suspend()
-    threading.Timer(0.2, go_on.set).start()
+    threading.Timer(0.5, go_on.set).start()
     assert server.wait() is JobState.RUNNING
     assert server.journal.exists and server.folder.exists()
     again = new(loop_bytes=loop_bytes)

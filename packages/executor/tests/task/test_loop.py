@@ -45,6 +45,7 @@ TRANSFORMS: Any = {
 }
 EXPECTED = {"a=2": 1, "b=1": 1, "c=1": 1}
 LOOP_BYTES = 1 << 20
+SECONDS = 60
 
 
 def rig_in_loop(place: Path) -> tuple[Rig, FakeWorker, RunLoop]:
@@ -190,6 +191,28 @@ def test_a_loop_is_committed_on_its_way(tmp_path: Path, monkeypatch: pytest.Monk
     rig.heard(worker, reply)
     finish(rig)
     assert [type(command) for command in worker.history] == [RunLoop]
+
+
+def test_what_is_told_on_the_way_is_told_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the thread that sends it comes late, or only after the loop's end."""
+    monkeypatch.setattr(loop_module, "TELL_MS", 0)
+    monkeypatch.setattr(loop_module, "_WATCH_SECONDS", SECONDS)
+    rig, worker, order = rig_in_loop(tmp_path)
+    *progress, reply = worker.loop(order)
+    assert len(progress) > 1
+    rig.heard(worker, *progress, reply)
+    finish(rig)
+
+
+def test_bundles_know_whether_others_wait(tmp_path: Path) -> None:
+    rig, worker, order = rig_in_loop(tmp_path)
+    rig.heard(worker, *worker.loop(order))
+    # The two sources wait at first, then one of them; what follows is the last of the job.
+    assert worker.lasts[0] is False
+    assert worker.lasts[-1] is True
+    finish(rig)
 
 
 @pytest.mark.parametrize("heard", range(BUNDLES))

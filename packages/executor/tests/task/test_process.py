@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import queue
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -17,7 +13,8 @@ import pytest
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.records import BundleSplit
-from small_plans import buffer, bundle_of, elements, plan_of, stage
+from served_process import SECONDS, Serve, Served, nothing
+from small_plans import bundle_of, elements
 from worker_doubles import FakeHarness
 
 from beam_spark_executor.channel.messages import (
@@ -27,11 +24,7 @@ from beam_spark_executor.channel.messages import (
     Closed,
     CloseLane,
     EndJob,
-    Endpoint,
     Finalize,
-    Hello,
-    JobWork,
-    LaneOpened,
     Logged,
     RunBundle,
     SplitReply,
@@ -39,105 +32,13 @@ from beam_spark_executor.channel.messages import (
     TearDown,
     UserFailure,
 )
-from beam_spark_executor.plan import BufferKind, JobPlan
 from beam_spark_executor.task import process as process_module
-from beam_spark_executor.task.process import WorkerProcess, _temporary_files_in
-
-SECONDS = 60
-PLAN = plan_of([stage("stage", "in", splittable=True)], [buffer("in", BufferKind.STORED)])
-
-
-@attrs.define(eq=False)
-class FakeChannel:
-    """The server as the process sees it: keeps what it is told."""
-
-    work: JobWork
-    said: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
-
-    def attach(self, hello: Hello, on_command: Any, on_lost: Any) -> None:
-        self.said.put(hello)
-
-    def job_work(self) -> JobWork:
-        return self.work
-
-    def send(self, message: Any) -> None:
-        self.said.put(message)
-
-    def next(self) -> Any:
-        return self.said.get(timeout=SECONDS)
-
-
-@attrs.define(eq=False)
-class FakeEnvironment:
-    """All stages are one harness; building it may fail."""
-
-    harness: FakeHarness
-    error: Exception | None = None
-    closed: int = 0
-    built: list[str] = attrs.field(factory=list)
-
-    def stage(self, spec: Any, side_inputs: Any) -> FakeHarness:
-        if self.error is not None:
-            raise self.error
-        self.built.append(spec.stage_id)
-        return self.harness
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-@attrs.define(eq=False)
-class Served:
-    """A process in a lane, in a thread of its own."""
-
-    process: WorkerProcess
-    channel: FakeChannel
-    environment: FakeEnvironment
-    thread: threading.Thread
-
-    def tell(self, command: Any) -> None:
-        self.process._obey(command)
-
-    @property
-    def harness(self) -> FakeHarness:
-        return self.environment.harness
-
-
-Serve = Callable[[FakeHarness], Served]
-
-
-@pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    monkeypatch.setattr(process_module, "_PROGRESS_SECONDS", 0.02)
-    served: list[Served] = []
-
-    def make(harness: FakeHarness) -> Served:
-        channel = FakeChannel(JobWork(PLAN, 4, str(tmp_path)))
-        environment = FakeEnvironment(harness)
-        monkeypatch.setattr(process_module, "ChannelClient", lambda *_: channel)
-        monkeypatch.setattr(process_module, "EmbeddedHarness", lambda *_: environment)
-        process = WorkerProcess(Endpoint("host:1", "token"), "job-1")
-        thread = threading.Thread(target=process.serve, args=(5,), daemon=True)
-        thread.start()
-        served.append(Served(process, channel, environment, thread))
-        assert isinstance(channel.next(), Hello)
-        assert channel.next() == LaneOpened(5)
-        return served[-1]
-
-    yield make
-    for one in served:
-        one.tell(CloseLane())
-        one.thread.join(SECONDS)
-        assert not one.thread.is_alive()
+from beam_spark_executor.task.process import _temporary_files_in
 
 
 def order(number: int = 7, *values: bytes) -> RunBundle:
     bundle = bundle_of(elements("x", *(values or (b"a", b"b", b"c"))), number=number)
     return RunBundle(bundle, f"1-{number}-1")
-
-
-def nothing(values: list[bytes]) -> dict[str, list[bytes]]:
-    return {}
 
 
 def test_bundles_are_answered_in_order(serve: Serve) -> None:
@@ -146,46 +47,6 @@ def test_bundles_are_answered_in_order(serve: Serve) -> None:
         served.tell(order(number))
     replies = [served.channel.next() for _ in range(3)]
     assert [reply.done.bundle for reply in replies] == [0, 1, 2]
-
-
-def chain(*, embedded: bool) -> JobPlan:
-    """Three stages in a row, and one aside in another environment."""
-    one = [
-        stage("one", "in", {"out": "a", "aside": "b"}),
-        stage("two", "a", {"out": "c"}),
-        stage("three", "c"),
-        stage("aside", "b"),
-    ]
-    other = attrs.evolve(one[3].spec, environment_id="another environment")
-    stages = [
-        attrs.evolve(s, embedded=embedded) for s in (*one[:3], attrs.evolve(one[3], spec=other))
-    ]
-    return plan_of(stages, [buffer(b, BufferKind.STORED) for b in ("in", "a", "b", "c")])
-
-
-@pytest.mark.parametrize(("embedded", "ahead"), [(False, ["one", "two"]), (True, ["one"])])
-def test_a_stage_that_follows_is_built_while_an_sdk_elsewhere_is_at_work(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch, embedded: bool, ahead: list[str]
-) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "PLAN", chain(embedded=embedded))
-    built: list[str] = []
-
-    def look(chunk: Any) -> None:
-        deadline = time.monotonic() + (SECONDS if len(ahead) > 1 else 0.1)
-        while served.environment.built != ahead and time.monotonic() < deadline:
-            time.sleep(0.001)
-        time.sleep(0.01)
-        built.extend(served.environment.built)
-
-    harness = FakeHarness(nothing)
-    harness.during = look
-    served = serve(harness)
-    elsewhere = SimpleNamespace(harness=lambda name: served.environment, close=lambda: None)
-    monkeypatch.setattr(process_module, "FnApiServer", lambda *_, **__: elsewhere)
-    first = bundle_of(elements("x", b"a"), stage="one")
-    served.tell(RunBundle(first, "1-1-1"))
-    assert isinstance(served.channel.next(), BundleReply)
-    assert built == ahead
 
 
 def test_the_lane_is_left_when_it_is_closed(serve: Serve) -> None:

@@ -46,11 +46,11 @@ def thread_pool() -> Iterator[Environment]:
 
 @pytest.fixture
 def serve(thread_pool: Environment) -> Iterator[object]:
-    """Makes a server for the pipeline of a host; closed at the end."""
+    """Makes a server for the pipeline of a host, in a pool of threads; closed at the end."""
     servers = []
 
-    def make(host: TinyHost) -> FnApiServer:
-        job = job_with(thread_pool, environments=host.environment_ids)
+    def make(host: TinyHost, environment: Environment = thread_pool) -> FnApiServer:
+        job = job_with(environment, environments=host.environment_ids)
         servers.append(FnApiServer(job, Artifacts(), Logs()))
         return servers[-1]
 

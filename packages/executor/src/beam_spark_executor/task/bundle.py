@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -105,6 +105,7 @@ class RunningBundle:
         folder: the job's.
         merger: merges the windows of its input, if the engine can't.
         truncation: truncates restrictions, if it processes any.
+        on_written: may be told, before the bundle ends, which buffers it has written to.
     """
 
     def __init__(
@@ -116,8 +117,10 @@ class RunningBundle:
         folder: Path,
         merger: WindowMerger | None = None,
         truncation: Truncation | None = None,
+        on_written: Callable[[Collection[str]], None] | None = None,
     ) -> None:
         bundle = order.bundle
+        self._on_written = on_written
         self._merger = merger
         self._truncation = truncation
         self._truncated = False
@@ -214,9 +217,10 @@ class RunningBundle:
         done = BundleDone(bundle.number, bundle.attempt)
         first = next(chunks, None)
         if first is not None:
-            state = (keyed.user_state,) if isinstance(keyed, StatefulBundle) else ()
+            state = keyed.user_state if isinstance(keyed, StatefulBundle) else None
+            inputs = itertools.chain((first,), chunks)
             result = self._harness.process_bundle(
-                self.bundle_id, itertools.chain((first,), chunks), self._ports(), *state
+                self.bundle_id, inputs, self._ports(), state, self._all_is_written
             )
             metrics = self._without_doubles(result.metrics)
             outputs = tuple(out for written in self._written for out in written.close())
@@ -228,6 +232,10 @@ class RunningBundle:
                 finalize=result.requires_finalization,
             )
         return self._reply(done, keyed, metrics)
+
+    def _all_is_written(self) -> None:
+        if self._on_written is not None:
+            self._on_written([one.buffer_id for one in self._written if one.has_rows])
 
     def _truncate(self) -> None:
         """Truncates the restrictions that it was given to be truncated first."""

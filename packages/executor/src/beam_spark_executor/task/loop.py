@@ -49,7 +49,7 @@ from beam_spark_executor.channel.messages import (
 from beam_spark_executor.task.keyed import Stores
 from beam_spark_executor.task.stores import LoopStores
 
-BUNDLE_MS = 100
+BUNDLE_MS = 200
 TELL_MS = 300
 PARALLEL_BUNDLE_MS = 15
 WAITING_BYTES = 1 << 20
@@ -62,8 +62,16 @@ _WATCH_SECONDS = 0.02
 class BundleHost(Protocol):
     """Runs one bundle in this process, in the calling thread."""
 
-    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
-        """Processes a bundle to its end; never raises for what went wrong in it."""
+    def run_bundle(
+        self, order: RunBundle, stores: Stores, *, last: bool = False
+    ) -> BundleReply | BundleBroke:
+        """Processes a bundle to its end; never raises for what went wrong in it.
+
+        Args:
+            order: the bundle.
+            stores: the state of key shards.
+            last: whether no other bundle waits, so that what reads its output will follow.
+        """
 
 
 class TaskLoop:
@@ -98,6 +106,7 @@ class TaskLoop:
         self._usual_ms = 0.0
         self._since = 0.0
         self._told_at = time.monotonic()
+        self._untold: LoopProgress | None = None
         self._last_tick = 0
         self._ended = False
         self._left = threading.Event()
@@ -118,7 +127,8 @@ class TaskLoop:
                 self._running = bundle
                 self._since = time.monotonic()
             name = f"{self._order.name}-{bundle.number}-{bundle.attempt}"
-            reply = self._host.run_bundle(RunBundle(bundle, name), self._stores)
+            order, last = RunBundle(bundle, name), not self._waiting
+            reply = self._host.run_bundle(order, self._stores, last=last)
             with self._lock:
                 if self._left.is_set():
                     return self._on_top_of_the_loop(bundle, reply, name)
@@ -133,8 +143,15 @@ class TaskLoop:
 
     def _watch(self) -> None:
         while not self._left.wait(_WATCH_SECONDS):
+            with self._lock:
+                self._send_untold()
             if self._running is not None and _ms_since(self._since) > BUNDLE_MS:
                 self.leave(outgrown=True)
+
+    def _send_untold(self) -> None:
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            self._send(untold)
 
     def _next(self) -> Bundle | None:
         """The next bundle; None if the loop is left instead."""
@@ -224,13 +241,19 @@ class TaskLoop:
                     pass
 
     def _tell(self) -> None:
-        """Has what was done committed, and goes on."""
-        self._send(LoopProgress(self._order.loop, self._take_entries()))
+        """Has what was done committed, and goes on.
+
+        It is sent a moment later, by a thread of its own: encoding it takes milliseconds, which the
+        next bundle is not to wait for.
+        """
+        self._send_untold()
+        self._untold = LoopProgress(self._order.loop, self._take_entries())
         self._stores.build_on_flushed()
         self._told_at = time.monotonic()
 
     def _hand_back(self, *, outgrown: bool) -> None:
         self._left.set()
+        self._send_untold()
         running = self._running
         self._send(
             LoopReply(

@@ -13,13 +13,14 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
 from beam_runner_engine.scheduler import SplitDone
 from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
@@ -79,7 +80,7 @@ class WorkerProcess:
         )
         self._stages: dict[str, _Stage] = {}
         self._building = threading.Lock()
-        self._begun: queue.SimpleQueue[StagePlan] = queue.SimpleQueue()
+        self._to_build: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._harnesses: dict[str, Harness] = {}
         self._fnapi: FnApiServer | None = None
         self._looping: TaskLoop | None = None
@@ -92,15 +93,19 @@ class WorkerProcess:
         hello = Hello(job_id, socket.gethostname(), os.getpid())
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self._work = self.channel.job_work()
+        self._readers = self._work.plan.readers()
         self._folder = Path(self._work.folder)
         self._own_folder = self._folder / hello.folder
         self._stores = ShardStores(self._folder, hello.folder)
         threading.Thread(target=self._report_progress, name="progress", daemon=True).start()
         threading.Thread(target=self._answer, name="requests", daemon=True).start()
+        threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
 
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server gives to a lane, until it closes the lane."""
         self.channel.send(LaneOpened(lane))
+        if lane == 0:
+            self._begin_with_sdk()
         while True:
             match self._orders.get():
                 case CloseLane():
@@ -122,7 +127,9 @@ class WorkerProcess:
                 self._closed = True
                 self.channel.send(Closed())
 
-    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
+    def run_bundle(
+        self, order: RunBundle, stores: Stores, *, last: bool = False
+    ) -> BundleReply | BundleBroke:
         """Processes a bundle to its end, in this thread (``task.loop.BundleHost``)."""
         attempt = Attempt(order.bundle.number, order.bundle.attempt)
         with self._busy:
@@ -137,18 +144,31 @@ class WorkerProcess:
                     self._folder,
                     stage.merger,
                     stage.truncation,
+                    self._set_up_reader if last and not self._work.plan.streaming else None,
                 )
             except Exception as error:
                 return broke(attempt, error)
             self._running = running
-            if not stage.work.stage.embedded:
-                self._begun.put(stage.work.stage)
+            self._build_readers_soon(stage.work.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
                 self._finalizers[running.attempt] = (stage.harness, running.bundle_id)
                 while len(self._finalizers) > _KEPT_FINALIZERS:
                     self._finalizers.pop(next(iter(self._finalizers)), None)
             return reply
+
+    def _set_up_reader(self, written: Collection[str]) -> None:
+        """Has the stage set up that reads what a bundle has written, if it is the only one."""
+        readers = [stage for buffer in written for stage in self._readers.get(buffer, ())]
+        if len(readers) != 1 or readers[0].side_inputs or readers[0].stateful is not None:
+            return
+        stage = self._stages.get(readers[0].stage_id)
+        if stage is not None:
+            try:
+                stage.harness.set_up()
+            except HarnessError:
+                # The bundle itself, if it comes, gets the same.
+                _LOGGER.debug("%s was not set up", readers[0].stage_id, exc_info=True)
 
     def _tear_down(self) -> None:
         with self._busy:
@@ -183,20 +203,36 @@ class WorkerProcess:
                 stage = self._stages[stage_id] = self._build(stage_id)
             return stage
 
+    def _begin_with_sdk(self) -> None:
+        """Has the SDK start while the server makes the first bundle, if one elsewhere runs them all."""
+        stages = self._work.plan.stages.values()
+        first = next((stage for stage in stages if stage.input_buffer is None), None)
+        if first is not None and len({stage.spec.environment_id for stage in stages}) == 1:
+            self._build_soon(first)
+
+    def _build_readers_soon(self, begun: StagePlan) -> None:
+        for stage in (s for b in begun.outputs.values() for s in self._readers.get(b, ())):
+            # Of others nobody knows whether this process will need their SDK.
+            if stage.spec.environment_id == begun.spec.environment_id:
+                self._build_soon(stage)
+
+    def _build_soon(self, stage: StagePlan) -> None:
+        if not stage.embedded and stage.stage_id not in self._stages:
+            self._to_build.put(stage.stage_id)
+
     def _build_ahead(self) -> None:
-        """Builds the stages that will follow, while an SDK elsewhere works on the one that runs."""
-        readers = self._work.plan.readers()
+        """Builds stages before their bundles come, while the SDK elsewhere works on another one."""
         while True:
-            begun = self._begun.get()
-            time.sleep(_SENT_SECONDS)
-            for stage in (s for b in begun.outputs.values() for s in readers.get(b, ())):
-                if stage.spec.environment_id != begun.spec.environment_id:
-                    continue  # nobody knows whether this process will need that SDK
-                try:
-                    self._stage(stage.stage_id)
-                except Exception:
-                    # If it runs, it will be tried again, and what is wrong with it be told.
-                    _LOGGER.debug("%s was not built ahead", stage.stage_id, exc_info=True)
+            stage_id = self._to_build.get()
+            if self._torn_down:
+                return
+            if self._running is not None:
+                time.sleep(_SENT_SECONDS)
+            try:
+                self._stage(stage_id)
+            except Exception:
+                # If it runs, it will be tried again, and what is wrong with it be told.
+                _LOGGER.debug("%s was not built ahead", stage_id, exc_info=True)
 
     def _build(self, stage_id: str) -> _Stage:
         plan = self._work.plan.stages[stage_id]
@@ -241,7 +277,6 @@ class WorkerProcess:
                 self,
                 on_external_worker=self._external_worker,
             )
-            threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
         return self._fnapi
 
     def _external_worker(self, endpoint: str, worker_id: str) -> None:

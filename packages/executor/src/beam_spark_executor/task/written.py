@@ -41,9 +41,13 @@ class WrittenBuffer:
             read it at the same time.
         folder: the job's.
         name: unique to this output of this attempt: the file's name, without suffix.
+
+    Attributes:
+        buffer_id: the buffer's.
     """
 
     def __init__(self, buffer: BufferPlan, pieces: int, folder: Path, name: str) -> None:
+        self.buffer_id = buffer.buffer_id
         self._buffer = buffer
         self._pieces = pieces
         self._folder = folder
@@ -52,6 +56,11 @@ class WrittenBuffer:
         self._inline: list[Row] = []
         self._size = 0
         self._file: RowFileWriter | None = None
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything was written."""
+        return bool(self._rows)
 
     def write(self, row: Row) -> None:
         """Takes a row; cheap until there are many, then writes to the file."""

@@ -156,6 +156,13 @@ class RunningBundle:
             self.response = response
             self.changed.notify_all()
 
+    def wait_response(self, limit: float) -> None:
+        """Waits until the SDK has finished the bundle, or is gone, for at most ``limit`` seconds."""
+        with self.changed:
+            self.changed.wait_for(
+                lambda: self.response is not None or self._lost is not None, limit
+            )
+
     def fail(self, failure: Exception) -> None:
         """The host can't do its part: the bundle is to end with that, whatever the SDK says."""
         with self.changed:

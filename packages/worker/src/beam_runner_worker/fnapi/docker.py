@@ -92,7 +92,7 @@ class DockerWorker:
     def waits(self, connection: SdkConnection) -> None:
         """Nothing is known: it shares its interpreter with nobody."""
 
-    def look_before_end(self, connection: SdkConnection) -> None:
+    def look(self, connection: SdkConnection) -> None:
         """Nothing: the end of the container is seen by itself."""
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:

@@ -5,6 +5,7 @@ LOOPBACK comes as such an environment, the pool being in the client's own proces
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import grpc
@@ -21,6 +22,7 @@ from beam_runner_worker.fnapi.demand import Demand
 from beam_runner_worker.fnapi.peers import common_process
 
 _CALL_SECONDS = 30.0
+_STOP_SECONDS = 15.0
 _GONE = (
     "it is not to be reached; with LOOPBACK the pool is the process that submitted the job, "
     "and has ended with it"
@@ -56,7 +58,8 @@ class ExternalWorker:
         self._params = dict(parsed.params)
         self._worker_id = worker_id
         self._on_external_worker = on_external_worker
-        self._asked_for = False
+        self._channel: grpc.Channel | None = None
+        self._looking = threading.Lock()
         self._seen = False
         self._demand: Demand | None = None
 
@@ -76,11 +79,11 @@ class ExternalWorker:
             params=self._params,
         )
         self._on_external_worker(self._pool, self._worker_id)
-        self._asked_for = True
+        # Kept open: the end has less to wait for.
+        self._channel = grpc.insecure_channel(self._pool)
+        pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
         try:
-            with grpc.insecure_channel(self._pool) as channel:
-                pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
-                error = pool.StartWorker(request, timeout=_CALL_SECONDS).error
+            error = pool.StartWorker(request, timeout=_CALL_SECONDS).error
         except grpc.RpcError as failure:
             error = _text(failure)
             if failure.code() is grpc.StatusCode.UNAVAILABLE:
@@ -95,16 +98,17 @@ class ExternalWorker:
         """Always None: pools do not tell of workers that died."""
         return None
 
-    def look_before_end(self, connection: SdkConnection) -> None:
+    def look(self, connection: SdkConnection) -> None:
         """Finds out whether the worker is a thread of the pool's process."""
-        if not self._seen:
-            self._seen = True
-            process = common_process(self._pool, connection.peer)
-            self._demand = None if process is None else Demand(process)
+        with self._looking:
+            if not self._seen:
+                self._seen = True
+                process = common_process(self._pool, connection.peer)
+                self._demand = None if process is None else Demand(process)
 
     def waits(self, connection: SdkConnection) -> bool | None:
         """Whether the pool's process, where the worker is a thread of it, leaves its core alone."""
-        self.look_before_end(connection)
+        self.look(connection)
         share = None if self._demand is None else self._demand.share()
         return None if share is None else share < _WAITING_SHARE
 
@@ -125,12 +129,13 @@ class ExternalWorker:
 
     def stop(self) -> None:
         """Asks the pool to stop the worker; a pool that is gone has no worker to stop."""
-        if self._asked_for:
-            self._asked_for = False
-            stop_external_worker(self._pool, self._worker_id)
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            with channel:
+                _stop(channel, self._worker_id, _STOP_SECONDS)
 
 
-def stop_external_worker(endpoint: str, worker_id: str, limit: float = 15.0) -> str | None:
+def stop_external_worker(endpoint: str, worker_id: str, limit: float = _STOP_SECONDS) -> str | None:
     """Asks a worker pool to stop a worker; usable from any process, and more than once.
 
     Args:
@@ -141,12 +146,16 @@ def stop_external_worker(endpoint: str, worker_id: str, limit: float = 15.0) -> 
     Returns:
         What the pool complained of, or why it was not reached; None if all is well.
     """
+    with grpc.insecure_channel(endpoint) as channel:
+        return _stop(channel, worker_id, limit)
+
+
+def _stop(channel: grpc.Channel, worker_id: str, limit: float) -> str | None:
     request = beam_fn_api_pb2.StopWorkerRequest(worker_id=worker_id)
+    pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
     try:
-        with grpc.insecure_channel(endpoint) as channel:
-            pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
-            error: str = pool.StopWorker(request, timeout=limit).error
-            return error or None
+        error: str = pool.StopWorker(request, timeout=limit).error
+        return error or None
     except grpc.RpcError as failure:
         return _text(failure)
 

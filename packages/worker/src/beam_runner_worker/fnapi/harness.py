@@ -51,6 +51,16 @@ class _RunningSdk:
         self.samples = SdkSamples(
             lambda request: connection.ask(request, _SAMPLES_SECONDS), wanted=sampling
         )
+        self._has_looked = False
+
+    def look_beside(self) -> None:
+        """Has the launcher look once, while the SDK works on its first bundle."""
+        if not self._has_looked:
+            self._has_looked = True
+            look, connection = self.launcher.look, self.connection
+            threading.Thread(
+                target=look, args=(connection,), name="fnapi-look", daemon=True
+            ).start()
 
     def waits(self) -> bool | None:
         """Whether its interpreter has time for others; see :class:`Launcher`."""
@@ -130,6 +140,7 @@ class FnApiHarness:
             if hopeless:
                 raise self._not_prepared(running.connection, str(error)) from error
             raise
+        running.look_beside()
         return running
 
     def _not_prepared(self, connection: SdkConnection, trace: str) -> BundleFailed:
@@ -183,7 +194,9 @@ class FnApiHarness:
         connection, launcher = running.connection, running.launcher
         was_there = connection.usable and connection.connected
         if was_there:
-            launcher.look_before_end(connection)
+            launcher.look(connection)
+            for stage in self._stages.values():
+                stage.give_up_ahead()
         interrupted = connection.begin_closing()
         if was_there:
             limits = self._limits

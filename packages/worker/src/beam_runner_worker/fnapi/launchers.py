@@ -62,8 +62,11 @@ class Launcher(Protocol):
         a short while apart to know it.
         """
 
-    def look_before_end(self, connection: SdkConnection) -> None:
-        """Finds out what can't be found out once the control stream of the harness has ended."""
+    def look(self, connection: SdkConnection) -> None:
+        """Finds out what can't be found out once the control stream of the harness has ended.
+
+        Needs that stream. Costs milliseconds once, then nothing.
+        """
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until a harness whose control stream has ended has called every teardown.

@@ -87,7 +87,7 @@ class ProcessWorker:
     def waits(self, connection: SdkConnection) -> None:
         """Nothing is known: it shares its interpreter with nobody."""
 
-    def look_before_end(self, connection: SdkConnection) -> None:
+    def look(self, connection: SdkConnection) -> None:
         """Nothing: the end of the process is seen by itself."""
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
 
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.ahead import BundleAhead
 from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.fnapi.bundle_state import BundleState
 from beam_runner_worker.fnapi.connection import SdkConnection
@@ -114,6 +115,15 @@ class FnApiStage:
         self._finalizations = Finalizations(self._warn)
         self._lasting = LastingMetrics(self._warn)
         self._running: _Running | None = None
+        self._ahead = BundleAhead(plan, SideInputPages(side_inputs, plan.side_inputs))
+
+    def set_up(self) -> None:
+        """Opens the next bundle; see :class:`beam_runner_worker.ports.StageHarness`."""
+        self._ahead.open(self._source.sdk().connection)
+
+    def give_up_ahead(self) -> None:
+        """Ends a bundle that was set up and is not to be; to be called while its SDK is there."""
+        self._ahead.give_up()
 
     def process_bundle(
         self,
@@ -121,6 +131,7 @@ class FnApiStage:
         inputs: Iterable[InputChunk],
         outputs: Mapping[str, OutputPort],
         state: UserState | None = None,
+        on_written: Callable[[], None] | None = None,
     ) -> BundleResult:
         """Processes one bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
@@ -136,7 +147,7 @@ class FnApiStage:
         bundle_state = BundleState(pages, state, self._plan.stateful.state)
         done = _Done()
         for segment in segments(bundle_state.in_turn(inputs)):
-            if not self._process(sdk, bundle_id, bundle_state, segment, outputs, done):
+            if not self._process(sdk, bundle_id, bundle_state, segment, outputs, done, on_written):
                 break
         if done.to_finalize:
             self._finalizations.remember(bundle_id, sdk.connection, done.to_finalize)
@@ -150,17 +161,21 @@ class FnApiStage:
         inputs: Iterator[DataChunk],
         outputs: Mapping[str, OutputPort],
         done: _Done,
+        on_written: Callable[[], None] | None,
     ) -> bool:
         """Processes some input in a bundle of the SDK, and adds what comes of it.
 
         Returns:
             Whether more input may follow: not if the SDK has given the rest away.
         """
-        bundle = sdk.connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
+        connection = sdk.connection
+        bundle = self._ahead.take(connection, state)
+        if bundle is None:
+            bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
         splitter = Splitter(self._plan, sdk.connection, bundle, self._warn)
         self._running = _Running(sdk, bundle, splitter, done.elements, done.metrics.infos())
         try:
-            transfer = Transfer(self._plan, sdk.connection, bundle, outputs)
+            transfer = Transfer(self._plan, connection, bundle, outputs, on_written)
             response = transfer.run(inputs)
             if response.error:
                 raise self._failed(response.error)

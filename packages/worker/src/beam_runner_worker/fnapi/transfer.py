@@ -6,7 +6,7 @@ given, so that neither waits for the other for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
@@ -32,6 +32,7 @@ class Transfer:
         connection: the SDK harness.
         bundle: is open there.
         outputs: a port for every output, by transform id.
+        on_written: called when all outputs and timers have ended before the SDK has responded.
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class Transfer:
         connection: SdkConnection,
         bundle: RunningBundle,
         outputs: Mapping[str, OutputPort],
+        on_written: Callable[[], None] | None = None,
     ) -> None:
+        self._on_written = on_written
         self._plan = plan
         self._connection = connection
         self._bundle = bundle
@@ -110,22 +113,7 @@ class Transfer:
             self._connection.send(self._bundle, elements, count)
 
     def _send_end(self) -> None:
-        """Tells the end of the input and of all timer families, all in one message.
-
-        The Go SDK must have been given everything before it sees the first end.
-        """
-        unended = self._plan.stateful.unended
-        timers = [
-            beam_fn_api_pb2.Elements.Timers(
-                instruction_id=self._bundle.instruction_id,
-                transform_id=transform_id,
-                timer_family_id=family,
-                is_last=(transform_id, family) not in unended,
-            )
-            for transform_id, family in self._plan.stateful.timers
-        ]
-        end = beam_fn_api_pb2.Elements(data=[self._data(is_last=True)], timers=timers)
-        self._connection.send(self._bundle, end, 0)
+        self._connection.send(self._bundle, end_of_input(self._plan, self._bundle), 0)
 
     def _data(self, **fields: bytes | bool) -> beam_fn_api_pb2.Elements.Data:
         return beam_fn_api_pb2.Elements.Data(
@@ -144,6 +132,9 @@ class Transfer:
             if response is not None and (response.error or not self._open):
                 self._bundle.check()
                 return response
+            if response is None and not self._open and self._on_written is not None:
+                self._on_written()
+                self._on_written = None
             self._write(self._bundle.wait(response, for_room=False))
 
     def _write(self, received: list[Received]) -> None:
@@ -176,3 +167,25 @@ class Transfer:
                     f"{name!r} ends within an element"
                 )
             self._open.discard(part.transform_id)
+
+
+def end_of_input(plan: StagePlan, bundle: RunningBundle) -> beam_fn_api_pb2.Elements:
+    """Tells the end of the input and of all timer families, all in one message.
+
+    The Go SDK must have been given everything before it sees the first end.
+    """
+    timers = [
+        beam_fn_api_pb2.Elements.Timers(
+            instruction_id=bundle.instruction_id,
+            transform_id=transform_id,
+            timer_family_id=family,
+            is_last=(transform_id, family) not in plan.stateful.unended,
+        )
+        for transform_id, family in plan.stateful.timers
+    ]
+    data = beam_fn_api_pb2.Elements.Data(
+        instruction_id=bundle.instruction_id,
+        transform_id=plan.spec.input.transform_id,
+        is_last=True,
+    )
+    return beam_fn_api_pb2.Elements(data=[data], timers=timers)
