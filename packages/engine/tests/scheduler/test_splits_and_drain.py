@@ -171,6 +171,14 @@ def test_initial_split(sizes: list[int], most: int, load: Load, counts: list[int
 
 
 @pytest.mark.parametrize(
+    ("sizes", "counts"), [([10, 10, 10], [3]), ([100, 100, 100], [1, 1, 1]), ([50, 50, 50], [2, 1])]
+)
+def test_initial_split_that_does_not_spread(sizes: list[int], counts: list[int]) -> None:
+    policy = DefaultPolicy(bundle_bytes=100, spreads=False)
+    assert policy.initial_split(facts(*sizes), 8, Load(0, 4)) == counts
+
+
+@pytest.mark.parametrize(
     ("changes", "load", "fraction"),
     [
         ({}, Load(1, 2), None),
@@ -191,4 +199,11 @@ def test_a_stalled_bundle_is_split() -> None:
     scheduler = reading("a", limits=Limits(parallelism=2))
     for _ in range(2):
         assert scheduler.handle(Progress(0, 1, 0.0, 5)) == ()
+    assert only(scheduler.handle(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5
+
+
+def test_a_bundle_is_not_split_for_one_that_would_only_take_turns_with_it() -> None:
+    scheduler = reading("a", limits=Limits(parallelism=2))
+    for _ in range(4):
+        assert scheduler.handle(Progress(0, 1, 0.0, 5, takes_turns=True)) == ()
     assert only(scheduler.handle(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5

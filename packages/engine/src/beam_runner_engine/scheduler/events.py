@@ -95,12 +95,16 @@ class BundleFailed:
 
 @attrs.frozen
 class Progress:
-    """How far a running bundle is: `fraction` of its work after `elapsed` ms of processing time."""
+    """How far a running bundle is: `fraction` of its work after `elapsed` ms of processing time.
+
+    `takes_turns` says that another bundle would not run beside it, but take turns with it.
+    """
 
     bundle: int
     attempt: int
     fraction: float
     elapsed: Duration
+    takes_turns: bool = False
 
 
 @attrs.frozen

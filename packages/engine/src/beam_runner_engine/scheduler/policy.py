@@ -62,7 +62,8 @@ class SplittingPolicy(Protocol):
 
 @attrs.frozen
 class DefaultPolicy:
-    """Bundles of about `bundle_bytes`, or smaller where that gives idle slots something to do.
+    """Bundles of about `bundle_bytes`, or smaller where that gives idle slots something to do, unless
+    `spreads` is False: then only once a bundle takes long.
 
     A bundle is split in half when a slot is idle and the bundle is expected to run for
     `split_above` ms more, or has stalled for `stalled_reports` reports; and checkpointed after
@@ -73,11 +74,12 @@ class DefaultPolicy:
     split_above: Duration = 2_000
     stalled_reports: int = 2
     checkpoint_after: Duration = 10_000
+    spreads: bool = True
 
     def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
         """Fills bundles in order up to the aimed size."""
         total = sum(facts.size for facts in work)
-        wanted = max(-(-total // self.bundle_bytes), min(load.idle, len(work)), 1)
+        wanted = max(-(-total // self.bundle_bytes), load.idle if self.spreads else 1, 1)
         bundles = min(wanted, most, len(work))
         aim = total / bundles
         counts: list[int] = []

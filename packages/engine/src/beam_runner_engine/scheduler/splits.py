@@ -74,7 +74,9 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
         stalled=record.stalled,
         splittable=stage.spec.splittable,
     )
-    load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
+    open_bundles = len(state.bundles)
+    parallelism = open_bundles if record.progress.takes_turns else state.limits.parallelism
+    load = Load(open_bundles, parallelism)
     try:
         fraction = state.policy.dynamic_split(running, load)
     except Exception as error:

@@ -117,6 +117,7 @@ class Coordinator:
         self._journal = journal
         self._metrics = metrics
         self._settings = settings
+        self._takes_turns = ledger.plan.takes_turns
         self.lanes = Lanes(
             start_lane,
             self._order,
@@ -125,7 +126,7 @@ class Coordinator:
             settings.most_lanes,
             slots,
             self._is_source,
-            takes_turns=ledger.plan.takes_turns,
+            takes_turns=self._takes_turns,
         )
         self._job_id = ledger.plan.context.job_id
         self._litter = Litter(settings.folder, settings.epoch)
@@ -167,8 +168,9 @@ class Coordinator:
                     self.moved = time.monotonic()
                 if self.ledger.is_open(attempt.bundle, attempt.attempt) and not self._loop.is_out:
                     self._metrics.progressed(attempt, metrics)
-                    progress = Progress(attempt.bundle, attempt.attempt, fraction, elapsed)
-                    self._waiting.append(progress)
+                    in_turns = self._takes_turns and waits is False
+                    bundle = (attempt.bundle, attempt.attempt)
+                    self._waiting.append(Progress(*bundle, fraction, elapsed, in_turns))
             case BundleReply(done):
                 self.lanes.finished(link, Attempt(done.bundle, done.attempt))
                 if self.ledger.is_open(done.bundle, done.attempt):

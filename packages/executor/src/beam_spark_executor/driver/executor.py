@@ -37,6 +37,7 @@ _LEAST_SHARDS_PER_CORE = 2
 _MOST_SHARDS_PER_CORE = 8
 _SHARDS_ENOUGH = 64
 _LANES_PER_CORE = 4
+_JOINT_BYTES_IN_TURNS = 8 << 20
 _STREAMING_CHECKPOINT_MS = 500
 _LOGGER = logging.getLogger(__name__)
 
@@ -178,7 +179,12 @@ class SparkJobExecutor:
         policy = DefaultPolicy()
         if plan.streaming:
             policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS)
-        ledger = Ledger(plan, shards_for(cores, streaming=plan.streaming), limits, policy)
+        elif plan.takes_turns:
+            # An SDK's bundle costs up to 0.2 s at its end, where a sampling thread is waited for.
+            policy = DefaultPolicy(spreads=False)
+            limits = attrs.evolve(limits, joint_bytes=_JOINT_BYTES_IN_TURNS)
+        few = plan.streaming or plan.one_interpreter
+        ledger = Ledger(plan, shards_for(cores, few=few), limits, policy)
         # A scripted clock counts from 0: what tests set their timers by.
         start = 0 if plan.scripts_clock else int(time.time() * 1000)
         ledger.apply(Start(start, roots_of(plan)))
@@ -190,15 +196,16 @@ class SparkJobExecutor:
         self._stand_bys.renew()
 
 
-def shards_for(cores: int, *, streaming: bool) -> int:
+def shards_for(cores: int, *, few: bool) -> int:
     """How many key shards the stages of a job have.
 
     Many small shards are grouped faster than few large ones, which do not fit into caches, or not
-    into memory; and where they are very small, they share a bundle. In a stream each shard has
-    bundles of its own; and on many cores there are many in any case.
+    into memory; and where they are very small, they share a bundle. A ``few`` are enough for a
+    stream, where each shard has bundles of its own, and for one interpreter, to which each bundle is
+    a cost. On many cores there are many in any case.
     """
     least = cores * _LEAST_SHARDS_PER_CORE
-    most = least if streaming else min(cores * _MOST_SHARDS_PER_CORE, _SHARDS_ENOUGH)
+    most = least if few else min(cores * _MOST_SHARDS_PER_CORE, _SHARDS_ENOUGH)
     return max(2, least, most)
 
 
