@@ -6,7 +6,6 @@ where the command line is wrong.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import signal
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from beam_spark_executor import logs
+from beam_spark_executor import garbage, logs
 from beam_spark_executor.flags import PROGRAM, ServerSettings, parse
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 _SPARK_CHECK_SECONDS = 1.0
 _START_CHECK_SECONDS = 0.1
 _GIVE_UP_SECONDS = 10.0
-_YOUNG_OBJECTS = 20_000
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signals.on_hurry(server.kill)
     failure = _start(server, signals)
     if failure is None and not signals.received.is_set():
-        _settle_garbage_collection()
+        garbage.settle()
         print(
             f"{PROGRAM} serves the Beam Job API at {server.address} "
             f"(Spark {server.spark.version}, {server.spark.master})",
@@ -131,13 +129,6 @@ def _start(server: Server, signals: _Signals) -> str | None:
         server.kill()
         thread.join(_GIVE_UP_SECONDS)
     return failures[0] if failures else None
-
-
-def _settle_garbage_collection() -> None:
-    """Spares the collector all that was imported, which stays: 80 ms each time, in translation, too."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
 def _serve(server: Server, signals: _Signals) -> str | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import importlib
 import logging
 import os
@@ -26,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO, NoReturn
 
+from beam_spark_executor import garbage
 from beam_spark_executor.logs import hushed
 from beam_spark_executor.spark.pool import SLOT_VARIABLE
 
@@ -36,7 +36,6 @@ IDLE_LIMIT_SECONDS = 10
 _KILLED_FIRST = 500
 """As if a worker had half of the memory besides what it has."""
 _KEPT_SLOT = "slot-0."
-_YOUNG_OBJECTS = 20_000
 
 _WARM_MODULES = (
     "pyarrow",
@@ -154,11 +153,7 @@ def _import_what_tasks_need() -> None:
             except Exception as error:  # a task that needs it will say so; here only warmth is lost
                 sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
     _forget_zip_importers()
-    gc.collect()
-    gc.freeze()
-    # Elements come and go by the hundred thousand; looking at the youngest 700 for circles each time
-    # took 6 to 7 % of the CPU of jobs with state, joins and combines.
-    gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    garbage.settle()
 
 
 def _forget_zip_importers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from clocks import Clock, clock_of
 
 from beam_spark_executor.driver import loop_lease
 from beam_spark_executor.driver.loop_lease import (
@@ -12,20 +13,9 @@ from beam_spark_executor.driver.loop_lease import (
 )
 
 
-class Clock:
-    """Stands in for the module ``time``."""
-
-    now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(loop_lease, "time", clock)
-    return clock
+    return clock_of(loop_lease, monkeypatch)
 
 
 def test_after_a_loop_that_was_soon_outgrown_lanes_have_a_while(clock: Clock) -> None:

@@ -5,10 +5,9 @@ Bundles of sources have numbers from 100 here.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from beam_runner_engine.scheduler import Bundle
+from clocks import Clock, clock_of
 from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_spark_executor.channel.messages import Attempt
@@ -19,20 +18,10 @@ from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.waiting import SOURCE_SECONDS, WaitingBundles
 
 
-class Clock:
-    """Stands still unless it is set."""
-
-    now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    for module in (lanes_module, waiting_module):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+    clock = clock_of(lanes_module, monkeypatch)
+    monkeypatch.setattr(waiting_module, "time", clock)
     return clock
 
 

@@ -38,7 +38,7 @@ class ChannelClient:
         self._job_id = job_id
         self._metadata = _metadata(endpoint)
         self._channel = grpc.insecure_channel(endpoint.address, options=OPTIONS)
-        self._outgoing: queue.SimpleQueue[FromWorker | Hello] = queue.SimpleQueue()
+        self._outgoing: queue.SimpleQueue[FromWorker] = queue.SimpleQueue()
 
     def job_work(self) -> JobWork:
         """All that this process must know of the job."""
@@ -67,7 +67,7 @@ class ChannelClient:
         self, hello: Hello, on_command: Callable[[FromServer], None], on_lost: Callable[[], None]
     ) -> None:
         """Opens the stream; commands, and the loss of the server, arrive on a thread of its own."""
-        self._outgoing.put(hello)
+        self.send(hello)
         attach = self._channel.stream_stream(f"/{SERVICE}/Attach")
         commands = attach(self._messages(), metadata=self._metadata)
 

@@ -99,7 +99,8 @@ class WorkerProcess:
         self._stores = ShardStores(self._folder, hello.folder)
         threading.Thread(target=self._report_progress, name="progress", daemon=True).start()
         threading.Thread(target=self._answer, name="requests", daemon=True).start()
-        threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
+        if not all(stage.embedded for stage in self._work.plan.stages.values()):
+            threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
 
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server gives to a lane, until it closes the lane."""
@@ -149,7 +150,8 @@ class WorkerProcess:
             except Exception as error:
                 return broke(attempt, error)
             self._running = running
-            self._build_readers_soon(stage.work.stage)
+            if not stage.work.stage.embedded:
+                self._build_readers_soon(stage.work.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
                 self._finalizers[running.attempt] = (stage.harness, running.bundle_id)

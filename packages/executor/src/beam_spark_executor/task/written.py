@@ -84,9 +84,7 @@ class WrittenBuffer:
         cut = self._by_shard() if self._buffer.kind.is_shuffle else self._in_order()
         if self._buffer.windows:
             cut = self._by_window(cut)
-        return tuple(
-            Output(self._buffer.buffer_id, self._data(numbers)) for numbers in cut if numbers
-        )
+        return tuple(Output(self.buffer_id, self._data(numbers)) for numbers in cut if numbers)
 
     def discard(self) -> None:
         """Gives up what was written, after a failure."""

@@ -12,7 +12,6 @@ from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.fnapi.bundle_state import BundleState
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import StagePlan
-from beam_runner_worker.fnapi.side_inputs import SideInputPages
 from beam_runner_worker.fnapi.transfer import end_of_input
 
 _END_SECONDS = 1.0
@@ -23,28 +22,24 @@ class BundleAhead:
 
     Args:
         plan: the stage.
-        pages: of its side inputs.
     """
 
-    def __init__(self, plan: StagePlan, pages: SideInputPages) -> None:
+    def __init__(self, plan: StagePlan) -> None:
         self._plan = plan
-        self._pages = pages
         self._lock = threading.Lock()
         self._open: tuple[SdkConnection, RunningBundle] | None = None
 
-    def open(self, connection: SdkConnection) -> None:
-        """Opens it, unless one is open.
+    def open(self, connection: SdkConnection, state: BundleState) -> None:
+        """Opens it with this state, unless one is open.
 
         Raises:
             HarnessError: the SDK is lost.
         """
-        plan = self._plan
+        stage_id = self._plan.spec.stage_id
         with self._lock:
             if self._open is not None and self._open[0] is connection:
                 return
-            state = BundleState(self._pages, None, plan.stateful.state)
-            name = f"{plan.spec.stage_id}-ahead"
-            self._open = connection, connection.open_bundle(name, plan.spec.stage_id, state)
+            self._open = connection, connection.open_bundle(f"{stage_id}-ahead", stage_id, state)
 
     def take(self, connection: SdkConnection, state: BundleState) -> RunningBundle | None:
         """The open one, whose state this is from now on; None if there is none in that SDK."""

@@ -115,11 +115,11 @@ class FnApiStage:
         self._finalizations = Finalizations(self._warn)
         self._lasting = LastingMetrics(self._warn)
         self._running: _Running | None = None
-        self._ahead = BundleAhead(plan, SideInputPages(side_inputs, plan.side_inputs))
+        self._ahead = BundleAhead(plan)
 
     def set_up(self) -> None:
         """Opens the next bundle; see :class:`beam_runner_worker.ports.StageHarness`."""
-        self._ahead.open(self._source.sdk().connection)
+        self._ahead.open(self._source.sdk().connection, self._state(None))
 
     def give_up_ahead(self) -> None:
         """Ends a bundle that was set up and is not to be; to be called while its SDK is there."""
@@ -143,8 +143,7 @@ class FnApiStage:
             HarnessError: the SDK was lost, or broke the protocol.
         """
         sdk = self._source.sdk()
-        pages = SideInputPages(self._side_inputs, self._plan.side_inputs)
-        bundle_state = BundleState(pages, state, self._plan.stateful.state)
+        bundle_state = self._state(state)
         done = _Done()
         for segment in segments(bundle_state.in_turn(inputs)):
             if not self._process(sdk, bundle_id, bundle_state, segment, outputs, done, on_written):
@@ -152,6 +151,11 @@ class FnApiStage:
         if done.to_finalize:
             self._finalizations.remember(bundle_id, sdk.connection, done.to_finalize)
         return done.result()
+
+    def _state(self, state: UserState | None) -> BundleState:
+        """What a bundle reads and writes on the state channel."""
+        pages = SideInputPages(self._side_inputs, self._plan.side_inputs)
+        return BundleState(pages, state, self._plan.stateful.state)
 
     def _process(
         self,

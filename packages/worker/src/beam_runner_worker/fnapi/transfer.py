@@ -98,7 +98,7 @@ class Transfer:
                     timers.instruction_id = self._bundle.instruction_id
                     self._send(beam_fn_api_pb2.Elements(timers=[timers]), 0)
             else:
-                data = self._data(data=message.data)
+                data = _data(self._plan, self._bundle, data=message.data)
                 self._send(beam_fn_api_pb2.Elements(data=[data]), message.count)
             if self._input_over():
                 self._cut_short = True
@@ -114,13 +114,6 @@ class Transfer:
 
     def _send_end(self) -> None:
         self._connection.send(self._bundle, end_of_input(self._plan, self._bundle), 0)
-
-    def _data(self, **fields: bytes | bool) -> beam_fn_api_pb2.Elements.Data:
-        return beam_fn_api_pb2.Elements.Data(
-            instruction_id=self._bundle.instruction_id,
-            transform_id=self._plan.spec.input.transform_id,
-            **fields,
-        )
 
     def _input_over(self) -> bool:
         return self._bundle.response is not None or self._bundle.input_over()
@@ -183,9 +176,15 @@ def end_of_input(plan: StagePlan, bundle: RunningBundle) -> beam_fn_api_pb2.Elem
         )
         for transform_id, family in plan.stateful.timers
     ]
-    data = beam_fn_api_pb2.Elements.Data(
+    end = _data(plan, bundle, is_last=True)
+    return beam_fn_api_pb2.Elements(data=[end], timers=timers)
+
+
+def _data(
+    plan: StagePlan, bundle: RunningBundle, **fields: bytes | bool
+) -> beam_fn_api_pb2.Elements.Data:
+    return beam_fn_api_pb2.Elements.Data(
         instruction_id=bundle.instruction_id,
         transform_id=plan.spec.input.transform_id,
-        is_last=True,
+        **fields,
     )
-    return beam_fn_api_pb2.Elements(data=[data], timers=timers)
