@@ -136,9 +136,10 @@ def need_java(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, likely bugs, banned names of each layer, and limits of size."""
+    """Style, likely bugs, banned names of each layer, limits of size, and tests that look at nothing."""
     session.install(*group("lint"))
     session.run("python", "tools/check_sizes.py")
+    session.run("python", "tools/check_tests.py")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
 

@@ -32,6 +32,7 @@ class Repository:
     root: Path
 
     def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(text, encoding="utf-8")
 
     def edit(self, path: str, old: str, new: str) -> None:
@@ -42,7 +43,7 @@ class Repository:
     def nox(self, session: str) -> Outcome:
         """Runs a session with the tools of this environment, which spares the time to install them again."""
         command = ["-m", "nox", "--no-venv", "--no-install", "--session", session]
-        return self.run(*command, NOX_SCRIPT_MODE="none")
+        return self.run(*command, NOX_SCRIPT_MODE="none", RUFF_OUTPUT_FORMAT="concise")
 
     def run(self, *arguments: str, **variables: str) -> Outcome:
         """Runs this Python with arguments in the copy."""

@@ -1,6 +1,13 @@
-"""Every rule between the layers is broken once, on purpose: the session that guards it must fail and name the culprit."""
+"""Every rule between the layers is broken once, on purpose: the session that guards it must fail and name the culprit.
+
+All violations that one command has to find are planted together, each in a module of its own.
+"""
 
 from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
 
 import attrs
 import pytest
@@ -8,32 +15,34 @@ import pytest
 from .conftest import Repository
 
 HEAD = '"""Planted."""\n\nfrom __future__ import annotations\n\n'
-ENGINE = "packages/engine/src/beam_runner_engine/planted.py"
-ENGINE_VALUES = "packages/engine/src/beam_runner_engine/values/planted.py"
-EXECUTOR = "packages/executor/src/beam_spark_executor/planted.py"
-JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted.py"
-URNS = "packages/urns/src/beam_runner_urns/planted.py"
-WORKER = "packages/worker/src/beam_runner_worker/planted.py"
+ENGINE = "packages/engine/src/beam_runner_engine/planted{}.py"
+ENGINE_VALUES = "packages/engine/src/beam_runner_engine/values/planted{}.py"
+EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
+JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
+URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
+WORKER = "packages/worker/src/beam_runner_worker/planted{}.py"
+WORKER_TESTS = "packages/worker/tests/planted{}.py"
 
 
 @attrs.frozen
 class Plant:
-    """A violation: what is written where, and what the guard has to say."""
+    """A violation: what is written where, and what the guard has to say.
+
+    Attributes:
+        file: its path, with a place for a number.
+        named: what is to be said, with a place for the number where it names the file.
+    """
 
     file: str
     code: str
     named: str
-
-    @property
-    def label(self) -> str:
-        return f"{self.file.split('/')[1]}: {self.code.strip().splitlines()[0]}"
 
 
 def planted_import(file: str, code: str) -> Plant:
     """An import that the package's list of allowed imports lacks."""
     package = file.split("/")[3]
     root = code.split()[1].partition(".")[0]
-    return Plant(file, code, f"planted:5: `{code}`: {package} may not import `{root}`")
+    return Plant(file, code, "planted{}:5: " + f"`{code}`: {package} may not import `{root}`")
 
 
 LAYERS = [
@@ -61,7 +70,7 @@ LAYERS = [
     Plant(
         ENGINE,
         "def late() -> None:\n    import threading\n\n    threading.Lock()\n",
-        "planted:6: `import threading`: beam_runner_engine may not import `threading`",
+        "planted{}:7: `import threading`: beam_runner_engine may not import `threading`",
     ),
     planted_import(URNS, "import re"),
     planted_import(URNS, "from typing import Final"),
@@ -143,11 +152,22 @@ LINT = [
         "def hide() -> None:\n    try:\n        hide()\n    except Exception:\n        pass\n",
         "S110",
     ),
-    Plant(WORKER, "X = 1\n" * 397, "401 lines, at most 400"),
+]
+
+SIZES = [
+    Plant(WORKER, "X = 1\n" * 397, "planted{}.py: 401 lines, at most 400"),
     Plant(
         WORKER,
         "def long() -> list[int]:\n    return [\n" + "        1,\n" * 58 + "    ]\n",
-        "planted.py:6: long has 61 lines, at most 60",
+        "planted{}.py:6: long has 61 lines, at most 60",
+    ),
+]
+
+TESTS = [
+    Plant(
+        WORKER_TESTS,
+        "def helper() -> int:\n    return 1\n\n\ndef test_planted() -> None:\n    helper()\n",
+        "planted{}.py:10: test_planted looks at nothing",
     ),
 ]
 
@@ -162,26 +182,41 @@ def test_the_repository_itself_is_clean(repository: Repository) -> None:
     assert outcome.passed, outcome.text
 
 
-@pytest.mark.parametrize("plant", LAYERS, ids=lambda plant: plant.label)
-def test_layers_name_a_planted_import(repository: Repository, plant: Plant) -> None:
-    repository.write(plant.file, HEAD + plant.code)
-    outcome = repository.nox("layers")
+def planted(pristine: Path, folder: Path, plants: list[Plant], session: str) -> str:
+    """What a session, which must fail, says of a copy in which all these are planted."""
+    repository = Repository(shutil.copytree(pristine, folder / "copy"))
+    for number, plant in enumerate(plants):
+        spaced = "\n" if plant.code.startswith("def ") else ""
+        repository.write(plant.file.format(number), HEAD + spaced + plant.code)
+    outcome = repository.nox(session)
+    shutil.rmtree(repository.root)
     assert not outcome.passed
-    assert plant.named in outcome.text
+    return outcome.text
 
 
-@pytest.mark.parametrize("plant", LINT, ids=lambda plant: plant.label)
-def test_lint_names_a_planted_violation(repository: Repository, plant: Plant) -> None:
-    spaced = "\n" if plant.code.startswith("def ") else ""
-    repository.write(plant.file, HEAD + spaced + plant.code)
-    outcome = repository.nox("lint")
-    assert not outcome.passed
-    assert plant.named in outcome.text
+@pytest.mark.parametrize(
+    ("session", "plants"),
+    [("layers", LAYERS), ("lint", SIZES), ("lint", TESTS)],
+    ids=("layers", "sizes", "tests"),
+)
+def test_planted_violations_are_named(
+    pristine: Path, tmp_path: Path, session: str, plants: list[Plant]
+) -> None:
+    text = planted(pristine, tmp_path, plants, session)
+    named = [plant.named.format(number) for number, plant in enumerate(plants)]
+    assert [words for words in named if words not in text] == [], text
+
+
+def test_planted_violations_of_style_are_named(pristine: Path, tmp_path: Path) -> None:
+    text = planted(pristine, tmp_path, LINT, "lint")
+    said = dict(re.findall(r"planted(\d+)\.py:\d+:\d+: (.*?)(?= packages/|$)", text))
+    missed = [p for number, p in enumerate(LINT) if p.named not in said.get(str(number), "")]
+    assert missed == [], text
 
 
 def test_layers_name_an_undeclared_dependency(repository: Repository) -> None:
     repository.edit("packages/worker/pyproject.toml", '    "grpcio>=1.66",\n', "")
-    repository.write(WORKER, HEAD + "import grpc\n")
+    repository.write(WORKER.format(0), HEAD + "import grpc\n")
     outcome = repository.nox("layers")
     assert not outcome.passed
     assert "`grpcio` is not declared in packages/worker/pyproject.toml" in outcome.text
@@ -205,7 +240,7 @@ def test_purity_sees_a_dynamic_import(repository: Repository, file: str, package
         "print('brought', *sorted(modules_brought_along(sys.argv[2])))"
     )
     assert repository.run("-c", search, str(source), package).text == "brought"
-    repository.write(file, HEAD + '__import__("sqlite3")\n')
+    repository.write(file.format(0), HEAD + '__import__("sqlite3")\n')
     outcome = repository.run("-c", search, str(source), package)
     assert outcome.passed, outcome.text
     assert "sqlite3" in outcome.text

@@ -41,6 +41,7 @@ def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: Clock) -> None:
     clock.now += QUIET_SECONDS
     litter.remove(list)
     litter.remove(list)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: Clock) -> None:

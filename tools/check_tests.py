@@ -1,0 +1,99 @@
+"""Refuses tests that look at nothing: ``python tools/check_tests.py [folder]``.
+
+A test looks at something if it asserts, expects an exception, has a warning counted, or calls what
+does so: a function of the tests, found by its name, or one of Beam's and Python's own assertions.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+SKIPPED_FOLDERS = {"build", "dist", "__pycache__"}
+# What fails where it finds something wrong: of pytest, Beam, unittest and Hypothesis.
+ASSERTIONS = frozenset(
+    {
+        "raises",
+        "warns",
+        "fail",
+        "assert_that",
+        "run_state_machine_as_test",
+        "assert_called_once_with",
+        "assert_not_called",
+    }
+)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_files(root: Path) -> Iterator[Path]:
+    """Every Python file below a folder called ``tests``, or ``testing``, where helpers are."""
+    for path in sorted(root.rglob("*.py")):
+        folders = path.relative_to(root).parts[:-1]
+        hidden = any(name.startswith(".") or name in SKIPPED_FOLDERS for name in folders)
+        if not hidden and {"tests", "testing"} & set(folders):
+            yield path
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def calls(function: Function) -> set[str]:
+    """The names of what a function calls, without what they are attributes of."""
+    called = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                called.add(node.func.id)
+            elif isinstance(node.func, ast.Attribute):
+                called.add(node.func.attr)
+    return called
+
+
+def asserts(function: Function) -> bool:
+    """Whether a function has an assertion of its own."""
+    return any(isinstance(node, ast.Assert) for node in ast.walk(function))
+
+
+def raises_assertion(function: Function) -> bool:
+    """Whether a helper says itself that something is wrong."""
+    return any(
+        isinstance(node, ast.Raise) and "AssertionError" in ast.unparse(node)
+        for node in ast.walk(function)
+    )
+
+
+def names_that_assert(trees: Iterable[ast.AST]) -> set[str]:
+    """The functions that assert, themselves or through others of the tests."""
+    found = set(ASSERTIONS)
+    rest = []
+    for tree in trees:
+        for function in functions(tree):
+            if asserts(function) or raises_assertion(function):
+                found.add(function.name)
+            else:
+                rest.append((function.name, calls(function)))
+    while grown := {name for name, called in rest if name not in found and called & found}:
+        found |= grown
+    return found
+
+
+def main(root: Path) -> int:
+    trees = {p: ast.parse(p.read_text(encoding="utf-8"), filename=str(p)) for p in test_files(root)}
+    assert_something = names_that_assert(trees.values())
+    blind = [
+        f"{path}:{function.lineno}: {function.name} looks at nothing: no assertion, no exception "
+        "that is expected, no helper that asserts"
+        for path, tree in trees.items()
+        for function in functions(tree)
+        if function.name.startswith("test_")
+        and not (asserts(function) or calls(function) & assert_something)
+    ]
+    print("\n".join(blind) or "Every test looks at something.")
+    return 1 if blind else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
