@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_jobservices import JobClient
-from beam_runner_jobservices.folders import hold_folder
+from beam_runner_jobservices.folders import hold_folder, mark_folder
 
 from beam_spark_executor.spark.java import START_LIMIT_SECONDS, processes_of_session
 from beam_spark_executor.spark.session import STOP_LIMIT_SECONDS
@@ -96,11 +96,24 @@ def test_a_state_folder_in_use_is_one_sentence(folder: Path, tmp_path: Path, loc
 
 
 @pytest.mark.timeout(120)
+def test_a_state_folder_of_somebody_else_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+    chapter = tmp_path / "jobs" / "thesis" / "chapter1.txt"
+    chapter.parent.mkdir(parents=True)
+    chapter.write_text("years of work")
+    done = run_briefly(folder, "--job-port", "0", "--state-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert f"cannot use {tmp_path} as state folder: 'jobs' is in it" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [chapter]
+
+
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("level", ["info", "error"])
 @pytest.mark.parametrize("name", ["jobs.sqlite", "journal.sqlite"])
 def test_a_damaged_state_folder_is_told_and_kept(
     folder: Path, tmp_path: Path, name: str, level: str
 ) -> None:
+    mark_folder(tmp_path, "state")
     (tmp_path / name).write_bytes(b"damaged")
     arguments = ("--job-port", "0", "--state-dir", str(tmp_path), "--log-level", level)
     done = run_briefly(folder, *arguments, JAVA_HOME="/nowhere")

@@ -14,6 +14,7 @@ from beam_runner_jobservices import (
     JobState,
 )
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
+from beam_runner_jobservices.folders import MARKER
 
 LIMIT = 60.0
 
@@ -104,9 +105,9 @@ def file_artifact(path: Path, staged_name: str, sha256: str = "") -> runner_api.
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of an artifact store, sorted, but for its lock and what vanishes meanwhile."""
+    """The files of an artifact store, sorted, but for its lock, its marker and what vanishes meanwhile."""
     found = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    return sorted(path for path in found if path.is_file() and path.name != "lock")
+    return sorted(path for path in found if path.is_file() and path.name not in ("lock", MARKER))
 
 
 def threads(name: str) -> int:

@@ -94,13 +94,6 @@ def test_a_folder_has_one_store_and_is_emptied_when_it_is_taken(root):
     second.close()
 
 
-def test_files_of_others_in_the_folder_stay(root):
-    root.mkdir(parents=True)
-    (root / "precious").write_text("mine")
-    ArtifactStore(root).close()
-    assert (root / "precious").read_text() == "mine"
-
-
 def test_threads_adding_and_releasing_the_same_content_never_lose_it(root, store):
     failures = []
 

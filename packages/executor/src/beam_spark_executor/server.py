@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from beam_runner_jobservices import JobHandle, JobReporter, JobServer, JobSpec
+from beam_runner_jobservices.folders import STATE, mark_folder
 
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.flags import ServerSettings
@@ -39,7 +40,8 @@ class Server:
 
     Raises:
         beam_runner_jobservices.AddressError: the port is taken, or the host is not this machine's.
-        beam_runner_jobservices.JobServicesError: a folder is in use by another server.
+        beam_runner_jobservices.JobServicesError: a folder is in use by another server, or is not
+            ours.
         beam_spark_executor.journal.errors.JournalError: the journal cannot be read or written.
         OSError: a folder cannot be made or written.
     """
@@ -47,11 +49,11 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         self._durable = settings.state_dir is not None
         self._task_attempts = settings.max_task_attempts
-        self._folder = (
-            Path(tempfile.mkdtemp(prefix="beam-spark-jobserver-"))
-            if settings.state_dir is None
-            else settings.state_dir.absolute()
-        )
+        if settings.state_dir is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="beam-spark-jobserver-"))
+            mark_folder(self._folder, STATE)
+        else:
+            self._folder = settings.state_dir.absolute()
         self._stopping = threading.Lock()
         self._executor: SparkJobExecutor | None = None
         self.spark = RunningSpark(settings.spark)

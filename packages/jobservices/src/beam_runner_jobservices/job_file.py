@@ -23,7 +23,7 @@ from .databases import (
     transaction,
 )
 from .errors import Unavailable
-from .folders import hold_folder
+from .folders import STATE, hold_folder
 from .history import Entry
 from .recorder import KeptJob
 from .records import Artifact, Importance, JobMessage, JobMetrics, JobSpec, JobState, StateEvent
@@ -60,14 +60,15 @@ class JobFile:
     damaged jobs are taken out. `damage` says in sentences what was.
 
     Raises:
-        JobServicesError: another server uses the folder, or another version wrote the file.
+        JobServicesError: another server uses the folder, another version wrote the file, or the
+            folder is not ours, see `folders`.
         OSError: the folder cannot be made or written.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder.absolute() / FILE
         self._mutex = threading.Lock()
-        self._lock_file = hold_folder(folder.absolute(), LOCK, "state")
+        self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
         try:
             self._connection, damage = open_database(self._path, _SCHEMA, durable=True)
         except BaseException:

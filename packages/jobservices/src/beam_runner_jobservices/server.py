@@ -66,7 +66,8 @@ class JobServer:
 
     Raises:
         AddressError: it cannot listen there.
-        JobServicesError: a folder is in use by another server, or was written by another version.
+        JobServicesError: a folder is in use by another server, was written by another version, or
+            holds what no server has written.
         OSError: a folder cannot be made or written.
     """
 

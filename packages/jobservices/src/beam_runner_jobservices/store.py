@@ -3,6 +3,8 @@
 Layout of the folder, which belongs to one store at a time (POSIX file lock):
 
     lock                  held while the store is open
+    beam-runner-folder.json
+                          marks it as ours, see `folders`
     incoming/<random>     files being written
     sha256/ab/abcdef...   complete files, read-only, moved here in one step
 
@@ -24,7 +26,7 @@ from typing import BinaryIO
 import attrs
 
 from .errors import NotFound
-from .folders import hold_folder, sync_folder
+from .folders import ARTIFACTS, hold_folder, sync_folder
 
 _HEX = frozenset("0123456789abcdef")
 
@@ -79,7 +81,7 @@ class ArtifactStore:
     removed, also by `close`.
 
     Raises:
-        JobServicesError: another store uses the folder.
+        JobServicesError: another store uses the folder, or it is not ours, see `folders`.
         OSError: the folder cannot be made or written.
     """
 
@@ -90,7 +92,7 @@ class ArtifactStore:
     ) -> None:
         self._root = Path(folder).absolute()
         self.outlives_process = held is not None
-        self._lock_file = hold_folder(self._root, "lock", "artifacts")
+        self._lock_file = hold_folder(self._root, "lock", ARTIFACTS)
         self._incoming = self._root / "incoming"
         self._complete = self._root / "sha256"
         self._mutex = threading.Lock()
@@ -101,8 +103,8 @@ class ArtifactStore:
                 if self.path(sha256).exists():
                     self._hold(owner, sha256)
         self._remove_files()
-        self._incoming.mkdir()
-        self._complete.mkdir(exist_ok=True)
+        self._incoming.mkdir(mode=0o700)
+        self._complete.mkdir(exist_ok=True, mode=0o700)
 
     def _remove_files(self) -> None:
         """Remove what nobody holds."""
@@ -120,7 +122,7 @@ class ArtifactStore:
         committed.
         """
         path = self._incoming / secrets.token_hex(16)
-        with open(path, "xb") as file:
+        with open(path, "xb", opener=_private) as file:
             try:
                 yield IncomingFile(self, owner, file, path)
             finally:
@@ -136,8 +138,8 @@ class ArtifactStore:
         target = self.path(sha256)
         with self._mutex:
             if sha256 not in self._owners:
-                source.chmod(0o444)
-                target.parent.mkdir(exist_ok=True)
+                source.chmod(0o400)
+                target.parent.mkdir(exist_ok=True, mode=0o700)
                 os.replace(source, target)
                 if self.outlives_process:
                     sync_folder(target.parent)
@@ -191,3 +193,7 @@ class ArtifactStore:
                 self._owners.clear()
             self._remove_files()
             self._lock_file.close()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -16,7 +16,7 @@ from beam_runner_jobservices.databases import (
     open_database,
     transaction,
 )
-from beam_runner_jobservices.folders import hold_folder
+from beam_runner_jobservices.folders import STATE, hold_folder
 
 from beam_spark_executor.journal.errors import JournalDamaged, JournalError, JournalFenced
 from beam_spark_executor.journal.journal import Journal, forget, verify
@@ -65,7 +65,7 @@ class Store:
         self._journals: dict[str, Journal] = {}
         self._damage: list[str] = []
         self._lost: list[str] = []
-        self._lock_file = hold_folder(folder.absolute(), LOCK, "state")
+        self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
         self._connection: sqlite3.Connection | None = None
         try:
             self._connection = self._open()

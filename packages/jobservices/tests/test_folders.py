@@ -1,0 +1,180 @@
+"""Folders of a server: those of others are never touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+
+from beam_runner_jobservices import JobServer, JobServicesError, folders
+from beam_runner_jobservices.folders import ARTIFACTS, MARKER, STATE, hold_folder, mark_folder
+
+from .fakes import FakeExecutor
+
+
+def everything(folder):
+    """Every path in the folder with its mode and content."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mode, path.is_file() and path.read_bytes())
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.mark.parametrize(
+    "others", ["jobs/thesis/chapter1.txt", "sha256/keep.txt", "incoming/letter.txt", "lock"]
+)
+@pytest.mark.parametrize("which", ["artifacts_dir", "state_dir"])
+def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(tmp_path, which, others):
+    folder = tmp_path / "mine"
+    (folder / others).parent.mkdir(parents=True)
+    (folder / others).write_text("years of work")
+    (folder / "other").write_text("more")
+    before = everything(folder)
+    given = {"artifacts_dir": tmp_path / "artifacts", which: folder}
+    with pytest.raises(
+        JobServicesError, match=r"cannot use .*mine as .*not marked as a folder of a job server"
+    ):
+        JobServer(FakeExecutor(), port=0, **given)
+    assert everything(folder) == before
+
+
+def test_an_empty_folder_becomes_the_users_own(tmp_path):
+    tmp_path.chmod(0o755)
+    hold_folder(tmp_path, "lock", STATE).close()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", MARKER}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in tmp_path.iterdir())
+    assert json.loads((tmp_path / MARKER).read_text()) == {"purpose": "state", "format": 1}
+    hold_folder(tmp_path, "lock", STATE).close()
+    (tmp_path / "anything").write_text("in a marked folder")
+    hold_folder(tmp_path, "lock", STATE).close()
+
+
+@pytest.mark.parametrize("left", [["jobs.lock"], [f"{MARKER}.new"], ["jobs.lock", f"{MARKER}.new"]])
+def test_a_server_that_died_while_it_marked_its_folder_does_not_lock_itself_out(tmp_path, left):
+    for name in left:
+        (tmp_path / name).touch()
+    hold_folder(tmp_path, "jobs.lock", STATE).close()
+    assert {path.name for path in tmp_path.iterdir()} == {"jobs.lock", MARKER}
+
+
+def test_a_disk_of_its_own_is_empty(tmp_path):
+    (tmp_path / "lost+found").mkdir()
+    hold_folder(tmp_path, "lock", STATE).close()
+
+
+def test_a_folder_serves_one_purpose(tmp_path):
+    hold_folder(tmp_path, "lock", STATE).close()
+    with pytest.raises(JobServicesError, match="it is the state folder of a job server"):
+        hold_folder(tmp_path, "lock", ARTIFACTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            '{"purpose": "state", "format": 2}',
+            r"a newer version wrote it \(format 2, this one knows 1\)",
+        ),
+        ("", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"purpose": "state"}', "cannot be read"),
+    ],
+)
+def test_a_marker_of_another_kind_is_refused(tmp_path, text, reason):
+    (tmp_path / MARKER).write_text(text)
+    with pytest.raises(JobServicesError, match=reason):
+        hold_folder(tmp_path, "lock", STATE)
+    assert [path.name for path in tmp_path.iterdir()] == [MARKER]
+
+
+def unmark(folder):
+    """Make the folder one of version 0.1, which marked nothing."""
+    for marker in folder.rglob(MARKER):
+        marker.unlink()
+
+
+def test_folders_of_the_version_before_are_recognised_and_marked(tmp_path, pipeline):
+    state, artifacts = tmp_path / "state", tmp_path / "state" / "artifacts"
+    given = {"artifacts_dir": artifacts, "state_dir": state, "port": 0}
+    with JobServer(FakeExecutor(), **given) as server:
+        server._store.add("job", b"content")
+        (artifacts / "incoming" / ("0" * 32)).write_bytes(b"left by a crash")
+    (artifacts / "sha256" / "ab").mkdir()
+    (artifacts / "sha256" / "ab" / ("ab" * 32)).write_bytes(b"left by a crash")
+    (state / "jobs").mkdir()
+    unmark(state)
+    with JobServer(FakeExecutor(), **given):
+        assert len(list(state.rglob(MARKER))) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["sha256/keep.txt", "sha256/ab/keep.txt", "incoming/letter.txt", "more"]
+)
+def test_a_folder_that_only_looks_like_one_of_the_version_before_is_refused(tmp_path, name):
+    (tmp_path / "lock").touch()
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(JobServicesError, match="not marked"):
+        hold_folder(tmp_path, "lock", ARTIFACTS)
+
+
+def as_another_user(monkeypatch):
+    """From now on what is on the disk belongs to another user than the one that runs this."""
+    monkeypatch.setattr(folders.os, "geteuid", lambda: os.stat(__file__).st_uid + 12345)
+    real = os.lstat
+
+    def lstat(path, **options):
+        return _Owned(real(path, **options))
+
+    monkeypatch.setattr(folders.Path, "lstat", lambda path: lstat(path))
+
+
+class _Owned:
+    """A file's state, but for its owner, who is user 4711."""
+
+    def __init__(self, found):
+        self._found = found
+        self.st_uid = 4711
+
+    def __getattr__(self, name):
+        return getattr(self._found, name)
+
+
+def test_what_others_put_into_a_shared_folder_is_not_followed(tmp_path, monkeypatch):
+    shared, aim = tmp_path / "shared", tmp_path / "aim"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    aim.mkdir()
+    (shared / "link").symlink_to(aim)
+    (shared / "folder").mkdir()
+    as_another_user(monkeypatch)
+    for name in ("link", "link/below"):
+        with pytest.raises(JobServicesError, match="symbolic link that another user"):
+            hold_folder(shared / name, "lock", STATE)
+    with pytest.raises(JobServicesError, match="another user has put it into a shared folder"):
+        hold_folder(shared / "folder", "lock", STATE)
+    assert list(aim.iterdir()) == []
+    shared.chmod(0o755)
+    hold_folder(shared / "link", "lock", STATE).close()
+
+
+def test_a_lock_that_is_a_symbolic_link_is_not_followed(tmp_path):
+    (tmp_path / "aim").write_text("years of work")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    mark_folder(folder, STATE)
+    (folder / "lock").symlink_to(tmp_path / "aim")
+    with pytest.raises(JobServicesError, match="cannot use"):
+        hold_folder(folder, "lock", STATE)
+
+
+def test_all_files_of_a_server_are_the_users_own(tmp_path):
+    given = {"artifacts_dir": tmp_path / "artifacts", "state_dir": tmp_path / "state", "port": 0}
+    with JobServer(FakeExecutor(), **given) as server:
+        server._store.add("job", b"content")
+        for folder in given["artifacts_dir"], given["state_dir"]:
+            found = [folder, *folder.rglob("*")]
+            assert not [path for path in found if path.stat().st_mode & 0o077]
