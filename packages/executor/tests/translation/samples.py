@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import groups_of_groups
 from apache_beam import pvalue
 from apache_beam.coders import StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
@@ -87,10 +88,6 @@ def reshuffle_of_groups(p: beam.Pipeline) -> None:
 def group_twice(p: beam.Pipeline) -> None:
     grouped = p | beam.Create([("a", 1)]) | "first" >> beam.GroupByKey()
     grouped | beam.Map(lambda kv: (kv[0], 1)) | "second" >> beam.GroupByKey() | beam.Map(str)
-
-
-def group_groups(p: beam.Pipeline) -> None:
-    p | beam.Create([("a", 1)]) | "one" >> beam.GroupByKey() | "two" >> beam.GroupByKey()
 
 
 def windowed_groups(p: beam.Pipeline) -> None:
@@ -363,7 +360,7 @@ ALL: tuple[Build, ...] = (
     two_reshuffles_then_group,
     reshuffle_of_groups,
     group_twice,
-    group_groups,
+    *groups_of_groups.ALL,
     windowed_groups,
     combine,
     fan_out,

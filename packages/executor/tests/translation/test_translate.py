@@ -73,6 +73,21 @@ def test_what_is_written_is_what_is_read(build: samples.Build, flags: tuple[str,
 
 @both_ways
 @every_sample
+def test_side_inputs_are_written_as_they_are_read(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
+    """SDKs decode them by the coder of the PCollection."""
+    plan = samples.plan_of(build, *flags)
+    for stage in plan.stages.values():
+        descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
+        for use in stage.side_inputs:
+            pcollection = descriptor.transforms[use.transform_id].inputs[use.tag]
+            read = layout(descriptor.pcollections[pcollection].coder_id, descriptor)
+            assert {element for element, _ in written(plan, use.buffer_id)} <= {read}
+
+
+@both_ways
+@every_sample
 def test_stages_are_in_order_and_complete(build: samples.Build, flags: tuple[str, ...]) -> None:
     plan = samples.plan_of(build, *flags)
     read = {s.input_buffer for s in plan.stages.values() if s.input_buffer}

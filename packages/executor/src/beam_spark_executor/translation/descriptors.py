@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
 from beam_runner_worker.records import InputEdge, InputKind, OutputEdge, OutputKind, StageSpec
 
@@ -82,16 +83,11 @@ class DescriptorBuilder:
         source_id = f"{descriptor.id}/read"
         edge_coder = self._script_coders.get(node.source_buffer or "")
         if edge_coder is None:
-            encoded_as = node.source_pcollection
-            if not self._is_grouped(node.source_buffer):
-                # As it was written: the PCollection that comes out of a reshuffle may have another
-                # coder than the one that goes in, for instance where it is to be grouped next.
-                encoded_as = self._written.get(node.source_buffer or "", encoded_as)
-            edge_coder = self._edge_coders[encoded_as]
+            edge_coder = self._read_coder(node)
             # What a splittable DoFn gives back is encoded as its input PCollection, and read again.
             pcollection = descriptor.pcollections[node.source_pcollection]
             pcollection.CopyFrom(self._components.pcollections[node.source_pcollection])
-            pcollection.coder_id = self._components.pcollections[encoded_as].coder_id
+            pcollection.coder_id = self._components.coders[edge_coder].component_coder_ids[0]
         self._add_edge(
             descriptor,
             source_id,
@@ -100,6 +96,36 @@ class DescriptorBuilder:
             edge_coder,
         )
         return source_id
+
+    def _read_coder(self, node: Node) -> str:
+        """The windowed coder of what a node reads: the one that it was written with.
+
+        The PCollection that comes out of a reshuffle or a grouping may have another coder than the
+        one that goes in, for instance where it is to be grouped next.
+        """
+        own_id = self._edge_coders[node.source_pcollection]
+        written = self._written.get(node.source_buffer or "")
+        if written is None:
+            return own_id
+        written_id = self._edge_coders[written]
+        if not self._is_grouped(node.source_buffer):
+            return written_id
+        coders = self._components.coders
+        pair = coders[coders[written_id].component_coder_ids[0]]
+        if pair.spec.urn != coder_urns.KV:
+            return own_id
+        key_id, value_id = pair.component_coder_ids
+        values_id = self._add_coder(coder_urns.ITERABLE, value_id)
+        group_id = self._add_coder(coder_urns.KV, key_id, values_id)
+        window_id = coders[own_id].component_coder_ids[1]
+        return self._add_coder(coder_urns.WINDOWED_VALUE, group_id, window_id)
+
+    def _add_coder(self, urn: str, *parts: str) -> str:
+        coder_id = f"{urn} of {', '.join(parts)}"
+        coder = self._components.coders[coder_id]
+        coder.spec.urn = urn
+        coder.component_coder_ids[:] = parts
+        return coder_id
 
     def _add_edge(
         self,

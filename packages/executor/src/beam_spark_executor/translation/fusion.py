@@ -214,14 +214,14 @@ def _know_every_coder(stages: Iterable[Any], context: Any) -> Iterable[Any]:
 def _prefix_keys_and_values(stages: Iterable[Any], context: Any) -> Iterator[Any]:
     """Length-prefixes keys and values where elements are cut, so that they are cut by length.
 
-    That is around every GroupByKey and before every stateful transform. A runner that has only
-    bytes can cut these coders without knowing any other.
+    That is before every GroupByKey and every stateful transform. A runner that has only bytes can
+    cut these coders without knowing any other. Groups are read with the coders of what was grouped.
     """
     for stage in stages:
         transform = translations.only_transform(stage.transforms)
         payload = stateful_payload(transform)
         if transform.spec.urn == transform_urns.GROUP_BY_KEY:
-            for pcollection_id in (*transform.inputs.values(), *transform.outputs.values()):
+            for pcollection_id in transform.inputs.values():
                 _prefix_pair(context, context.components.pcollections[pcollection_id])
         elif payload is not None:
             (main,) = (p for tag, p in transform.inputs.items() if tag not in payload.side_inputs)
@@ -242,17 +242,8 @@ def _prefix_pair(context: Any, pcollection: _protos.PCollection) -> None:
     coder = context.components.coders[pcollection.coder_id]
     if coder.spec.urn != coder_urns.KV or len(coder.component_coder_ids) != _PAIR:
         return
-    key_id, value_id = coder.component_coder_ids
-    value = context.components.coders[value_id]
-    if value.spec.urn == coder_urns.ITERABLE:
-        prefixed_value_id = _add_coder(
-            context, value.spec.urn, [_prefixed(context, value.component_coder_ids[0])]
-        )
-    else:
-        prefixed_value_id = _prefixed(context, value_id)
-    pcollection.coder_id = _add_coder(
-        context, coder_urns.KV, [_prefixed(context, key_id), prefixed_value_id]
-    )
+    prefixed_ids = [_prefixed(context, part) for part in coder.component_coder_ids]
+    pcollection.coder_id = _add_coder(context, coder_urns.KV, prefixed_ids)
 
 
 def _prefixed(context: Any, coder_id: str) -> str:
