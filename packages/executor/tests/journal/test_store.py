@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_jobservices import JobServicesError
+from beam_runner_jobservices.folders import STATE, mark_folder
 
 from beam_spark_executor.journal.errors import JournalError, JournalFenced
 from beam_spark_executor.journal.journal import Recovered
@@ -238,6 +239,7 @@ class TestDamage:
         store.close()
 
     def test_a_log_without_its_file_is_not_mixed_in(self, tmp_path: Path) -> None:
+        mark_folder(tmp_path, STATE)
         (tmp_path / f"{FILE}-wal").write_bytes(b"of another life")
         store = Store(tmp_path, durable=False)
         assert len(store.damage) == 1

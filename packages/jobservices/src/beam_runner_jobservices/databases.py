@@ -7,7 +7,7 @@ not new.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,17 +16,25 @@ import attrs
 from .errors import JobServicesError
 from .folders import sync_folder
 
-_COMPANIONS = ("", "-wal", "-shm")
+SEAL_SUFFIX = "-seal"
+"""What the name of a database's seal ends with, see `seals`."""
+
+_COMPANIONS = ("", "-wal", "-shm", SEAL_SUFFIX)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BUSY_SECONDS = 10.0
 
 
 @attrs.frozen
 class Schema:
-    """The tables of a kind of file: `statements` make them, `version` is kept in the file."""
+    """The tables of a kind of file: `statements` make them, `version` is kept in the file.
+
+    `upgrades` has, for each older version that is still read, what makes a file of that version one of
+    the next, within a transaction.
+    """
 
     version: int
     statements: str
+    upgrades: Mapping[int, Callable[[sqlite3.Connection], None]] = attrs.field(factory=dict)
 
 
 class DatabaseDamaged(JobServicesError):
@@ -38,8 +46,8 @@ def open_database(
 ) -> tuple[sqlite3.Connection, str | None]:
     """Open the file at `path`, new where there is none, and say in a sentence what was set aside.
 
-    A damaged file is moved to `<name>.damaged-<n>` and replaced with a new one. The caller holds the
-    folder, see `folders`. The connection may be used from any thread, by one at a time, and begins
+    A damaged file is moved to `<name>.damaged-<n>`, its seal with it, and replaced with a new one; one of
+    an older version is upgraded. The caller holds the folder, see `folders`. The connection may be used from any thread, by one at a time, and begins
     transactions only when told, see `transaction`. With `durable` a commit waits for the disk;
     without, it survives the end of the process but not that of the machine. Reads the whole file,
     at about a second for each GB.
@@ -53,9 +61,12 @@ def open_database(
         try:
             return _open(path, schema, durable), None
         except DatabaseDamaged as error:
-            damage = f"{path} is damaged ({error}); it is kept as {_set_aside(path)}"
-    elif Path(f"{path}-wal").exists():
-        damage = f"{path} is missing, but not its log; the log is kept as {_set_aside(path)}-wal"
+            damage = f"{path} is damaged ({error}); it is kept as {set_aside(path)}"
+    elif left := [suffix for suffix in ("-wal", SEAL_SUFFIX) if Path(f"{path}{suffix}").exists()]:
+        damage = (
+            f"{path} is missing, but not {path.name}{left[0]}; what is left is kept as"
+            f" {set_aside(path)}{left[0]}"
+        )
     _create(path, schema)
     return _open(path, schema, durable), damage
 
@@ -84,7 +95,7 @@ def name_aside(path: Path) -> Path:
     return Path(f"{path}.damaged-{number}")
 
 
-def _set_aside(path: Path) -> Path:
+def set_aside(path: Path) -> Path:
     """Move a closed database with its companions; returns its new path."""
     target = name_aside(path)
     for suffix in _COMPANIONS:
@@ -115,9 +126,16 @@ def _open(path: Path, schema: Schema, durable: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
+        # Text that is damaged is to be found by its checksum, as all else is.
+        connection.text_factory = _text
         try:
             _check(connection, path, schema)
             connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            while (version := _version(connection)) != schema.version:
+                with transaction(connection):
+                    schema.upgrades[version](connection)
+                    connection.execute(f"PRAGMA user_version = {version + 1}")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
         except BaseException:
             connection.close()
@@ -129,10 +147,18 @@ def _open(path: Path, schema: Schema, durable: bool) -> sqlite3.Connection:
     return connection
 
 
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
 def _check(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
     """Read the file without changing anything in it; raises what `_open` does."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != schema.version:
+    version = _version(connection)
+    if version != schema.version and version not in schema.upgrades:
         raise JobServicesError(
             f"{path} was written by another program, or another version of this one: finish its"
             " jobs with that, or use another folder"
