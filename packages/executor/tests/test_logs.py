@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from py4j import protocol as proto
-from py4j.java_gateway import GatewayClient, JavaGateway
+from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from beam_spark_executor import logs
@@ -51,6 +56,63 @@ def test_what_py4j_logs_and_also_raises_is_not_shown(capsys: pytest.CaptureFixtu
     with pytest.raises(Py4JError):
         JavaGateway(gateway_client=client).jvm.java.lang.System.exit(0)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_py4js_secret_is_in_no_log(level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(level, "text")
+    with socket.create_server(("127.0.0.1", 0)) as java:
+        threading.Thread(target=_answer_once, args=(java,), daemon=True).start()
+        parameters = GatewayParameters(port=java.getsockname()[1], auth_token="a-secret-of-py4j")
+        assert JavaGateway(gateway_parameters=parameters).jvm is not None
+        GatewayClient(gateway_parameters=parameters).send_command("c\n")
+        logging.getLogger("a").debug("ours")
+    shown = capsys.readouterr().err
+    assert "a-secret-of-py4j" not in shown
+    assert ("ours" in shown) == (level == "debug")
+
+
+def _answer_once(java: socket.socket) -> None:
+    connection, _ = java.accept()
+    with contextlib.suppress(OSError), connection, connection.makefile("rb") as said:
+        for _ in said:
+            connection.sendall(b"!yp\n")
+
+
+FORGED = "x\r\n2026-01-01T00:00:00.000Z INFO root: all is well\x1b[2J\u202e\u2028\x85\udcff"
+
+
+def test_text_of_others_forges_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", "text")
+    logging.getLogger("a").info("job %s", FORGED)
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        logging.getLogger("a").exception("failed", stack_info=True)
+    lines = capsys.readouterr().err.rstrip("\n").split("\n")
+    assert lines[0].endswith(
+        r"INFO a: job x\r\n2026-01-01T00:00:00.000Z INFO root: all is well\x1b[2J\u202e\u2028\x85\udcff"
+    )
+    assert lines[1].endswith("ERROR a: failed")
+    assert len(lines) > 5
+    assert all(line.startswith("  ") and line.isprintable() for line in lines[2:])
+
+
+def test_text_of_others_forges_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", "json")
+    logging.getLogger("a").info("%s", FORGED)
+    logging.getLogger("a").info("größe")
+    first, second = capsys.readouterr().err.rstrip("\n").split("\n")
+    assert first.isprintable()
+    assert json.loads(first)["message"] == FORGED
+    assert "größe" in second
+
+
+@given(st.text())
+def test_what_is_shown_is_one_line_of_what_can_be_seen(text: str) -> None:
+    shown = logs.printable(text)
+    assert shown.isprintable()
+    assert (shown == text) == text.isprintable()
 
 
 class _GoneConnection:

@@ -149,7 +149,7 @@ def _end_jobs(server: Server, wish: str | None) -> None:
 
 
 def _say(text: str) -> int:
-    sys.stderr.write(f"{PROGRAM}: {text}\n")
+    sys.stderr.write(f"{PROGRAM}: {logs.printable(text)}\n")
     return 1
 
 

@@ -1,4 +1,8 @@
-"""The server's own log: lines on standard error, as text or as JSON."""
+"""The server's own log: lines on standard error, as text or as JSON.
+
+Clients name jobs and transforms, and what they name is logged: a record is one line, and what lines
+follow it, of a traceback, are indented, so that nobody's text passes for a record of ours.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from typing import Any
 
 
 def configure(level: str, kind: str) -> None:
@@ -17,20 +22,29 @@ def configure(level: str, kind: str) -> None:
     an error, ``traceback``.
     """
     handler = logging.StreamHandler()
-    if kind == "json":
-        handler.setFormatter(_Json())
-    else:
-        text = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s")
-        text.datefmt = "%Y-%m-%dT%H:%M:%S"
-        text.converter = time.gmtime
-        handler.setFormatter(text)
-    if level != "debug":
-        handler.addFilter(_without_py4j)
+    handler.setFormatter(_Json() if kind == "json" else _Text())
+    handler.addFilter(_without_py4j)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
+def printable(text: str) -> str:
+    """``text`` on one line that shows all that is in it: line breaks, control characters, marks that
+    change the direction of writing and all else without a shape of its own as ``\\n``, ``\\x1b``,
+    ``\\u202e``.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
 def _without_py4j(record: logging.LogRecord) -> bool:
-    """Keeps back what Py4J logs, on the root logger too: whoever called it gets it as an exception."""
+    """Keeps back what Py4J logs, on the root logger too: whoever called it gets errors as exceptions,
+    and what it logs for debugging has the secret of its connection in it.
+    """
     return "py4j" not in record.pathname
 
 
@@ -44,6 +58,22 @@ def hushed() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
+class _Text(logging.Formatter):
+    def __init__(self) -> None:
+        pattern = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
+        super().__init__(pattern, datefmt="%Y-%m-%dT%H:%M:%S")
+        self.converter = time.gmtime
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:
+        return _indented(super().formatStack(stack_info))
+
+
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -55,4 +85,10 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        text = json.dumps(line, ensure_ascii=False)
+        # JSON knows escapes of 16 bits only; what is printable stays as it is.
+        return text if text.isprintable() else json.dumps(line)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {printable(line)}" for line in text.split("\n"))
