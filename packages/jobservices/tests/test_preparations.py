@@ -6,11 +6,13 @@ import pytest
 
 from beam_runner_jobservices import InvalidRequest, Limits, NotFound, NotReady, TooMany
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
-from beam_runner_jobservices.preparations import Preparations
+from beam_runner_jobservices.preparations import Peer, Preparations
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import prepare_request
 
 from .fakes import Clock, file_artifact, pipeline_proto
+
+PEER = Peer.of("ipv4:127.0.0.1:4711")
 
 
 def request(*artifacts):
@@ -37,7 +39,7 @@ def preparations(store, clock):
 
 
 def test_tokens_are_of_one_preparation_and_cannot_be_guessed(preparations):
-    first, second = preparations.add(request()), preparations.add(request())
+    first, second = preparations.add(request(), PEER), preparations.add(request(), PEER)
     assert first.staging_token != second.staging_token
     assert len(first.staging_token) >= 40
     assert first.preparation_id not in first.staging_token
@@ -48,15 +50,15 @@ def test_tokens_are_of_one_preparation_and_cannot_be_guessed(preparations):
         preparations.with_token("")
 
 
-def test_a_malformed_pipeline_is_not_prepared(preparations):
+def test_a_malformed_pipeline_is_not_prepared():
     pipeline = pipeline_proto()
     pipeline.root_transform_ids[:] = []
     with pytest.raises(InvalidRequest):
-        preparations.add(prepare_request(job_api.PrepareJobRequest(pipeline=pipeline)))
+        prepare_request(job_api.PrepareJobRequest(pipeline=pipeline))
 
 
 def test_without_its_artifacts_a_job_cannot_be_taken(preparations, store):
-    preparation = preparations.add(request(file_artifact("/f", "main.jar")))
+    preparation = preparations.add(request(file_artifact("/f", "main.jar")), PEER)
     with pytest.raises(NotReady, match=r"'python'.*'main.jar'"):
         preparations.take(preparation.preparation_id)
     preparations.set_staged(preparation, "owner", dict.fromkeys(preparation.needed(), ()))
@@ -66,7 +68,7 @@ def test_without_its_artifacts_a_job_cannot_be_taken(preparations, store):
 
 
 def test_staging_again_replaces_what_was_staged(preparations, store):
-    preparation = preparations.add(request())
+    preparation = preparations.add(request(), PEER)
     stored = store.add("first", b"content")
     preparations.set_staged(preparation, "first", {})
     preparations.set_staged(preparation, "second", {})
@@ -77,7 +79,7 @@ def test_staging_again_replaces_what_was_staged(preparations, store):
 
 
 def test_unused_preparations_expire_with_their_artifacts(preparations, store, clock):
-    old, used = preparations.add(request()), preparations.add(request())
+    old, used = preparations.add(request(), PEER), preparations.add(request(), PEER)
     stored = store.add("owner", b"content")
     preparations.set_staged(old, "owner", {})
     clock.now += 60
@@ -93,11 +95,53 @@ def test_unused_preparations_expire_with_their_artifacts(preparations, store, cl
     assert preparations.take(used.preparation_id) is used
 
 
-def test_there_is_a_limit(preparations, clock):
+def test_who_prepares_without_end_gives_up_the_oldest_and_locks_nobody_out(
+    preparations, store, clock
+):
+    patient = preparations.add(request(), PEER)
+    flood = []
+    for number in range(20):
+        clock.now += 1
+        flood.append(preparations.add(request(), Peer.of(f"ipv4:10.0.0.7:{number % 2}")))
+    other = preparations.add(request(), Peer.of("ipv4:10.0.0.8:1"))
+    assert preparations.take(patient.preparation_id) is patient
+    assert preparations.take(other.preparation_id) is other
+    assert preparations.take(flood[-1].preparation_id) is flood[-1]
+    for preparation in flood[:-1]:
+        with pytest.raises(TooMany, match="the prepared job was given up"):
+            preparations.take(preparation.preparation_id)
+        with pytest.raises(TooMany, match="prepare it again"):
+            preparations.with_token(preparation.staging_token)
+        with pytest.raises(TooMany, match="given up"):
+            preparations.set_staged(preparation, "owner", {})
+
+
+def test_of_one_host_the_connection_that_has_most_gives_up(preparations):
+    quiet = preparations.add(request(), Peer.of("ipv6:%5B::1%5D:1"))
+    flood = [preparations.add(request(), Peer.of("ipv6:%5B::1%5D:2")) for _ in range(9)]
+    assert preparations.take(quiet.preparation_id) is quiet
+    assert preparations.take(flood[-1].preparation_id) is flood[-1]
+
+
+def test_what_is_given_up_leaves_no_artifacts(preparations, store):
+    first = preparations.add(request(), PEER)
+    stored = store.add("owner", b"content")
+    preparations.set_staged(first, "owner", {})
     for _ in range(3):
-        preparations.add(request())
-    with pytest.raises(TooMany, match="3 prepared jobs"):
-        preparations.add(request())
-    clock.now += 101
-    preparations.expire()
-    preparations.add(request())
+        preparations.add(request(), PEER)
+    assert not stored.path.exists()
+
+
+def test_bytes_are_bounded(store, clock):
+    size = request().size
+    assert size > 100
+    preparations = Preparations(store, Limits(preparation_bytes=3 * size), clock)
+    added = [preparations.add(request(), PEER) for _ in range(5)]
+    for preparation in added[:2]:
+        with pytest.raises(TooMany):
+            preparations.take(preparation.preparation_id)
+    for preparation in added[2:]:
+        preparations.take(preparation.preparation_id)
+    small = Preparations(store, Limits(preparation_bytes=size - 1), clock)
+    with pytest.raises(TooMany, match=f"need {size} bytes of this server's memory"):
+        small.add(request(), PEER)

@@ -17,7 +17,7 @@ from beam_runner_jobservices import (
     Unavailable,
 )
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
-from beam_runner_jobservices.preparations import Preparations
+from beam_runner_jobservices.preparations import Peer, Preparations
 from beam_runner_jobservices.recorder import Unrecorded
 from beam_runner_jobservices.registry import Registry
 from beam_runner_jobservices.store import ArtifactStore
@@ -38,7 +38,7 @@ class Jobs:
     def prepare(self, name="job", **options):
         message = job_api.PrepareJobRequest(pipeline=pipeline_proto(), job_name=name)
         message.pipeline_options.update(options)
-        return self.preparations.add(prepare_request(message))
+        return self.preparations.add(prepare_request(message), Peer.of("ipv4:127.0.0.1:1"))
 
     def run(self, preparation):
         return self.registry.run(preparation.preparation_id, "localhost:1")

@@ -198,6 +198,20 @@ def test_no_bytes_take_the_server_down(server, client, pipeline, method, request
     client.submit(pipeline)
 
 
+def test_a_thousand_prepared_jobs_of_one_client_lock_no_other_out(
+    server, client, executor, pipeline
+):
+    prepared = [client.prepare(pipeline) for _ in range(1001)]
+    executor.on_start = run_to_end
+    with JobClient(server.address, timeout=LIMIT) as other:
+        job_id = other.submit(pipeline)
+        assert other.wait_until_finish(job_id, LIMIT) is JobState.DONE
+    with pytest.raises(JobApiError, match="the prepared job was given up") as caught:
+        client.run(prepared[0])
+    assert caught.value.code == "RESOURCE_EXHAUSTED"
+    client.run(prepared[-1])
+
+
 def test_large_pipelines_are_taken(client, executor):
     pipeline = pipeline_proto()
     pipeline.components.transforms["impulse"].annotations["large"] = b"x" * (20 << 20)

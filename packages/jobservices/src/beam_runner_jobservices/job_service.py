@@ -14,7 +14,7 @@ from .answering import answering, streaming
 from .errors import TooMany, Unavailable
 from .history import Entry
 from .job import Job
-from .preparations import Preparations
+from .preparations import Peer, Preparations
 from .records import PipelineOption, StateEvent
 from .registry import Registry
 from .wire import jobs as wire
@@ -46,7 +46,7 @@ class JobService(JobServicer):
 
     @answering
     def Prepare(self, request: Any, context: grpc.ServicerContext) -> Any:
-        preparation = self._preparations.add(prepare_request(request))
+        preparation = self._preparations.add(prepare_request(request), Peer.of(context.peer()))
         return wire.prepared_message(
             wire.Prepared(preparation.preparation_id, self._endpoint, preparation.staging_token)
         )

@@ -14,7 +14,8 @@ class Limits:
     - `text_chars`: length at which one message is cut. Clients refuse answers above 4 MiB unless
       told otherwise.
     - `streams`: state and message streams open at once; `calls`: everything open at once.
-    - `preparations`, `preparation_ttl`: how many prepared jobs may wait to be run, and how long.
+    - `preparations`, `preparation_bytes`, `preparation_ttl`: how many prepared jobs may wait to be run,
+      of how many bytes in all, and how long.
     - `staging_idle`: how long a client that stages artifacts may be silent.
     - `ended_jobs`: how many ended jobs are remembered.
     """
@@ -25,6 +26,7 @@ class Limits:
     streams: int = 600
     calls: int = 1_000
     preparations: int = 1_000
+    preparation_bytes: int = 256 << 20
     preparation_ttl: float = 3600.0
     staging_idle: float = 300.0
     ended_jobs: int = 500

@@ -1,20 +1,39 @@
-"""Prepared jobs: waiting for their artifacts and for Run, and forgotten if neither comes."""
+"""Prepared jobs: waiting for their artifacts and for Run, and forgotten if neither comes.
+
+There is always room for one more: where the limits are reached the client that has most has to give up
+its oldest ones. So nobody locks others out, and only who prepares without end loses what waits.
+"""
 
 from __future__ import annotations
 
 import secrets
 import threading
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 import attrs
 
 from .errors import NotFound, NotReady, TooMany
-from .graph import check
 from .limits import Limits
 from .records import Artifact
 from .staging import Dependency, Staged
 from .store import ArtifactStore
 from .wire.pipelines import PrepareRequest
+
+_GIVEN_UP_REMEMBERED = 10_000
+
+
+@attrs.frozen
+class Peer:
+    """Whom a preparation is from: a connection of a host."""
+
+    host: str
+    connection: str
+
+    @classmethod
+    def of(cls, name: str) -> Peer:
+        """The peer that gRPC calls `name`, as in `ipv4:10.0.0.7:41000`."""
+        return cls(name.rpartition(":")[0], name)
 
 
 @attrs.define(eq=False)
@@ -25,6 +44,7 @@ class Preparation:
     staging_token: str = attrs.field(repr=False)
     request: PrepareRequest = attrs.field(repr=False)
     last_use: float
+    peer: Peer
     staged: Staged = attrs.field(factory=dict, repr=False)
     owner: str = ""
 
@@ -62,39 +82,83 @@ class Preparations:
         self._lock = threading.Lock()
         self._by_id: dict[str, Preparation] = {}
         self._by_token: dict[str, Preparation] = {}
+        self._bytes = 0
+        self._given_up: deque[str] = deque(maxlen=2 * _GIVEN_UP_REMEMBERED)
 
-    def add(self, request: PrepareRequest) -> Preparation:
-        """Check the pipeline and give it a preparation id and a staging token of its own.
+    def add(self, request: PrepareRequest, peer: Peer) -> Preparation:
+        """Give the job a preparation id and a staging token of its own.
 
         Raises:
-            InvalidRequest: the pipeline is malformed.
-            TooMany: too many prepared jobs wait to be run.
+            TooMany: the job alone is larger than all that wait may be.
         """
-        check(request.graph)
+        if request.size > self._limits.preparation_bytes:
+            raise TooMany(
+                f"the pipeline and its options need {request.size} bytes of this server's memory, and"
+                f" {self._limits.preparation_bytes} is the most; stage large data as files"
+            )
         preparation = Preparation(
             preparation_id=f"preparation-{secrets.token_hex(8)}",
             staging_token=secrets.token_urlsafe(32),
             request=request,
             last_use=self._clock(),
+            peer=peer,
         )
+        given_up = []
         with self._lock:
-            if len(self._by_id) >= self._limits.preparations:
-                raise TooMany(
-                    f"{len(self._by_id)} prepared jobs wait to be run, and more are not allowed;"
-                    f" run them, or wait until they expire"
-                )
             self._by_id[preparation.preparation_id] = preparation
             self._by_token[preparation.staging_token] = preparation
+            self._bytes += request.size
+            while self._are_too_many():
+                given_up.append(self._give_up())
+        for one in given_up:
+            self._store.release(one.owner)
         return preparation
+
+    def _are_too_many(self) -> bool:
+        return (
+            len(self._by_id) > self._limits.preparations
+            or self._bytes > self._limits.preparation_bytes
+        )
+
+    def _give_up(self) -> Preparation:
+        """Remove what was not used for longest of the connection that has most, of the host that has
+        most.
+        """
+        share = self._limits.preparation_bytes / self._limits.preparations
+        hosts: Counter[str] = Counter()
+        connections: Counter[Peer] = Counter()
+        for preparation in self._by_id.values():
+            weight = int(share + preparation.request.size)
+            hosts[preparation.peer.host] += weight
+            connections[preparation.peer] += weight
+        (host, _), *_ = hosts.most_common(1)
+        most = max((peer for peer in connections if peer.host == host), key=connections.__getitem__)
+        theirs = (one for one in self._by_id.values() if one.peer == most)
+        oldest = min(theirs, key=lambda one: one.last_use)
+        self._remove(oldest)
+        self._given_up.extend((oldest.preparation_id, oldest.staging_token))
+        return oldest
+
+    def _check_not_given_up(self, name: str) -> None:
+        if name in self._given_up:
+            raise TooMany(
+                "the prepared job was given up, since this client prepared"
+                f" more of them before it was run, and {self._limits.preparations} of"
+                f" {self._limits.preparation_bytes} bytes in all may wait; prepare it again, and run it"
+                " before others"
+            )
 
     def with_token(self, staging_token: str) -> Preparation:
         """The preparation whose artifacts are staged with this token.
 
         Raises:
             NotFound: no such token, or its job has been run or forgotten.
+            TooMany: its job was given up for others.
         """
         with self._lock:
             preparation = self._by_token.get(staging_token)
+            if preparation is None:
+                self._check_not_given_up(staging_token)
         if preparation is None:
             raise NotFound("no prepared job awaits artifacts with this staging token")
         return preparation
@@ -110,9 +174,11 @@ class Preparations:
 
         Raises:
             NotFound: the preparation has been run or forgotten meanwhile.
+            TooMany: it was given up for others.
         """
         with self._lock:
             if preparation.preparation_id not in self._by_id:
+                self._check_not_given_up(preparation.preparation_id)
                 raise NotFound("the job was run or forgotten while its artifacts were staged")
             replaced = preparation.owner
             preparation.owner = owner
@@ -125,11 +191,13 @@ class Preparations:
 
         Raises:
             NotFound: no such preparation, or it has expired.
+            TooMany: it was given up for others.
             NotReady: artifacts are missing; the preparation stays.
         """
         with self._lock:
             preparation = self._by_id.get(preparation_id)
             if preparation is None:
+                self._check_not_given_up(preparation_id)
                 raise NotFound(
                     f"no prepared job {preparation_id!r}; jobs that are not run within"
                     f" {self._limits.preparation_ttl:.0f} s are forgotten"
@@ -152,3 +220,4 @@ class Preparations:
     def _remove(self, preparation: Preparation) -> None:
         del self._by_id[preparation.preparation_id]
         del self._by_token[preparation.staging_token]
+        self._bytes -= preparation.request.size

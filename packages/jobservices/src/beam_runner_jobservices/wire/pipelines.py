@@ -18,7 +18,7 @@ from .._protos import (
     primitives,
 )
 from ..errors import InvalidRequest
-from ..graph import PCollectionNode, PipelineGraph, TransformNode, WindowingNode
+from ..graph import PCollectionNode, PipelineGraph, TransformNode, WindowingNode, check
 from ..staging import Dependency, Staged
 from .artifacts import artifact_information, dependency, parse
 
@@ -34,27 +34,35 @@ _PAYLOADS = {
 
 @attrs.frozen
 class PrepareRequest:
-    """A Prepare request: `dependencies` per environment id, `options_json` the Struct as JSON
-    text.
+    """A Prepare request whose pipeline was checked: `dependencies` per environment id, `options_json`
+    the Struct as JSON text.
     """
 
     job_name: str
     pipeline: bytes = attrs.field(repr=False)
-    graph: PipelineGraph = attrs.field(repr=False)
     dependencies: Mapping[str, tuple[Dependency, ...]]
     options: Mapping[str, Any] = attrs.field(repr=False)
     options_json: str = attrs.field(repr=False)
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it holds."""
+        named = (item for items in self.dependencies.values() for item in items)
+        artifacts = sum(len(item.type_payload) + len(item.role_payload) for item in named)
+        return len(self.pipeline) + 2 * artifacts + 4 * len(self.options_json)
+
 
 def prepare_request(message: Any) -> PrepareRequest:
-    """Decode a `PrepareJobRequest`.
+    """Decode and check a `PrepareJobRequest`.
 
     Raises:
-        InvalidRequest: it has no pipeline, or a payload in it cannot be read.
+        InvalidRequest: it has no pipeline, a payload in it cannot be read, or the pipeline is malformed,
+            see `graph.check`.
     """
     pipeline = message.pipeline
     if not pipeline.HasField("components"):
         raise InvalidRequest("the request has no pipeline, or the pipeline has no components")
+    check(pipeline_graph(pipeline))
     try:
         options_json = json_format.MessageToJson(message.pipeline_options, ensure_ascii=False)
     except (json_format.Error, ValueError) as error:
@@ -62,7 +70,6 @@ def prepare_request(message: Any) -> PrepareRequest:
     return PrepareRequest(
         job_name=message.job_name,
         pipeline=pipeline.SerializeToString(),
-        graph=pipeline_graph(pipeline),
         dependencies={
             environment_id: tuple(dict.fromkeys(_dependencies(environment_id, environment, 0)))
             for environment_id, environment in pipeline.components.environments.items()
