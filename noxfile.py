@@ -195,6 +195,17 @@ def tests(session: nox.Session, suite: str) -> None:
         run_pytest(session, "tests/architecture", *session.posargs)
 
 
+@nox.session(requires=["wheels"], default=False)
+def damages(session: nox.Session) -> None:
+    """1,200 damages to the journal of a server that was closed or killed, none of them silent; CI runs some of them."""
+    install(session, distribution("executor"), *group("test"))
+    count = os.environ.get("BEAM_DAMAGES", "1200")
+    tests = ("packages/executor/tests/journal/test_damage.py", "-s", *session.posargs)
+    session.run(
+        "python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": "", "BEAM_DAMAGES": count}
+    )
+
+
 @nox.session(requires=["wheels"])
 def engine_long(session: nox.Session) -> None:
     """The engine's random tests with 10,000 runs each, for half an hour or more. ``-- --hypothesis-seed=N`` runs a seed again."""

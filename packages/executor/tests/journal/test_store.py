@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_jobservices import JobServicesError
-from beam_runner_jobservices.folders import STATE, mark_folder
+from beam_runner_jobservices.databases import SEAL_SUFFIX
 
 from beam_spark_executor.journal.errors import JournalError, JournalFenced
 from beam_spark_executor.journal.journal import Recovered
@@ -39,6 +39,7 @@ def reopen(store: Store, folder: Path) -> Store:
 
 
 def edit(folder: Path, statement: str) -> None:
+    """As damage would: seals stay as they were."""
     with sqlite3.connect(folder / FILE) as connection:
         connection.execute(statement)
     connection.close()
@@ -107,7 +108,7 @@ class TestJournal:
         journal.append([b"1"])
         with pytest.raises(TypeError):
             journal.append([b"2", None])  # type: ignore[list-item]
-        with store.transaction() as connection:
+        with store.writing() as (connection, _):
             connection.execute("PRAGMA max_page_count = 20")
         with pytest.raises(JournalError, match="cannot be used: database or disk is full"):
             journal.append([b"2", bytes(1_000_000)])
@@ -209,6 +210,8 @@ class TestDamage:
             "DELETE FROM entries WHERE place % 1099511627776 = 7 AND place < 2e12",
             "UPDATE snapshots SET state = x'00' WHERE journal = 1",
             "UPDATE snapshots SET entries = 9 WHERE journal = 1",
+            "DELETE FROM entries WHERE place % 1099511627776 >= 30 AND place < 2e12",
+            "DELETE FROM snapshots WHERE journal = 1",
         ],
     )
     def test_only_the_damaged_job_is_lost(self, written: Path, change: str) -> None:
@@ -235,15 +238,57 @@ class TestDamage:
     def test_a_missing_file_is_reported(self, written: Path) -> None:
         (written / FILE).unlink()
         store = Store(written, durable=False)
+        assert f"is missing, but not {FILE}{SEAL_SUFFIX}" in store.damage[0]
+        store.close()
+
+    def test_a_missing_file_without_its_seal_is_reported(self, written: Path) -> None:
+        (written / FILE).unlink()
+        (written / f"{FILE}{SEAL_SUFFIX}").unlink()
+        store = Store(written, durable=False)
         assert "is missing, though this folder has been used before" in store.damage[0]
         store.close()
 
     def test_a_log_without_its_file_is_not_mixed_in(self, tmp_path: Path) -> None:
-        mark_folder(tmp_path, STATE)
+        Store(tmp_path, durable=False).close()
+        (tmp_path / FILE).unlink()
         (tmp_path / f"{FILE}-wal").write_bytes(b"of another life")
         store = Store(tmp_path, durable=False)
         assert len(store.damage) == 1
         assert (tmp_path / f"{FILE}.damaged-1-wal").read_bytes() == b"of another life"
+        store.close()
+
+    def test_where_a_journal_is_gone_none_can_be_trusted(self, written: Path) -> None:
+        edit(written, "DELETE FROM journals WHERE journal = 1")
+        store = Store(written, durable=False)
+        assert "1 jobs are in it, and not 2" in store.damage[0]
+        assert store.lost == ("b",)
+        assert store.job_ids() == ()
+        store = reopen(store, written)
+        assert store.damage == ()
+        store.close()
+
+    def test_an_old_copy_is_told_from_the_present_file(self, written: Path) -> None:
+        old = (written / FILE).read_bytes()
+        store = Store(written, durable=False)
+        store.journal("a").append([b"more"])
+        store.close()
+        (written / FILE).write_bytes(old)
+        store = Store(written, durable=False)
+        assert "it lacks the last 1 changes" in store.damage[0]
+        assert store.lost == ("a", "b")
+        assert store.job_ids() == ()
+        store = reopen(store, written)
+        assert store.damage == ()
+        store.close()
+
+    def test_a_missing_seal_is_reported_and_the_jobs_go_on(self, written: Path) -> None:
+        (written / f"{FILE}{SEAL_SUFFIX}").unlink()
+        store = Store(written, durable=False)
+        assert "its seal is missing" in store.damage[0]
+        assert store.lost == ()
+        store = reopen(store, written)
+        assert store.damage == ()
+        assert len(store.journal("a").recover().entries) == 50
         store.close()
 
     def test_another_version_is_refused_and_left_alone(self, written: Path) -> None:

@@ -78,6 +78,8 @@ class Seals:
         self._path = Path(f"{path}{SEAL_SUFFIX}")
         self._descriptor: int | None = None
         self._seal: Seal | None = None
+        self.was_readable = False
+        """Whether there was a seal beside the database to compare with when it was opened."""
 
     def open(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
         """Compare what is sealed with the checksums of the items that are there.
@@ -91,6 +93,7 @@ class Seals:
         row = connection.execute("SELECT identity, number, items, total FROM seal").fetchone()
         kept = None if row is None else Seal(*row)
         beside = _read(self._path)
+        self.was_readable = isinstance(beside, Seal)
         damage = _difference(kept, beside, list(checksums))
         if damage is None and kept is not None:
             self._write(kept)

@@ -1,8 +1,8 @@
 """The journal of one job: entries in the order in which they were committed, and the last snapshot.
 
 Entries are numbered from 0 for the life of the job. A snapshot stands for all entries before it, which
-go with it. Number, job and content make an entry's checksum, so that one that is missing, moved or
-changed is found.
+go with it. Checksums are a chain: that of an entry is also of all before it, up to the snapshot. The last
+one, the journal's head, is kept apart, so that whatever is missing, moved or changed is found.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import attrs
+from beam_runner_jobservices.seals import Change
 
 from beam_spark_executor.journal.errors import JournalDamaged
 
@@ -28,6 +29,15 @@ class Recovered:
     entries: tuple[bytes, ...]
 
 
+@attrs.frozen
+class _End:
+    """Where a journal goes on: its key, the number of the next entry, and its head."""
+
+    key: int
+    next: int
+    head: int | None
+
+
 class Journal:
     """One job's journal, of a ``Store``. For one thread at a time.
 
@@ -36,45 +46,50 @@ class Journal:
     """
 
     def __init__(
-        self, job_id: str, transaction: Callable[[], AbstractContextManager[sqlite3.Connection]]
+        self,
+        job_id: str,
+        reading: Callable[[], AbstractContextManager[sqlite3.Connection]],
+        writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]],
     ) -> None:
         self.job_id = job_id
-        self._transaction = transaction
-        self._key: int | None = None
-        self._next = 0
+        self._reading = reading
+        self._writing = writing
+        self._end: _End | None = None
 
     @property
     def exists(self) -> bool:
         """Whether anything was ever kept here, and not deleted."""
-        with self._transaction() as connection:
-            return _key(connection, self.job_id) is not None
+        with self._reading() as connection:
+            return _end(connection, self.job_id) is not None
 
     def append(self, entries: Sequence[bytes]) -> None:
         """Commits all ``entries`` or none; returns when they are durable.
 
         Costs a write of about the entries' size, and where the store is durable an fsync.
         """
-        with self._transaction() as connection:
-            key, number = self._position(connection)
-            connection.executemany(
-                "INSERT INTO entries VALUES (?, ?, ?)",
-                (
-                    (key * _PLACES + at, _checksum(self.job_id, "entry", at, entry), entry)
-                    for at, entry in enumerate(entries, number)
-                ),
-            )
-        self._key, self._next = key, number + len(entries)
+        with self._writing() as (connection, change):
+            end = self._begin(connection)
+            head = _seed(self.job_id) if end.head is None else end.head
+            rows = []
+            for number, entry in enumerate(entries, end.next):
+                head = _chained(head, b"entry", number, entry)
+                rows.append((end.key * _PLACES + number, head, entry))
+            connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+            end = _moved(connection, change, end, _End(end.key, end.next + len(rows), head))
+        self._end = end
 
     def snapshot(self, state: bytes) -> None:
         """Keeps ``state`` in place of the snapshot and the entries so far, in one transaction."""
-        with self._transaction() as connection:
-            key, number = self._position(connection)
+        with self._writing() as (connection, change):
+            end = self._begin(connection)
+            head = _chained(_seed(self.job_id), b"snapshot", end.next, state)
             connection.execute(
                 "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
-                (key, number, _checksum(self.job_id, "snapshot", number, state), state),
+                (end.key, end.next, head, state),
             )
-            connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(key))
-        self._key, self._next = key, number
+            connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(end.key))
+            end = _moved(connection, change, end, attrs.evolve(end, head=head))
+        self._end = end
 
     def recover(self) -> Recovered:
         """What was committed. Reads all of it into memory.
@@ -82,34 +97,33 @@ class Journal:
         Raises:
             JournalDamaged: it is not what was written.
         """
-        with self._transaction() as connection:
-            key = _key(connection, self.job_id)
-            if key is None:
+        with self._reading() as connection:
+            end = _end(connection, self.job_id)
+            if end is None:
                 return Recovered(None, ())
-            state, number = _snapshot(connection, self.job_id, key)
-            return Recovered(state, tuple(_entries(connection, self.job_id, key, number)))
+            state, number, head = _snapshot(connection, self.job_id, end.key)
+            entries = tuple(_entries(connection, end, number, head))
+            return Recovered(state, entries)
 
     def delete(self) -> None:
         """Removes the journal, if there is one."""
-        with self._transaction() as connection:
-            forget(connection, self.job_id)
-        self._key, self._next = None, 0
+        with self._writing() as (connection, change):
+            forget(connection, self.job_id, change)
+        self._end = None
 
-    def _position(self, connection: sqlite3.Connection) -> tuple[int, int]:
-        """The journal's key, made where it is new, and the number of the next entry."""
-        if self._key is not None:
-            return self._key, self._next
-        key = _key(connection, self.job_id)
-        if key is None:
-            made = connection.execute("INSERT INTO journals (job_id) VALUES (?)", (self.job_id,))
-            assert made.lastrowid is not None
-            return made.lastrowid, 0
-        (last,) = connection.execute(
-            "SELECT max(place) FROM entries WHERE place BETWEEN ? AND ?", _range(key)
-        ).fetchone()
-        if last is not None:
-            return key, last % _PLACES + 1
-        return key, _snapshot(connection, self.job_id, key)[1]
+    def _begin(self, connection: sqlite3.Connection) -> _End:
+        """Where it goes on; its key is made where it is new."""
+        end = self._end or _end(connection, self.job_id)
+        if end is not None:
+            return end
+        made = connection.execute("INSERT INTO journals (job_id) VALUES (?)", (self.job_id,))
+        assert made.lastrowid is not None
+        return _End(made.lastrowid, 0, None)
+
+
+def heads(connection: sqlite3.Connection) -> list[int]:
+    """The heads of all journals, which stand for all that is in them."""
+    return [head for (head,) in connection.execute("SELECT head FROM journals")]
 
 
 def verify(connection: sqlite3.Connection, job_id: str) -> None:
@@ -118,61 +132,104 @@ def verify(connection: sqlite3.Connection, job_id: str) -> None:
     Raises:
         JournalDamaged: it is not what was written.
     """
-    key = _key(connection, job_id)
-    if key is not None:
-        _, number = _snapshot(connection, job_id, key)
-        for _ in _entries(connection, job_id, key, number):
+    end = _end(connection, job_id)
+    if end is not None:
+        _, number, head = _snapshot(connection, job_id, end.key)
+        for _ in _entries(connection, end, number, head):
             pass
 
 
-def forget(connection: sqlite3.Connection, job_id: str) -> None:
-    """Removes the journal of ``job_id`` within the present transaction."""
-    key = _key(connection, job_id)
-    if key is not None:
-        connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(key))
-        connection.execute("DELETE FROM snapshots WHERE journal = ?", (key,))
-        connection.execute("DELETE FROM journals WHERE journal = ?", (key,))
+def forget(connection: sqlite3.Connection, job_id: str, change: Change | None = None) -> None:
+    """Removes the journal of ``job_id`` within the present transaction, and tells the seal."""
+    end = _end(connection, job_id)
+    if end is not None:
+        connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(end.key))
+        connection.execute("DELETE FROM snapshots WHERE journal = ?", (end.key,))
+        connection.execute("DELETE FROM journals WHERE journal = ?", (end.key,))
+        if change is not None:
+            change(end.head, None)
 
 
-def _key(connection: sqlite3.Connection, job_id: str) -> int | None:
-    found = connection.execute("SELECT journal FROM journals WHERE job_id = ?", (job_id,))
-    row = found.fetchone()
-    return None if row is None else int(row[0])
+def forget_unknown(connection: sqlite3.Connection) -> None:
+    """Removes what belongs to journals that are not there, within the present transaction."""
+    known = "(SELECT journal FROM journals)"
+    connection.execute(f"DELETE FROM snapshots WHERE journal NOT IN {known}")
+    connection.execute(f"DELETE FROM entries WHERE place / {_PLACES} NOT IN {known}")
 
 
-def _snapshot(connection: sqlite3.Connection, job_id: str, key: int) -> tuple[bytes | None, int]:
-    """The snapshot, if there is one, and how many entries it stands for."""
+def empty(connection: sqlite3.Connection, job_id: str) -> int:
+    """Leaves an empty snapshot of the journal of ``job_id``; returns its head."""
+    (key,) = connection.execute(
+        "SELECT journal FROM journals WHERE job_id = ?", (job_id,)
+    ).fetchone()
+    head = _chained(_seed(job_id), b"snapshot", 0, b"")
+    connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(key))
+    connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, 0, ?, x'')", (key, head))
+    connection.execute("UPDATE journals SET next = 0, head = ? WHERE journal = ?", (head, key))
+    return head
+
+
+def _moved(connection: sqlite3.Connection, change: Change, before: _End, after: _End) -> _End:
+    """Writes down where the journal ends now."""
+    connection.execute(
+        "UPDATE journals SET next = ?, head = ? WHERE journal = ?",
+        (after.next, after.head, after.key),
+    )
+    change(before.head, after.head)
+    return after
+
+
+def _end(connection: sqlite3.Connection, job_id: str) -> _End | None:
+    row = connection.execute(
+        "SELECT journal, next, head FROM journals WHERE job_id = ?", (job_id,)
+    ).fetchone()
+    return None if row is None else _End(*row)
+
+
+def _snapshot(
+    connection: sqlite3.Connection, job_id: str, key: int
+) -> tuple[bytes | None, int, int]:
+    """The snapshot, if there is one, how many entries it stands for, and the head after it."""
     row = connection.execute(
         "SELECT entries, checksum, state FROM snapshots WHERE journal = ?", (key,)
     ).fetchone()
     if row is None:
-        return None, 0
+        return None, 0, _seed(job_id)
     number, checksum, state = row
-    if not _is_whole(checksum, job_id, "snapshot", number, state):
+    if (
+        not isinstance(number, int)
+        or not isinstance(state, bytes)
+        or checksum != _chained(_seed(job_id), b"snapshot", number, state)
+    ):
         raise JournalDamaged(f"its snapshot after {number} entries has another checksum")
-    return state, number
+    return state, number, checksum
 
 
-def _entries(connection: sqlite3.Connection, job_id: str, key: int, first: int) -> Iterator[bytes]:
+def _entries(connection: sqlite3.Connection, end: _End, first: int, head: int) -> Iterator[bytes]:
     found = connection.execute(
         "SELECT place, checksum, entry FROM entries WHERE place BETWEEN ? AND ? ORDER BY place",
-        _range(key),
+        _range(end.key),
     )
-    for expected, (place, checksum, entry) in enumerate(found, first):
-        if place != key * _PLACES + expected:
-            raise JournalDamaged(f"entry {expected} is missing")
-        if not _is_whole(checksum, job_id, "entry", expected, entry):
-            raise JournalDamaged(f"entry {expected} has another checksum")
+    number = first
+    for place, checksum, entry in found:
+        if place != end.key * _PLACES + number:
+            raise JournalDamaged(f"entry {number} is missing")
+        head = _chained(head, b"entry", number, entry) if isinstance(entry, bytes) else -1
+        if checksum != head:
+            raise JournalDamaged(f"entry {number} has another checksum")
+        number += 1
         yield entry
+    if (number, head) != (end.next, end.head):
+        raise JournalDamaged(f"of {end.next} entries there are those before {number}")
 
 
 def _range(key: int) -> tuple[int, int]:
     return key * _PLACES, (key + 1) * _PLACES - 1
 
 
-def _is_whole(checksum: int, job_id: str, kind: str, number: int, content: object) -> bool:
-    return isinstance(content, bytes) and checksum == _checksum(job_id, kind, number, content)
+def _seed(job_id: str) -> int:
+    return zlib.crc32(job_id.encode(errors="replace"))
 
 
-def _checksum(job_id: str, kind: str, number: int, content: bytes) -> int:
-    return zlib.crc32(content, zlib.crc32(f"{job_id}/{kind}/{number}".encode()))
+def _chained(before: int, kind: bytes, number: int, content: bytes) -> int:
+    return zlib.crc32(content, zlib.crc32(b"%d/%s/%d/" % (before, kind, number)))

@@ -17,19 +17,39 @@ from beam_runner_jobservices.databases import (
     transaction,
 )
 from beam_runner_jobservices.folders import STATE, hold_folder
+from beam_runner_jobservices.seals import SEAL_TABLE, Change, Seals, first_seal
 
 from beam_spark_executor.journal.errors import JournalDamaged, JournalError, JournalFenced
-from beam_spark_executor.journal.journal import Journal, forget, verify
+from beam_spark_executor.journal.journal import (
+    Journal,
+    empty,
+    forget,
+    forget_unknown,
+    heads,
+    verify,
+)
 
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
 
+
+def _without_entries(connection: sqlite3.Connection) -> None:
+    """The first version's files tell whose journals were in them, but not in a form that is read."""
+    connection.execute("ALTER TABLE journals ADD COLUMN next INTEGER NOT NULL DEFAULT 0")
+    connection.execute("ALTER TABLE journals ADD COLUMN head INTEGER NOT NULL DEFAULT 0")
+    connection.execute(SEAL_TABLE)
+    first_seal(connection, [empty(connection, job_id) for job_id in _job_ids(connection)])
+
+
 _SCHEMA = Schema(
-    1,
-    """
+    2,
+    f"""
     CREATE TABLE epochs (only INTEGER PRIMARY KEY CHECK (only = 0), epoch INTEGER NOT NULL);
     INSERT INTO epochs VALUES (0, 0);
-    CREATE TABLE journals (journal INTEGER PRIMARY KEY AUTOINCREMENT, job_id TEXT NOT NULL UNIQUE);
+    CREATE TABLE journals (
+        journal INTEGER PRIMARY KEY AUTOINCREMENT, job_id TEXT NOT NULL UNIQUE,
+        next INTEGER NOT NULL DEFAULT 0, head INTEGER NOT NULL DEFAULT 0
+    );
     CREATE TABLE snapshots (
         journal INTEGER PRIMARY KEY, entries INTEGER NOT NULL, checksum INTEGER NOT NULL,
         state BLOB NOT NULL
@@ -37,7 +57,9 @@ _SCHEMA = Schema(
     CREATE TABLE entries (
         place INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, entry BLOB NOT NULL
     );
+    {SEAL_TABLE}
     """,
+    {1: _without_entries},
 )
 
 
@@ -67,12 +89,13 @@ class Store:
         self._lost: list[str] = []
         self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
         self._connection: sqlite3.Connection | None = None
+        self._seals = Seals(self._path)
         try:
             self._connection = self._open()
             self._take_out_damaged()
             self.epoch = self._new_epoch()
             """The number of this opening, larger than that of every earlier one of this folder."""
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self.close()
             raise JournalError(f"{self._path} cannot be opened: {error}") from error
         except BaseException:
@@ -94,12 +117,12 @@ class Store:
         with self._mutex:
             found = self._journals.get(job_id)
             if found is None:
-                found = self._journals[job_id] = Journal(job_id, self.transaction)
+                found = self._journals[job_id] = Journal(job_id, self.reading, self.writing)
             return found
 
     def job_ids(self) -> tuple[str, ...]:
         """The jobs that have a journal, oldest first."""
-        with self.transaction() as connection:
+        with self.reading() as connection:
             return _job_ids(connection)
 
     def close(self) -> None:
@@ -108,26 +131,45 @@ class Store:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+            self._seals.close()
             self._lock_file.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing of what is done to the connection, if this epoch still owns the folder.
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """What is read within is of one moment, in which this epoch still owns the folder.
 
         Raises:
             JournalFenced: it does not.
             JournalDamaged: the file turns out to be damaged; opening it again sets it aside.
-            JournalError: the store is closed, or the file cannot be read or written.
+            JournalError: the store is closed, or the file cannot be read.
         """
+        with self._used() as connection, transaction(connection):
+            self._check_epoch(connection)
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+        """All or nothing of what is done to the connection, and told of journals' heads, is committed.
+
+        Raises:
+            JournalFenced: this epoch does not own the folder any more.
+            JournalDamaged: the file turns out to be damaged; opening it again sets it aside.
+            JournalError: the store is closed, or the file cannot be written.
+        """
+        with self._used() as connection, self._seals.transaction(connection) as change:
+            self._check_epoch(connection)
+            yield connection, change
+
+    @contextmanager
+    def _used(self) -> Iterator[sqlite3.Connection]:
         with self._mutex:
             if self._connection is None:
                 raise JournalError(f"{self._path} is closed")
             try:
-                with transaction(self._connection) as connection:
-                    self._check_epoch(connection)
-                    yield connection
-            except sqlite3.Error as error:
-                kind = JournalDamaged if is_damage(error) else JournalError
+                yield self._connection
+            except (sqlite3.Error, OSError) as error:
+                damaged = isinstance(error, sqlite3.Error) and is_damage(error)
+                kind = JournalDamaged if damaged else JournalError
                 raise kind(f"{self._path} cannot be used: {error}") from error
 
     def _check_epoch(self, connection: sqlite3.Connection) -> None:
@@ -148,28 +190,43 @@ class Store:
         return connection
 
     def _take_out_damaged(self) -> None:
-        """Keep a copy of the file if a job's journal in it is damaged, and forget that journal."""
+        """Keep a copy of the file if something is damaged in it, and forget those journals."""
         assert self._connection is not None
         connection = self._connection
-        reasons = {}
-        for job_id in _job_ids(connection):
-            try:
-                verify(connection, job_id)
-            except JournalDamaged as error:
-                reasons[job_id] = str(error)
-        if not reasons:
+        damage = self._seals.open(connection, heads(connection))
+        reasons = self._damaged_journals()
+        if not reasons and damage is None:
             return
         kept = name_aside(self._path)
         connection.execute("VACUUM INTO ?", (str(kept),))
-        with transaction(connection):
-            for job_id in reasons:
-                forget(connection, job_id)
+        if damage is not None:
+            self._damage.append(f"{self._path}: {damage}; a copy is kept as {kept}")
+            if self._seals.was_readable:
+                # Whose commits these are is not known.
+                all_jobs = dict.fromkeys(_job_ids(connection), "the file that it is in is damaged")
+                reasons = all_jobs | reasons
         self._lost.extend(reasons)
         self._damage.extend(
             f"the journal of job {job_id} in {self._path} is damaged ({reason}), and the job cannot"
             f" be resumed; a copy is kept as {kept}"
             for job_id, reason in reasons.items()
         )
+        with transaction(connection):
+            for job_id in reasons:
+                forget(connection, job_id)
+            forget_unknown(connection)
+        self._seals.renew(connection, heads(connection))
+
+    def _damaged_journals(self) -> dict[str, str]:
+        """Why which jobs cannot be resumed."""
+        assert self._connection is not None
+        reasons = {}
+        for job_id in _job_ids(self._connection):
+            try:
+                verify(self._connection, job_id)
+            except JournalDamaged as error:
+                reasons[job_id] = str(error)
+        return reasons
 
     def _new_epoch(self) -> int:
         """The next epoch, committed. The lock file has it, too, in case the database is set aside."""
