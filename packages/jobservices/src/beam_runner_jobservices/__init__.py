@@ -6,6 +6,12 @@
 from __future__ import annotations
 
 from .client import JobClient
+from .description import (
+    EnvironmentDescription,
+    PCollectionDescription,
+    PipelineDescription,
+    StepDescription,
+)
 from .errors import (
     AddressError,
     ExecutorFailed,
@@ -20,6 +26,7 @@ from .errors import (
     Unavailable,
 )
 from .limits import Limits
+from .metric_values import Distribution, Latest, MetricValue, metric_value
 from .ports import JobExecutor, JobHandle, JobReporter
 from .records import (
     Artifact,
@@ -35,11 +42,14 @@ from .records import (
     StateEvent,
 )
 from .server import JobServer
+from .wire.descriptions import describe_pipeline
 from .wire.jobs import Prepared
 
 __all__ = [
     "AddressError",
     "Artifact",
+    "Distribution",
+    "EnvironmentDescription",
     "ExecutorFailed",
     "IllegalTransition",
     "Importance",
@@ -57,14 +67,21 @@ __all__ = [
     "JobServicesError",
     "JobSpec",
     "JobState",
+    "Latest",
     "Limits",
+    "MetricValue",
     "MonitoringInfo",
     "NotFound",
     "NotReady",
     "OptionType",
+    "PCollectionDescription",
+    "PipelineDescription",
     "PipelineOption",
     "Prepared",
     "StateEvent",
+    "StepDescription",
     "TooMany",
     "Unavailable",
+    "describe_pipeline",
+    "metric_value",
 ]

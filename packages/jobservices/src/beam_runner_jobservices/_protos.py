@@ -16,6 +16,7 @@ from apache_beam.portability.api import (
     beam_runner_api_pb2,
     endpoints_pb2,
     metrics_pb2,
+    standard_window_fns_pb2,
 )
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
@@ -25,8 +26,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 artifact_roles = common_urns.artifact_roles
 artifact_types = common_urns.artifact_types
 composites = common_urns.composites
+display_data = common_urns.displayData
 environments = common_urns.environments
 primitives = common_urns.primitives
+windows_pb2 = standard_window_fns_pb2
 
 JobServicer: Any = beam_job_api_pb2_grpc.JobServiceServicer
 StagingServicer: Any = beam_artifact_api_pb2_grpc.ArtifactStagingServiceServicer
@@ -60,9 +63,11 @@ __all__ = [
     "beam_job_api_pb2",
     "beam_runner_api_pb2",
     "composites",
+    "display_data",
     "endpoints_pb2",
     "environments",
     "json_format",
     "metrics_pb2",
     "primitives",
+    "windows_pb2",
 ]

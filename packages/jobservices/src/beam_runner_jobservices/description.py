@@ -1,0 +1,58 @@
+"""A pipeline as people see it: steps within steps, what flows between them, and where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+
+@attrs.frozen
+class StepDescription:
+    """A transform of a pipeline, composite or not.
+
+    - `name`: the full name, with a `/` between the names of composites.
+    - `parent`: the id of the composite it is in, or empty.
+    - `inputs`, `outputs`: the ids of PCollections by tag.
+    - `side_inputs`: those of `inputs` that are side inputs.
+    - `display`: what its author shows of it, as label and text.
+    """
+
+    transform_id: str
+    name: str
+    urn: str = ""
+    parent: str = ""
+    subtransforms: tuple[str, ...] = ()
+    inputs: Mapping[str, str] = attrs.field(factory=dict)
+    outputs: Mapping[str, str] = attrs.field(factory=dict)
+    side_inputs: frozenset[str] = frozenset()
+    environment_id: str = ""
+    display: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen
+class PCollectionDescription:
+    """A PCollection: its coder and its windows in words, and whether it is bounded."""
+
+    name: str
+    coder: str
+    windows: str
+    bounded: bool
+
+
+@attrs.frozen
+class EnvironmentDescription:
+    """Where user code runs: the URN, and the image, the command or the address."""
+
+    urn: str
+    details: str
+
+
+@attrs.frozen
+class PipelineDescription:
+    """A pipeline's steps, PCollections and environments by id; `roots` are the outermost steps."""
+
+    roots: tuple[str, ...]
+    steps: Mapping[str, StepDescription]
+    pcollections: Mapping[str, PCollectionDescription]
+    environments: Mapping[str, EnvironmentDescription]

@@ -1,0 +1,116 @@
+"""The values of metrics: decodes the payload of a `MonitoringInfo` by its type."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+
+import attrs
+from beam_runner_urns import metrics as urns
+
+from .records import MonitoringInfo
+
+
+@attrs.frozen
+class Distribution:
+    """How often values came, and their sum, least and greatest."""
+
+    count: int
+    sum: float
+    min: float
+    max: float
+
+    @property
+    def mean(self) -> float:
+        """The mean, 0 where nothing came."""
+        return self.sum / self.count if self.count else 0.0
+
+
+@attrs.frozen
+class Latest:
+    """A value and when it was set (wall-clock ms)."""
+
+    time: int
+    value: float
+
+
+MetricValue = int | float | Distribution | Latest | tuple[float, ...] | frozenset[str]
+
+
+def metric_value(info: MonitoringInfo) -> MetricValue | None:
+    """What a metric cell holds; None where its type is not known here, or its payload is broken."""
+    read = _READERS.get(info.type)
+    if read is None:
+        return None
+    try:
+        return read(_Payload(info.payload))
+    except (IndexError, struct.error, UnicodeDecodeError):
+        return None
+
+
+class _Payload:
+    """Reads a payload from its start."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value - (1 << 64) if value >> 63 else value
+            if shift > 63:
+                raise IndexError("a varint that does not end")
+
+    def double(self) -> float:
+        (value,) = struct.unpack_from(">d", self._data, self._at)
+        self._at += 8
+        return float(value)
+
+    def count(self) -> int:
+        (value,) = struct.unpack_from(">i", self._data, self._at)
+        self._at += 4
+        if not 0 <= value <= len(self._data):
+            raise IndexError("more items than bytes")
+        return int(value)
+
+    def text(self) -> str:
+        length = self.varint()
+        piece = self._data[self._at : self._at + length]
+        if len(piece) != length:
+            raise IndexError("a text that is cut off")
+        self._at += length
+        return piece.decode("utf-8")
+
+
+def _doubles(data: _Payload) -> tuple[float, ...]:
+    return tuple(data.double() for _ in range(data.count()))
+
+
+def _integers(data: _Payload) -> tuple[float, ...]:
+    return tuple(data.varint() for _ in range(data.count()))
+
+
+_READERS: Mapping[str, Callable[[_Payload], MetricValue]] = {
+    urns.SUM_INT64_TYPE: _Payload.varint,
+    urns.SUM_DOUBLE_TYPE: _Payload.double,
+    urns.DISTRIBUTION_INT64_TYPE: lambda data: Distribution(
+        data.varint(), data.varint(), data.varint(), data.varint()
+    ),
+    urns.DISTRIBUTION_DOUBLE_TYPE: lambda data: Distribution(
+        data.varint(), data.double(), data.double(), data.double()
+    ),
+    urns.LATEST_INT64_TYPE: lambda data: Latest(data.varint(), data.varint()),
+    urns.LATEST_DOUBLE_TYPE: lambda data: Latest(data.varint(), data.double()),
+    urns.TOP_N_INT64_TYPE: _integers,
+    urns.TOP_N_DOUBLE_TYPE: _doubles,
+    urns.BOTTOM_N_INT64_TYPE: _integers,
+    urns.BOTTOM_N_DOUBLE_TYPE: _doubles,
+    urns.PROGRESS_TYPE: _doubles,
+    urns.SET_STRING_TYPE: lambda data: frozenset(data.text() for _ in range(data.count())),
+}

@@ -1,0 +1,162 @@
+"""Serialized pipelines, to descriptions for people. What cannot be read is left out, not refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._protos import (
+    DecodeError,
+    beam_runner_api_pb2,
+    display_data,
+    environments,
+    primitives,
+    windows_pb2,
+)
+from ..description import (
+    EnvironmentDescription,
+    PCollectionDescription,
+    PipelineDescription,
+    StepDescription,
+)
+from ..errors import InvalidRequest
+
+_PAR_DO: str = primitives.PAR_DO.urn
+_LABELLED: str = display_data.LABELLED.urn
+_BOUNDED = beam_runner_api_pb2.IsBounded.BOUNDED
+_CODER_DEPTH = 6
+
+
+def describe_pipeline(pipeline: bytes) -> PipelineDescription:
+    """What a serialized `beam_runner_api.Pipeline` consists of.
+
+    Raises:
+        InvalidRequest: it is not one.
+    """
+    try:
+        message = beam_runner_api_pb2.Pipeline.FromString(pipeline)
+    except DecodeError as error:
+        raise InvalidRequest("the pipeline cannot be read") from error
+    components = message.components
+    parents = {
+        child: key for key, node in components.transforms.items() for child in node.subtransforms
+    }
+    return PipelineDescription(
+        roots=tuple(message.root_transform_ids),
+        steps={
+            key: _step(key, node, parents.get(key, ""))
+            for key, node in components.transforms.items()
+        },
+        pcollections={
+            key: PCollectionDescription(
+                node.unique_name,
+                _coder(node.coder_id, components.coders, _CODER_DEPTH),
+                _windows(components.windowing_strategies.get(node.windowing_strategy_id)),
+                node.is_bounded == _BOUNDED,
+            )
+            for key, node in components.pcollections.items()
+        },
+        environments={
+            key: EnvironmentDescription(node.urn, _environment(node))
+            for key, node in components.environments.items()
+        },
+    )
+
+
+def _step(key: str, node: Any, parent: str) -> StepDescription:
+    return StepDescription(
+        transform_id=key,
+        name=node.unique_name,
+        urn=node.spec.urn,
+        parent=parent,
+        subtransforms=tuple(node.subtransforms),
+        inputs=dict(node.inputs),
+        outputs=dict(node.outputs),
+        side_inputs=_side_inputs(node),
+        environment_id=node.environment_id,
+        display=tuple(_display(node.display_data)),
+    )
+
+
+def _side_inputs(node: Any) -> frozenset[str]:
+    if node.spec.urn != _PAR_DO:
+        return frozenset()
+    payload = _parsed(beam_runner_api_pb2.ParDoPayload, node.spec.payload)
+    return frozenset() if payload is None else frozenset(payload.side_inputs)
+
+
+def _display(items: Any) -> list[tuple[str, str]]:
+    shown = []
+    for item in items:
+        labelled = (
+            _parsed(beam_runner_api_pb2.LabelledPayload, item.payload)
+            if item.urn == _LABELLED
+            else None
+        )
+        if labelled is not None:
+            value = labelled.WhichOneof("value")
+            text = "" if value is None else str(getattr(labelled, value))
+            shown.append((labelled.label or labelled.key, text))
+    return shown
+
+
+def _coder(coder_id: str, coders: Any, depth: int) -> str:
+    """A coder in words, as in `kv<string_utf8, varint>`; one of an SDK's own by its URN's name."""
+    if coder_id not in coders or not depth:
+        return "..."
+    coder = coders[coder_id]
+    parts = [_coder(part, coders, depth - 1) for part in coder.component_coder_ids]
+    name = _word(coder.spec.urn)
+    return f"{name}<{', '.join(parts)}>" if parts else name
+
+
+def _windows(strategy: Any) -> str:
+    if strategy is None:
+        return ""
+    urn = strategy.window_fn.urn
+    name = _word(urn).replace("_", " ")
+    if "fixed" in urn and (
+        fixed := _parsed(windows_pb2.FixedWindowsPayload, strategy.window_fn.payload)
+    ):
+        name += f" of {_seconds(fixed.size)}"
+    elif "sliding" in urn and (
+        sliding := _parsed(windows_pb2.SlidingWindowsPayload, strategy.window_fn.payload)
+    ):
+        name += f" of {_seconds(sliding.size)} every {_seconds(sliding.period)}"
+    elif "session" in urn and (
+        session := _parsed(windows_pb2.SessionWindowsPayload, strategy.window_fn.payload)
+    ):
+        name += f" with a gap of {_seconds(session.gap_size)}"
+    trigger = strategy.trigger.WhichOneof("trigger") or "default"
+    return name if trigger == "default" else f"{name}, trigger {trigger.replace('_', ' ')}"
+
+
+def _seconds(duration: Any) -> str:
+    return f"{duration.ToMilliseconds() / 1000:g} s"
+
+
+def _environment(node: Any) -> str:
+    kinds = {
+        environments.DOCKER.urn: (beam_runner_api_pb2.DockerPayload, "container_image"),
+        environments.PROCESS.urn: (beam_runner_api_pb2.ProcessPayload, "command"),
+    }
+    if node.urn in kinds:
+        kind, field = kinds[node.urn]
+        payload = _parsed(kind, node.payload)
+        return "" if payload is None else str(getattr(payload, field))
+    if node.urn == environments.EXTERNAL.urn:
+        external = _parsed(beam_runner_api_pb2.ExternalPayload, node.payload)
+        return "" if external is None else str(external.endpoint.url)
+    return ""
+
+
+def _word(urn: str) -> str:
+    """The name in a URN, as `varint` in `beam:coder:varint:v1`."""
+    parts = urn.split(":")
+    return parts[-2] if len(parts) > 2 else urn
+
+
+def _parsed(kind: Any, payload: bytes) -> Any:
+    try:
+        return kind.FromString(payload)
+    except DecodeError:
+        return None

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from apache_beam import coders
+from beam_runner_urns import metrics as urns
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_jobservices import Distribution, Latest, MonitoringInfo, metric_value
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+def value(kind: str, payload: bytes) -> Any:
+    return metric_value(MonitoringInfo("urn", kind, payload))
+
+
+def varint(number: int) -> bytes:
+    return bytes(coders.VarIntCoder().encode(number))
+
+
+@given(INT64)
+def test_sums(number: int) -> None:
+    assert value(urns.SUM_INT64_TYPE, varint(number)) == number
+
+
+@given(st.floats(allow_nan=False))
+def test_sums_of_doubles(number: float) -> None:
+    assert value(urns.SUM_DOUBLE_TYPE, coders.FloatCoder().encode(number)) == number
+
+
+@given(st.tuples(INT64, INT64, INT64, INT64))
+def test_distributions(four: tuple[int, int, int, int]) -> None:
+    payload = b"".join(map(varint, four))
+    assert value(urns.DISTRIBUTION_INT64_TYPE, payload) == Distribution(*four)
+
+
+def test_latest() -> None:
+    assert value(urns.LATEST_INT64_TYPE, varint(5) + varint(-7)) == Latest(5, -7)
+
+
+@given(st.lists(st.floats(allow_nan=False)))
+def test_progress(numbers: list[float]) -> None:
+    payload = coders.IterableCoder(coders.FloatCoder()).encode(numbers)
+    assert value(urns.PROGRESS_TYPE, payload) == tuple(numbers)
+
+
+@given(st.sets(st.text()))
+def test_sets_of_texts(texts: set[str]) -> None:
+    payload = coders.IterableCoder(coders.StrUtf8Coder()).encode(sorted(texts))
+    assert value(urns.SET_STRING_TYPE, payload) == texts
+
+
+@given(
+    st.sampled_from(sorted(v for k, v in vars(urns).items() if k.endswith("_TYPE"))), st.binary()
+)
+def test_a_broken_payload_is_nothing_and_no_error(kind: str, payload: bytes) -> None:
+    value(kind, payload)
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff" * 11])
+def test_a_varint_that_does_not_end(payload: bytes) -> None:
+    assert value(urns.SUM_INT64_TYPE, payload) is None
