@@ -38,11 +38,12 @@ PACKAGES = {
     "worker": "beam_runner_worker",
     "jobservices": "beam_runner_jobservices",
     "executor": "beam_spark_executor",
+    "web": "beam_runner_web",
 }
-# The tests of these compare with Beam, on which the packages themselves must not depend.
-COMPARED_WITH_BEAM = ("urns", "engine")
+# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, or a browser's like.
+MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "web": "web"}
 # These install and import alone: they are made to be used without this runner.
-REUSABLE = ("urns", "engine", "worker", "jobservices")
+REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
 # Examples of their documentation that need nothing but the package's own wheel.
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
@@ -184,8 +185,8 @@ def run_pytest(session: nox.Session, *arguments: str) -> None:
 def tests(session: nox.Session, suite: str) -> None:
     """Unit tests of one package on its own wheel, with what it declares and no more; or the tests between packages."""
     if suite in PACKAGES:
-        oracle = group("oracle") if suite in COMPARED_WITH_BEAM else ()
-        install(session, distribution(suite), *group("test"), *oracle)
+        more = group(MORE_FOR_TESTS[suite]) if suite in MORE_FOR_TESTS else ()
+        install(session, distribution(suite), *group("test"), *more)
         run_pytest(session, f"packages/{suite}/tests", *session.posargs)
     elif suite == "contracts":
         install(session, distribution("executor"), *group("test"))

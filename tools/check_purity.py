@@ -21,6 +21,7 @@ LAYERS = {
     "beam_runner_engine",
     "beam_runner_jobservices",
     "beam_runner_urns",
+    "beam_runner_web",
     "beam_runner_worker",
     "beam_spark_executor",
 }

@@ -21,6 +21,7 @@ DISTRIBUTIONS = {
     "beam_runner_engine": "beam-runner-engine",
     "beam_runner_jobservices": "beam-runner-jobservices",
     "beam_runner_urns": "beam-runner-urns",
+    "beam_runner_web": "beam-runner-web",
     "beam_runner_worker": "beam-runner-worker",
     "google": "protobuf",
     "grpc": "grpcio",
@@ -30,11 +31,12 @@ ANYTHING = "*"
 
 
 def declared_distributions(pyproject: Path) -> set[str]:
-    """Names of the distributions that a package needs at run time, extras included."""
+    """Names of the distributions that a package needs at run time.
+
+    Those of its extras are not among them: what an extra brings is found by entry points, and never imported by name.
+    """
     project = tomllib.loads(pyproject.read_text())["project"]
     requirements = list(project.get("dependencies", []))
-    for extra in project.get("optional-dependencies", {}).values():
-        requirements += extra
     return {re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0].lower() for text in requirements}
 
 

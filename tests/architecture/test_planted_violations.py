@@ -20,6 +20,7 @@ ENGINE_VALUES = "packages/engine/src/beam_runner_engine/values/planted{}.py"
 EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
 JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
+WEB = "packages/web/src/beam_runner_web/planted{}.py"
 WORKER = "packages/worker/src/beam_runner_worker/planted{}.py"
 WORKER_TESTS = "packages/worker/tests/planted{}.py"
 
@@ -111,6 +112,14 @@ LAYERS = [
     planted_import(WORKER, "import pyarrow"),
     planted_import(EXECUTOR, "import beam_runner_web"),
     planted_import(EXECUTOR, "import requests"),
+    planted_import(WEB, "import grpc"),
+    planted_import(WEB, "import apache_beam"),
+    planted_import(WEB, "from beam_runner_urns import metrics"),
+    Plant(
+        WEB,
+        "import beam_spark_executor",
+        "beam_runner_web is not allowed to import beam_spark_executor",
+    ),
 ]
 
 LINT = [
@@ -146,6 +155,7 @@ LINT = [
     Plant(JOBSERVICES, "import pyspark\n\nSPARK = pyspark\n", "`pyspark` is banned"),
     Plant(WORKER, "import pyspark\n\nSPARK = pyspark\n", "`pyspark` is banned"),
     Plant(EXECUTOR, "from pyspark import RDD\n\nROWS = RDD\n", "`pyspark.RDD` is banned"),
+    Plant(WEB, "import grpc\n\nCALL = grpc.Call\n", "`grpc` is banned"),
     Plant(URNS, "import typing\n\nANY = typing.Any\n", "`typing` is banned"),
     Plant(
         WORKER,

@@ -1,0 +1,212 @@
+"""JSON for scripts under `/api/v1`, metrics for Prometheus, and whether the server is well."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+from beam_runner_jobservices import JobApiError, JobState
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from .job_list import line_of
+from .job_view import JobView
+from .logs import LogFilter, filtered
+from .pages import Pages
+
+
+class Api:
+    """Answers scripts. What a job's parts are is in `docs/web.md`."""
+
+    def __init__(self, pages: Pages, in_thread: Callable[..., Awaitable[Any]]) -> None:
+        self._pages = pages
+        self._in_thread = in_thread
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/api/v1/jobs", self._jobs),
+            Route("/api/v1/jobs/{job_id}", self._job),
+            Route("/api/v1/jobs/{job_id}/{part}", self._part),
+            Route("/metrics", self._prometheus),
+            Route("/healthz", self._health),
+        ]
+
+    def error(self, status: int, text: str) -> Response:
+        """An error as scripts read it."""
+        return _json({"error": text}, status)
+
+    async def _jobs(self, request: Request) -> Response:
+        def answer() -> Response:
+            lines = [line_of(job) for job in self._pages.watches.client.jobs()]
+            return _json({"jobs": plain(lines)})
+
+        return await self._in_thread(answer)
+
+    async def _job(self, request: Request) -> Response:
+        def answer() -> Response:
+            return _json(summary(self._pages.view(request.path_params["job_id"])))
+
+        return await self._in_thread(answer)
+
+    async def _part(self, request: Request) -> Response:
+        def answer() -> Response:
+            part = _PARTS.get(request.path_params["part"])
+            if part is None:
+                return self.error(404, f"no such part; there are {', '.join(_PARTS)}")
+            found = part(self._pages.view(request.path_params["job_id"]), request)
+            return _json({request.path_params["part"]: plain(found)})
+
+        return await self._in_thread(answer)
+
+    async def log_text(self, request: Request) -> Response:
+        """The log as a file, filtered as the page is; terminal escapes stay, for it is a file."""
+
+        def answer() -> Response:
+            view = self._pages.view(request.path_params["job_id"])
+            lines = filtered(view, _log_filter(request))
+            text = "".join(
+                f"{line.time} {line.severity} [{_step_name(view, line.step)}] {line.text}\n"
+                for line in lines
+            )
+            headers = {"content-disposition": 'attachment; filename="log.txt"'}
+            return PlainTextResponse(text.encode("utf-8", "replace"), headers=headers)
+
+        return await self._in_thread(answer)
+
+    async def _health(self, request: Request) -> Response:
+        def answer() -> Response:
+            try:
+                self._pages.watches.client.jobs()
+            except JobApiError as error:
+                return PlainTextResponse(f"the job server does not answer: {error}\n", 503)
+            return PlainTextResponse("ok\n")
+
+        return await self._in_thread(answer)
+
+    async def _prometheus(self, request: Request) -> Response:
+        def answer() -> Response:
+            lines = [line_of(job) for job in self._pages.watches.client.jobs()]
+            counts = Counter(line.state for line in lines)
+            text = [
+                "# HELP beam_jobs Jobs that the server knows, by state.",
+                "# TYPE beam_jobs gauge",
+                *(f'beam_jobs{{state="{s.name.lower()}"}} {counts[s]}' for s in JobState),
+            ]
+            running = [line.id for line in lines if not line.state.is_terminal]
+            views = [self._pages.view(job_id) for job_id in running]
+            text += _exposition(views)
+            return PlainTextResponse("\n".join(text) + "\n")
+
+        return await self._in_thread(answer)
+
+
+def summary(view: JobView) -> dict[str, Any]:
+    """A job in few words."""
+    snapshot = view.snapshot
+    return {
+        "id": view.id,
+        "name": view.name,
+        "state": view.state.name,
+        "streaming": view.streaming,
+        "started": snapshot.started,
+        "ended": snapshot.ended,
+        "away": snapshot.away,
+        "causes": plain(view.causes),
+        "options": dict(view.options),
+    }
+
+
+def _steps(view: JobView, request: Request) -> list[dict[str, Any]]:
+    rows = [view.row(key) for key in view.tree.steps]
+    return [
+        {
+            "id": row.step.id,
+            "name": row.step.name,
+            "parent": row.step.parent,
+            "state": row.state.value,
+            "rate": row.rate,
+            **attrs.asdict(row.figures),
+        }
+        for row in rows
+    ]
+
+
+def _log_filter(request: Request) -> LogFilter:
+    query = request.query_params
+    return LogFilter(query.get("step", ""), query.get("severity", "").upper(), query.get("q", ""))
+
+
+def _step_name(view: JobView, step: str) -> str:
+    return view.tree.steps[step].name if step else "job"
+
+
+_PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
+    "steps": _steps,
+    "stages": lambda view, request: view.figures.stages,
+    "errors": lambda view, request: view.failures,
+    "metrics": lambda view, request: view.figures.user,
+    "logs": lambda view, request: filtered(view, _log_filter(request)),
+}
+
+
+def plain(value: Any) -> Any:
+    """Records as JSON has them."""
+    if attrs.has(type(value)):
+        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
+        return plain(fields)
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(plain(one) for one in value)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return Response(text, status, media_type="application/json")
+
+
+_GAUGES = (
+    ("beam_stage_backlog_bytes", "What waits for the stage and is in no bundle.", "backlog_bytes"),
+    ("beam_stage_open_bundles", "Bundles of the stage that are not committed.", "open_bundles"),
+    ("beam_stage_input_watermark_ms", "The stage's input watermark.", "input_watermark"),
+    ("beam_stage_output_watermark_ms", "The stage's output watermark.", "output_watermark"),
+    ("beam_stage_commit_lag_ms", "Age of the oldest bundle not committed.", "commit_lag"),
+)
+
+
+def _exposition(views: Iterable[JobView]) -> Iterator[str]:
+    """Figures of jobs in Prometheus' text format."""
+    found = list(views)
+    yield "# HELP beam_step_elements_total Elements that came out of the step."
+    yield "# TYPE beam_step_elements_total counter"
+    for view in found:
+        for key, figures in view.figures.steps.items():
+            if figures.elements_out is not None:
+                labels = _labels(job=view.id, step=view.tree.steps[key].name)
+                yield f"beam_step_elements_total{labels} {figures.elements_out}"
+    for name, text, field in _GAUGES:
+        yield f"# HELP {name} {text}"
+        yield f"# TYPE {name} gauge"
+        for view in found:
+            for stage in view.figures.stages:
+                value = getattr(stage, field)
+                if value is not None:
+                    yield f"{name}{_labels(job=view.id, stage=stage.id)} {value}"
+
+
+def _labels(**labels: str) -> str:
+    shown = ",".join(
+        f'{name}="' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        for name, value in labels.items()
+    )
+    return f"{{{shown}}}"

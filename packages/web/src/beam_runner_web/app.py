@@ -1,0 +1,197 @@
+"""The application: addresses, and what answers to them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+from beam_runner_jobservices import JobApiError, JobClient
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from .api import Api
+from .events import Events
+from .login import Login
+from .pages import JOB_PAGES, Pages
+from .rendering import STATIC, Renderer
+from .report import report
+from .security import Guard
+from .settings import WebSettings
+from .watching import Watches
+
+_CALLS_AT_ONCE = 8
+_TIDY_SECONDS = 5.0
+_STATUS = {
+    "NOT_FOUND": 404,
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 409,
+    "UNIMPLEMENTED": 501,
+    "PERMISSION_DENIED": 403,
+    "UNAUTHENTICATED": 403,
+    "RESOURCE_EXHAUSTED": 429,
+    "DEADLINE_EXCEEDED": 504,
+    "UNAVAILABLE": 503,
+}
+_Found = TypeVar("_Found")
+
+
+def status_of(error: JobApiError) -> int:
+    """The HTTP status for what a job server has answered."""
+    return _STATUS.get(error.code, 502)
+
+
+def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = None) -> Starlette:
+    """The web interface as an ASGI application; `connect` makes clients of the job server."""
+    site = _Site(settings, connect or (lambda: JobClient(settings.job_endpoint, timeout=20.0)))
+    guard = Middleware(Guard, settings.allowed_hosts, settings.token, read_only=settings.read_only)
+    return Starlette(
+        routes=site.routes(),
+        middleware=[guard],
+        lifespan=site.lifespan,
+        exception_handlers={
+            JobApiError: site.job_server_error,
+            HTTPException: site.http_error,
+            Exception: site.unexpected_error,
+        },
+    )
+
+
+class _Site:
+    """Answers requests; whatever blocks runs in a few threads of its own."""
+
+    def __init__(self, settings: WebSettings, connect: Callable[[], JobClient]) -> None:
+        self._settings = settings
+        self._watches = Watches(connect)
+        self._pages = Pages(self._watches, settings)
+        self._renderer = Renderer(settings.root_path)
+        self._limiter = CapacityLimiter(_CALLS_AT_ONCE)
+        self._events = Events(self._pages, self._renderer, self._in_thread)
+        self._api = Api(self._pages, self._in_thread)
+        self._login = Login(self._renderer, settings)
+
+    def routes(self) -> list[Route | Mount]:
+        job_pages = [
+            Route(f"/jobs/{{job_id}}/{name}" if name else "/jobs/{job_id}", self._page_of(name))
+            for name in JOB_PAGES
+        ]
+        return [
+            Route("/", self._jobs),
+            Route("/events", self._events.of_the_list),
+            *job_pages,
+            Route("/jobs/{job_id}/events", self._events.of_a_job),
+            Route("/jobs/{job_id}/end", self._end),
+            Route("/jobs/{job_id}/cancel", self._cancel, methods=["POST"]),
+            Route("/jobs/{job_id}/drain", self._drain, methods=["POST"]),
+            Route("/jobs/{job_id}/logs.txt", self._api.log_text),
+            Route("/jobs/{job_id}/report.html", self._report),
+            Route("/login", self._login, methods=["GET", "POST"]),
+            *self._api.routes(),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tidy)
+            yield
+            tasks.cancel_scope.cancel()
+        await to_thread.run_sync(self._watches.close)
+
+    async def _tidy(self) -> None:
+        while True:
+            await anyio.sleep(_TIDY_SECONDS)
+            await self._in_thread(self._watches.close_unused)
+
+    async def _in_thread(self, call: Callable[..., _Found], *arguments: Any) -> _Found:
+        return await to_thread.run_sync(call, *arguments, limiter=self._limiter)
+
+    def _html(self, template: str, values: dict[str, Any], status: int = 200) -> HTMLResponse:
+        return HTMLResponse(self._renderer.page(template, values), status)
+
+    async def _jobs(self, request: Request) -> Response:
+        def answer() -> Response:
+            return self._html("jobs.html", self._pages.jobs(request.query_params))
+
+        return await self._in_thread(answer)
+
+    def _page_of(self, name: str) -> Callable[[Request], Any]:
+        async def show(request: Request) -> Response:
+            def answer() -> Response:
+                values = self._pages.job(request.path_params["job_id"], name, request.query_params)
+                return self._html(JOB_PAGES[name].template, values)
+
+            return await self._in_thread(answer)
+
+        return show
+
+    async def _end(self, request: Request) -> Response:
+        def answer() -> Response:
+            values = self._pages.job(request.path_params["job_id"], "end", request.query_params)
+            return self._html("end.html", values)
+
+        return await self._in_thread(answer)
+
+    async def _cancel(self, request: Request) -> Response:
+        return await self._ask(request, "cancelled", self._watches.client.cancel)
+
+    async def _drain(self, request: Request) -> Response:
+        return await self._ask(request, "drained", self._watches.client.drain)
+
+    async def _ask(self, request: Request, what: str, call: Callable[[str], Any]) -> Response:
+        job_id = request.path_params["job_id"]
+        state = (await self._in_thread(self._watches.client.state, job_id)).state
+        if state.is_terminal:
+            text = f"The job has ended already ({state.name}), and can't be {what} any more."
+            raise HTTPException(409, text)
+        await self._in_thread(call, job_id)
+        return RedirectResponse(self._renderer.link("/jobs/{}", job_id).unescape(), 303)
+
+    async def _report(self, request: Request) -> Response:
+        def answer() -> Response:
+            view = self._pages.view(request.path_params["job_id"])
+            name = "".join(c if c.isalnum() else "-" for c in view.id if c.isascii())
+            disposition = {"content-disposition": f'attachment; filename="{name}.html"'}
+            return HTMLResponse(report(self._renderer, view), headers=disposition)
+
+        return await self._in_thread(answer)
+
+    def _error(self, request: Request, status: int, title: str, text: str) -> Response:
+        if request.url.path.removeprefix(self._settings.root_path).startswith("/api/"):
+            return self._api.error(status, text)
+        values = {
+            "title": title,
+            "text": text,
+            "endpoint": self._settings.job_endpoint,
+            "read_only": self._settings.read_only,
+            "live": False,
+            "retry": status in (502, 503, 504),
+        }
+        return self._html("error.html", values, status)
+
+    async def job_server_error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, JobApiError)
+        if error.code == "NOT_FOUND" and "job_id" in request.path_params:
+            await self._in_thread(self._watches.forget, request.path_params["job_id"])
+        title = {
+            "NOT_FOUND": "There is no such job",
+            "UNAVAILABLE": "The job server does not answer",
+            "UNIMPLEMENTED": "This job server does not do that",
+        }.get(error.code, "The job server refused")
+        return self._error(request, status_of(error), title, error.text)
+
+    async def http_error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        titles = {404: "There is no such page", 409: "That came too late", 405: "Not that way"}
+        title = titles.get(error.status_code, "That did not work")
+        return self._error(request, error.status_code, title, error.detail)
+
+    async def unexpected_error(self, request: Request, error: Exception) -> Response:
+        return PlainTextResponse(f"The web interface failed: {type(error).__name__}", 500)

@@ -1,0 +1,271 @@
+"""Why a job failed, is slow or stuck: a sentence for each reason, the worst first."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+from beam_runner_jobservices import Importance, JobState
+
+from .failures import FailureGroup
+from .figures import StageFigures
+from .states import StepState
+from .texts import duration, is_end, is_start, number, one_line, percent, seconds_of, size
+from .watching import Snapshot
+
+_OLD_BUNDLE_MS = 10_000
+_HOT_SHARE = 0.5
+_HOT_WALL_MS = 10_000
+_GROWING_SECONDS = 30.0
+_LAG_SECONDS = 60.0
+_STILL_SECONDS = 5.0
+_NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
+
+
+class Weight(enum.IntEnum):
+    """How bad it is."""
+
+    BAD = 0
+    WARN = 1
+    NOTE = 2
+    GOOD = 3
+
+
+@attrs.frozen
+class Cause:
+    """A sentence, and where to read more: `page` is one of the job's, `step` what it is about."""
+
+    weight: Weight
+    text: str
+    page: str = ""
+    step: str = ""
+    more: str = ""
+
+
+@attrs.frozen
+class Facts:
+    """What the sentences are made of."""
+
+    snapshot: Snapshot
+    failures: Sequence[FailureGroup]
+    states: dict[str, StepState]
+
+
+def causes_of(facts: Facts) -> tuple[Cause, ...]:
+    """The sentences, the worst first; at least one."""
+    found = [cause for rule in _RULES for cause in rule(facts)]
+    if not found:
+        found = [Cause(Weight.GOOD, _all_is_well(facts.snapshot))]
+    return tuple(sorted(found, key=lambda cause: cause.weight))
+
+
+def _all_is_well(snapshot: Snapshot) -> str:
+    match snapshot.state:
+        case JobState.DONE:
+            return "The job has done all its work."
+        case JobState.DRAINED:
+            return (
+                "The job was drained: its sources were ended, and what they had given was processed. "
+                "Beam's Python client reports any end but DONE as an error; this one is none."
+            )
+        case JobState.CANCELLED:
+            return "The job was cancelled."
+        case JobState.CANCELLING:
+            return "The job is being cancelled: what runs is stopped."
+        case JobState.DRAINING:
+            return (
+                "The job is being drained: its sources have ended, and what they gave is processed."
+            )
+        case JobState.RUNNING:
+            return "Nothing stands out: no step waits, fails or holds the others up."
+        case _:
+            return "The job has not begun to run yet."
+
+
+def _away(facts: Facts) -> Iterator[Cause]:
+    if facts.snapshot.away:
+        yield Cause(
+            Weight.BAD,
+            "The job server does not answer: this page shows what was last known, and goes on when "
+            "it is back.",
+            more=facts.snapshot.away,
+        )
+
+
+def _failed(facts: Facts) -> Iterator[Cause]:
+    if facts.snapshot.state is not JobState.FAILED:
+        return
+    if not facts.failures:
+        yield Cause(Weight.BAD, "The job failed, and the server does not tell why.", "logs")
+        return
+    yield _failure(facts, facts.failures[0], "The job failed")
+
+
+def _failure(facts: Facts, group: FailureGroup, what: str) -> Cause:
+    failure = group.failure
+    raised = ": ".join(part for part in (failure.type, one_line(failure.text, 300)) if part)
+    where = f" in {facts.snapshot.tree.steps[failure.step].name}" if failure.step else ""
+    frame = failure.users_frame
+    at = f", at {frame.place}" if frame else ""
+    return Cause(Weight.BAD, f"{what}{where}: {raised}{at}", "errors", failure.step)
+
+
+def _errors_so_far(facts: Facts) -> Iterator[Cause]:
+    if facts.snapshot.state is JobState.FAILED:
+        return
+    for group in facts.failures[:3]:
+        times = f"{number(group.count)} times" if group.count > 1 else "once"
+        yield attrs.evolve(_failure(facts, group, f"An error came {times}"), weight=Weight.WARN)
+
+
+def _stands_still(facts: Facts) -> Iterator[Cause]:
+    """What the runner itself says when nothing moves: reasons stage by stage, else its message."""
+    snapshot = facts.snapshot
+    if snapshot.state.is_terminal:
+        return
+    stages = [stage for stage in snapshot.figures.stages if stage.waits]
+    for stage in stages:
+        for wait in stage.waits:
+            yield Cause(Weight.WARN, f"{_name(facts, stage)} {wait}", "stages", _step(facts, stage))
+    last = snapshot.messages[-1] if snapshot.messages else None
+    for message in () if stages or last is None else snapshot.messages[-20:]:
+        found = _NOTHING_COMMITTED.match(message.text)
+        if found is not None and message is _latest_report(snapshot):
+            since = snapshot.taken - (seconds_of(message.time) or snapshot.taken) + int(found[1])
+            if since < 3 * int(found[1]) + _STILL_SECONDS:
+                text = f"Nothing has been committed for {duration(since)}: {found[2]}"
+                yield Cause(Weight.WARN, one_line(text, 600), "logs")
+
+
+def _latest_report(snapshot: Snapshot) -> object:
+    reports = (m for m in reversed(snapshot.messages) if _NOTHING_COMMITTED.match(m.text))
+    return next(reports, None)
+
+
+def _old_bundles(facts: Facts) -> Iterator[Cause]:
+    running = [s for s in facts.snapshot.figures.stages if (s.commit_lag or 0) >= _OLD_BUNDLE_MS]
+    if facts.snapshot.state.is_terminal:
+        return
+    for stage in sorted(running, key=lambda s: -(s.commit_lag or 0))[:3]:
+        age = duration((stage.commit_lag or 0) / 1000)
+        yield Cause(
+            Weight.WARN,
+            f"{_name(facts, stage)} has worked on one bundle for {age}",
+            "stages",
+            _step(facts, stage),
+        )
+
+
+def _backlog_grows(facts: Facts) -> Iterator[Cause]:
+    snapshot = facts.snapshot
+    if snapshot.state.is_terminal or len(snapshot.samples) < 2:
+        return
+    then = next(
+        (s for s in reversed(snapshot.samples) if s.time <= snapshot.taken - _GROWING_SECONDS), None
+    )
+    if then is None:
+        return
+    before = {stage.id: stage.backlog_bytes or 0 for stage in then.figures.stages}
+    for stage in snapshot.figures.stages:
+        now = stage.backlog_bytes or 0
+        if stage.id in before and now > 2 * before[stage.id] > 0 and now > 1_000_000:
+            yield Cause(
+                Weight.WARN,
+                f"{_name(facts, stage)} does not keep up: {size(now)} wait for it, "
+                f"{size(before[stage.id])} half a minute ago",
+                "stages",
+                _step(facts, stage),
+            )
+
+
+def _watermark_lags(facts: Facts) -> Iterator[Cause]:
+    snapshot = facts.snapshot
+    if snapshot.state.is_terminal:
+        return
+    late = []
+    for stage in snapshot.figures.stages:
+        mark = stage.output_watermark
+        if mark is None or is_start(mark) or is_end(mark):
+            continue
+        ahead = stage.input_watermark
+        lag = snapshot.taken - mark / 1000
+        own = 0.0 if ahead is None or is_end(ahead) else (ahead - mark) / 1000
+        if lag > _LAG_SECONDS and own > lag / 2:
+            late.append((lag, stage))
+    for lag, stage in sorted(late, key=lambda item: -item[0])[:3]:
+        yield Cause(
+            Weight.WARN,
+            f"{_name(facts, stage)} holds event time back: what comes out of it is {duration(lag)} behind",
+            "stages",
+            _step(facts, stage),
+        )
+
+
+def _retried(facts: Facts) -> Iterator[Cause]:
+    for stage in facts.snapshot.figures.stages:
+        if stage.retried:
+            yield Cause(
+                Weight.WARN,
+                f"{_name(facts, stage)} had {number(stage.retried)} bundles tried again",
+                "stages",
+                _step(facts, stage),
+            )
+
+
+def _hot_step(facts: Facts) -> Iterator[Cause]:
+    snapshot = facts.snapshot
+    leaves = [
+        (figures.share or 0.0, key)
+        for key, figures in snapshot.figures.steps.items()
+        if not snapshot.tree.steps[key].children and (figures.wall or 0) >= _HOT_WALL_MS
+    ]
+    share, key = max(leaves, default=(0.0, ""))
+    if share >= _HOT_SHARE and len(snapshot.figures.steps) > 1:
+        wall = (snapshot.figures.steps[key].wall or 0) / 1000
+        verb = "took" if snapshot.state.is_terminal else "takes"
+        yield Cause(
+            Weight.NOTE,
+            f"{snapshot.tree.steps[key].name} {verb} {percent(share)} of the processing time "
+            f"({duration(wall)} in all workers)",
+            "",
+            key,
+        )
+
+
+def _warnings(facts: Facts) -> Iterator[Cause]:
+    count = sum(m.importance is Importance.WARNING for m in facts.snapshot.messages)
+    if count:
+        one = "One warning is" if count == 1 else f"{number(count)} warnings are"
+        yield Cause(Weight.NOTE, f"{one} in the log", "logs?severity=warning")
+
+
+def _name(facts: Facts, stage: StageFigures) -> str:
+    """A stage by the step that people would look at."""
+    step = _step(facts, stage)
+    return facts.snapshot.tree.steps[step].name if step else stage.name
+
+
+def _step(facts: Facts, stage: StageFigures) -> str:
+    """The step in a stage that takes most of its time; the last one where none has told of time."""
+    walls = [
+        (facts.snapshot.figures.steps[key].wall or 0, at, key)
+        for at, key in enumerate(stage.steps)
+        if key in facts.snapshot.figures.steps
+    ]
+    return max(walls)[2] if walls else ""
+
+
+_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
+    _away,
+    _failed,
+    _stands_still,
+    _old_bundles,
+    _backlog_grows,
+    _watermark_lags,
+    _errors_so_far,
+    _retried,
+    _hot_step,
+    _warnings,
+)

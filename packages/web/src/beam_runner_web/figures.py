@@ -1,0 +1,214 @@
+"""What a job's metrics say of its steps and stages, read by their URNs.
+
+Whatever a runner does not tell is None here, and left out of the pages.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import attrs
+from beam_runner_jobservices import (
+    Distribution,
+    JobMetrics,
+    Latest,
+    MetricValue,
+    MonitoringInfo,
+    metric_value,
+)
+
+from .steps import StepTree
+
+_COUNT = "beam:metric:element_count:v1"
+_BYTES = "beam:metric:sampled_byte_size:v1"
+_WALL = "beam:metric:ptransform_execution_time:total_msecs:v1"
+_USER = "beam:metric:user:"
+_STAGE = "beam_spark:stage:"
+_OWN = (_COUNT, _BYTES, _WALL, "beam:metric:pardo_execution_time:")
+
+
+@attrs.frozen
+class StepFigures:
+    """What a step has done: elements in and out, what they weigh on average, and wall time (ms)."""
+
+    elements_in: int | None = None
+    elements_out: int | None = None
+    wall: int | None = None
+    share: float | None = None
+    element_size: float | None = None
+
+
+@attrs.frozen
+class StageFigures:
+    """A fused stage of a runner that tells of them: watermarks in event time (ms), lag in ms.
+
+    `steps` are the ids of the pipeline's steps in it.
+    """
+
+    id: str
+    name: str
+    steps: tuple[str, ...] = ()
+    input_watermark: int | None = None
+    output_watermark: int | None = None
+    backlog_bytes: int | None = None
+    open_bundles: int | None = None
+    commit_lag: int | None = None
+    committed: int | None = None
+    failed: int | None = None
+    retried: int | None = None
+    bundle_msecs: Distribution | None = None
+    waits: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class UserMetric:
+    """A metric of the user's own; `step` is an id, or a name that no step has."""
+
+    step: str
+    namespace: str
+    name: str
+    attempted: MetricValue | None = None
+    committed: MetricValue | None = None
+
+
+@attrs.frozen
+class OtherMetric:
+    """A metric that none of the pages is about."""
+
+    urn: str
+    labels: Mapping[str, str]
+    value: MetricValue | None
+
+
+@attrs.frozen
+class Figures:
+    """All that a job's metrics say; `counts` are elements by PCollection."""
+
+    steps: Mapping[str, StepFigures] = attrs.field(factory=dict)
+    stages: tuple[StageFigures, ...] = ()
+    user: tuple[UserMetric, ...] = ()
+    other: tuple[OtherMetric, ...] = ()
+    counts: Mapping[str, int] = attrs.field(factory=dict)
+
+
+def figures_of(metrics: JobMetrics, tree: StepTree) -> Figures:
+    """Reads metrics; attempted ones where a figure is only one."""
+    infos = metrics.attempted or metrics.committed
+    counts: dict[str, int] = defaultdict(int)
+    sizes: dict[str, Distribution] = {}
+    walls: dict[str, int] = defaultdict(int)
+    stages: dict[str, dict[str, MonitoringInfo]] = defaultdict(dict)
+    others = []
+    for info in infos:
+        if info.urn == _COUNT and (pcollection := info.labels.get("PCOLLECTION")):
+            counts[pcollection] += _integer(info)
+        elif info.urn == _BYTES and (pcollection := info.labels.get("PCOLLECTION")):
+            value = metric_value(info)
+            if isinstance(value, Distribution):
+                sizes[pcollection] = value
+        elif info.urn == _WALL and (step := tree.find(info.labels.get("PTRANSFORM", ""))):
+            walls[step] += _integer(info)
+        elif info.urn.startswith(_STAGE) and "STAGE" in info.labels:
+            stages[info.labels["STAGE"]][info.urn.split(":")[2]] = info
+        elif not info.urn.startswith((_USER, *_OWN)):
+            others.append(OtherMetric(info.urn, info.labels, metric_value(info)))
+    return Figures(
+        steps=_steps(tree, counts, sizes, walls),
+        stages=tuple(_stage(key, found, tree) for key, found in stages.items()),
+        user=_user_metrics(metrics, tree),
+        other=tuple(others),
+        counts=dict(counts),
+    )
+
+
+def _steps(
+    tree: StepTree,
+    counts: Mapping[str, int],
+    sizes: Mapping[str, Distribution],
+    walls: Mapping[str, int],
+) -> dict[str, StepFigures]:
+    total = sum(walls.values())
+    summed = dict(walls)
+    for key in reversed(list(tree.steps)):  # parts before composites
+        parent = tree.steps[key].parent
+        if parent and key in summed:
+            summed[parent] = summed.get(parent, 0) + summed[key]
+    found = {}
+    for key, step in tree.steps.items():
+        described = step.description
+        main = [p for tag, p in described.inputs.items() if tag not in described.side_inputs]
+        wall = summed.get(key)
+        outputs = described.outputs.values()
+        sampled = [sizes[pcollection] for pcollection in outputs if pcollection in sizes]
+        sampled_count = sum(one.count for one in sampled)
+        found[key] = StepFigures(
+            _sum_of(main, counts),
+            _sum_of(outputs, counts),
+            wall,
+            wall / total if wall is not None and total else None,
+            sum(one.sum for one in sampled) / sampled_count if sampled_count else None,
+        )
+    return found
+
+
+def _sum_of(pcollections: Iterable[str], counts: Mapping[str, int]) -> int | None:
+    known = [counts[pcollection] for pcollection in pcollections if pcollection in counts]
+    return sum(known) if known else None
+
+
+def _stage(key: str, found: Mapping[str, MonitoringInfo], tree: StepTree) -> StageFigures:
+    values = {name: metric_value(info) for name, info in found.items()}
+    name = next((info.labels.get("PTRANSFORM", "") for info in found.values()), "") or key
+    told = values.get("transforms")
+    names = sorted(told) if isinstance(told, frozenset) else name.split(" + ")
+    waits = values.get("waits")
+    durations = values.get("bundle_msecs")
+    return StageFigures(
+        id=key,
+        name=name,
+        steps=tuple(dict.fromkeys(step for one in names if (step := tree.find(one)))),
+        **{
+            field: _whole(values.get(field))
+            for field in ("input_watermark", "output_watermark", "backlog_bytes", "open_bundles")
+        },
+        commit_lag=_whole(values.get("commit_lag")),
+        committed=_whole(values.get("bundles_committed")),
+        failed=_whole(values.get("bundles_failed")),
+        retried=_whole(values.get("bundles_retried")),
+        bundle_msecs=durations if isinstance(durations, Distribution) else None,
+        waits=tuple(sorted(waits)) if isinstance(waits, frozenset) else (),
+    )
+
+
+def _whole(value: MetricValue | None) -> int | None:
+    if isinstance(value, Latest):
+        value = value.value
+    return int(value) if isinstance(value, int | float) else None
+
+
+def _user_metrics(metrics: JobMetrics, tree: StepTree) -> tuple[UserMetric, ...]:
+    found: dict[tuple[str, str, str], UserMetric] = {}
+    for is_committed, infos in ((False, metrics.attempted), (True, metrics.committed)):
+        for info in infos:
+            if not info.urn.startswith(_USER):
+                continue
+            label = info.labels.get("PTRANSFORM", "")
+            name = (
+                tree.find(label) or label,
+                info.labels.get("NAMESPACE", ""),
+                info.labels.get("NAME", ""),
+            )
+            known = found.get(name) or UserMetric(*name)
+            value = metric_value(info)
+            found[name] = (
+                attrs.evolve(known, committed=value)
+                if is_committed
+                else attrs.evolve(known, attempted=value)
+            )
+    return tuple(sorted(found.values(), key=lambda one: (one.step, one.namespace, one.name)))
+
+
+def _integer(info: MonitoringInfo) -> int:
+    value = metric_value(info)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,91 @@
+"""The flags about the pages, the same for `beam-runner-web` and for a job server that has them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .settings import DEFAULT_PORT, WebSettings
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that begin with `--web-`."""
+    group = parser.add_argument_group("web interface")
+    group.add_argument(
+        "--web-port",
+        type=_port,
+        default=DEFAULT_PORT,
+        metavar="PORT",
+        help="port of the web interface; 0 picks a free one (default: %(default)s)",
+    )
+    group.add_argument(
+        "--web-host",
+        default="localhost",
+        metavar="HOST",
+        help="where it listens (default: %(default)s); another than this machine alone needs"
+        " --web-token-file",
+    )
+    group.add_argument(
+        "--web-allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name under which browsers may ask, beside localhost; may be repeated",
+    )
+    group.add_argument(
+        "--web-token-file",
+        type=Path,
+        metavar="FILE",
+        help="file that holds the token which browsers and scripts must show",
+    )
+    group.add_argument(
+        "--web-root-path",
+        default="",
+        metavar="PATH",
+        help="the path under which a proxy shows the web interface (default: none)",
+    )
+    group.add_argument(
+        "--web-read-only", action="store_true", help="show jobs, but let nobody end them"
+    )
+
+
+def settings_of(found: argparse.Namespace, job_endpoint: str) -> WebSettings:
+    """The settings that parsed flags ask for.
+
+    Raises:
+        ValueError: the file of the token cannot be read, or is empty.
+    """
+    host = found.web_host
+    allowed = tuple(found.web_allowed_host)
+    return WebSettings(
+        job_endpoint=job_endpoint,
+        host=host,
+        port=found.web_port,
+        read_only=found.web_read_only,
+        allowed_hosts=allowed if host in ("0.0.0.0", "::") else (*allowed, host),
+        token=_token(found.web_token_file),
+        root_path=_root_path(found.web_root_path),
+    )
+
+
+def _token(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--web-token-file: {error}") from error
+    if not token:
+        raise ValueError(f"--web-token-file: {file} is empty")
+    return token
+
+
+def _root_path(path: str) -> str:
+    stripped = path.strip("/")
+    return f"/{stripped}" if stripped else ""
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return int(text)

@@ -1,0 +1,79 @@
+"""The graph as the script that draws it reads it: nodes and edges with their texts, ready to show."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .graph import Edge, View
+from .job_view import JobView, Row
+from .texts import harmless, is_end, is_start, number, size, watermark
+
+
+def graph_data(job: JobView, seen: View, chosen: str) -> dict[str, Any]:
+    """Nodes, each composite before what is in it, and edges."""
+    keys = {key: f"n{at}" for at, key in enumerate(job.tree.steps)}
+    return {
+        "nodes": [_node(job, seen, key, keys, chosen) for key in seen.visible],
+        "edges": [_edge(job, edge, keys) for edge in seen.edges],
+    }
+
+
+def _node(job: JobView, seen: View, key: str, keys: dict[str, str], chosen: str) -> dict[str, Any]:
+    row = job.row(key, seen.opened)
+    step = row.step
+    return {
+        "key": keys[key],
+        "id": key,
+        "parent": keys.get(step.parent, "") if step.parent in seen.opened else "",
+        "label": harmless(step.label, 200),
+        "name": harmless(step.name, 500),
+        "state": row.state.value,
+        "composite": bool(step.children),
+        "parts": len(step.children),
+        "open": row.open,
+        "chosen": key == chosen,
+        "share": round(row.figures.share or 0.0, 3),
+        "lines": _lines(job, row),
+    }
+
+
+def _lines(job: JobView, row: Row) -> list[str]:
+    figures = row.figures
+    amounts = []
+    if figures.elements_in is not None:
+        amounts.append(f"{number(figures.elements_in)} in")
+    if figures.elements_out is not None:
+        amounts.append(f"{number(figures.elements_out)} out")
+    if row.rate:
+        amounts.append(f"{number(row.rate)}/s")
+    lines = [" · ".join(amounts)]
+    stage = row.stage
+    if stage is not None and not job.state.is_terminal:
+        waiting = []
+        mark = stage.output_watermark
+        if mark is not None and not is_start(mark) and not is_end(mark):
+            waiting.append(watermark(mark, job.snapshot.taken))
+        if stage.backlog_bytes:
+            waiting.append(f"{size(stage.backlog_bytes)} waiting")
+        lines.append(" · ".join(waiting))
+    return [line for line in lines if line]
+
+
+def _edge(job: JobView, edge: Edge, keys: dict[str, str]) -> dict[str, Any]:
+    known = [job.figures.counts[one] for one in edge.pcollections if one in job.figures.counts]
+    count = sum(known) if known else None
+    collections = job.tree.pipeline.pcollections
+    described = [
+        f"{collections[one].coder}, {collections[one].windows}"
+        for one in edge.pcollections
+        if one in collections
+    ]
+    return {
+        "source": keys[edge.source],
+        "target": keys[edge.target],
+        "side": edge.side,
+        "label": "" if count is None else number(count),
+        "width": 1.2 if not count else round(min(5.0, 1.2 + math.log10(1 + count) / 2), 1),
+        "name": harmless("\n".join(described), 1_000),
+    }

@@ -1,0 +1,75 @@
+"""The list of jobs: filtered and sorted as the address says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+import attrs
+from beam_runner_jobservices import JobInfo, JobState
+
+from . import masking
+
+PAGE_LENGTH = 50
+STATES = ("running", "ended", "failed")
+_RUNNING = (JobState.STARTING, JobState.RUNNING, JobState.DRAINING, JobState.CANCELLING)
+
+
+@attrs.frozen
+class JobLine:
+    """A job in the list; times are wall-clock seconds, None where the server does not tell."""
+
+    id: str
+    name: str
+    state: JobState
+    streaming: bool
+    started: float | None = None
+    ended: float | None = None
+    error: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the job has run, or runs; None where the server does not tell."""
+        return None if self.started is None else (self.ended or time.time()) - self.started
+
+
+@attrs.frozen
+class JobList:
+    """A page of the list: `counts` are jobs by filter, `total` is how many the filter leaves."""
+
+    lines: tuple[JobLine, ...]
+    counts: Mapping[str, int]
+    total: int
+    page: int
+    pages: int
+
+
+def line_of(job: JobInfo) -> JobLine:
+    """What the list of the Job API says of a job."""
+    name = masking.option(job.options, masking.JOB_NAME) or job.job_name or job.job_id
+    streaming = bool(masking.option(job.options, "streaming"))
+    return JobLine(job.job_id, str(name), job.state, streaming)
+
+
+def job_list(lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1) -> JobList:
+    """The jobs that a filter leaves, those that came last first."""
+    named = [line for line in lines if name.lower() in f"{line.name}\n{line.id}".lower()]
+    named.reverse()
+    counts = {one: sum(_is(line, one) for line in named) for one in STATES}
+    left = [line for line in named if not state or _is(line, state)]
+    pages = max(1, -(-len(left) // PAGE_LENGTH))
+    page = min(max(1, page), pages)
+    start = (page - 1) * PAGE_LENGTH
+    return JobList(tuple(left[start : start + PAGE_LENGTH]), counts, len(left), page, pages)
+
+
+def _is(line: JobLine, state: str) -> bool:
+    match state:
+        case "running":
+            return line.state in _RUNNING
+        case "failed":
+            return line.state is JobState.FAILED
+        case "ended":
+            return line.state.is_terminal
+        case _:
+            return line.state.name.lower() == state

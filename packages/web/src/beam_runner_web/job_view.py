@@ -1,0 +1,229 @@
+"""What the pages of a job show, worked out of a snapshot: the same records for HTML, JSON and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+from beam_runner_jobservices import JobState
+
+from . import masking
+from .causes import Cause, Facts, causes_of
+from .failures import FailureGroup, group, step_of
+from .figures import StageFigures, StepFigures
+from .graph import View, default_open, view
+from .states import StepState, of_stage, step_states
+from .steps import Step
+from .texts import is_end, is_start
+from .watching import Sample, Snapshot, grown
+
+_CAN_END = frozenset({JobState.STARTING, JobState.RUNNING, JobState.DRAINING})
+_SLOWEST = 6
+_CHART = (120, 28)
+_SORTS = ("name", "in", "out", "rate", "wall")
+
+
+@attrs.frozen
+class Row:
+    """A step in the table: `rate` is elements out per second, `lag_of` its slowest stage."""
+
+    step: Step
+    state: StepState
+    figures: StepFigures
+    rate: float | None
+    stage: StageFigures | None
+    open: bool = False
+
+
+class JobView:
+    """A job for a page. Not thread-safe; made for each request."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.tree = snapshot.tree
+        self.figures = snapshot.figures
+
+    @property
+    def id(self) -> str:
+        return self.snapshot.job.job_id
+
+    @cached_property
+    def name(self) -> str:
+        """The name that its user gave, which some servers tell only among the options."""
+        named = masking.option(self.snapshot.job.options, masking.JOB_NAME)
+        return str(named or self.snapshot.job.job_name or self.id)
+
+    @property
+    def state(self) -> JobState:
+        return self.snapshot.state
+
+    @property
+    def can_cancel(self) -> bool:
+        return self.state in _CAN_END
+
+    @property
+    def can_drain(self) -> bool:
+        return self.state is JobState.RUNNING
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the pipeline has anything unbounded in it, or was submitted as a stream."""
+        collections = self.tree.pipeline.pcollections.values()
+        return bool(masking.option(self.snapshot.job.options, "streaming")) or any(
+            not one.bounded for one in collections
+        )
+
+    @cached_property
+    def failures(self) -> Sequence[FailureGroup]:
+        return group(self.snapshot.messages, self.tree)
+
+    @cached_property
+    def failed_steps(self) -> frozenset[str]:
+        """The step whose error ended the job."""
+        if self.state is not JobState.FAILED:
+            return frozenset()
+        return frozenset(one.failure.step for one in self.failures[:1] if one.failure.step)
+
+    @cached_property
+    def states(self) -> Mapping[str, StepState]:
+        return step_states(self.tree, self.figures, self.state, self.failed_steps)
+
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        return causes_of(Facts(self.snapshot, self.failures, dict(self.states)))
+
+    @cached_property
+    def stages_by_step(self) -> Mapping[str, StageFigures]:
+        """For each step the stage in it that is furthest behind."""
+        found: dict[str, StageFigures] = {}
+        for stage in self.figures.stages:
+            for key in stage.steps:
+                for one in (key, *self.tree.way_to(key)):
+                    if one not in found or _behind(stage) < _behind(found[one]):
+                        found[one] = stage
+        return found
+
+    def view(self, opened: Sequence[str] | None) -> View:
+        """What is seen with these composites open; by default what says most."""
+        chosen = default_open(self.tree, self.failed_steps) if opened is None else opened
+        return view(self.tree, chosen)
+
+    def row(self, key: str, opened: frozenset[str] = frozenset()) -> Row:
+        """A step's line in the table."""
+        figures = self.figures.steps.get(key, StepFigures())
+        return Row(
+            self.tree.steps[key],
+            self.states.get(key, StepState.IDLE),
+            figures,
+            self.snapshot.rate(grown(key)),
+            self.stages_by_step.get(key),
+            key in opened,
+        )
+
+    def rows(self, seen: View, sort: str = "") -> list[Row]:
+        """The lines of the table: the tree as it is seen, or all steps without parts, sorted."""
+        descending = sort.startswith("-")
+        by = sort.removeprefix("-")
+        if by not in _SORTS:
+            return [self.row(key, seen.opened) for key in seen.visible]
+        leaves = [self.row(key) for key, step in self.tree.steps.items() if not step.children]
+        known = [row for row in leaves if _sort_key(row, by) is not None]
+        unknown = [row for row in leaves if _sort_key(row, by) is None]
+        return sorted(known, key=lambda row: _sort_key(row, by), reverse=descending) + unknown
+
+    @cached_property
+    def slowest(self) -> list[Row]:
+        """The steps without parts in which most time was spent."""
+        walls = [
+            (figures.wall or 0, key)
+            for key, figures in self.figures.steps.items()
+            if figures.wall and not self.tree.steps[key].children
+        ]
+        return [self.row(key) for _, key in sorted(walls, reverse=True)[:_SLOWEST]]
+
+    def stage_state(self, stage: StageFigures) -> StepState:
+        """How a stage is getting on."""
+        return of_stage(stage)
+
+    def lag_points(self, stage_id: str) -> list[tuple[float, float]]:
+        """How far what comes out of a stage was behind, as points of a small chart."""
+
+        def lag(sample: Sample, stage: StageFigures) -> float | None:
+            mark = stage.output_watermark
+            if mark is None or is_start(mark) or is_end(mark):
+                return None
+            return max(0.0, sample.time - mark / 1000)
+
+        return self._points(stage_id, lag)
+
+    def backlog_points(self, stage_id: str) -> list[tuple[float, float]]:
+        """How much waited for a stage, as points of a small chart."""
+        return self._points(stage_id, lambda _, stage: stage.backlog_bytes)
+
+    def _points(
+        self, stage_id: str, value: Callable[[Sample, StageFigures], float | None]
+    ) -> list[tuple[float, float]]:
+        found = [
+            (sample.time, one)
+            for sample in self.snapshot.samples
+            for stage in sample.figures.stages
+            if stage.id == stage_id and (one := value(sample, stage)) is not None
+        ]
+        if len({one for _, one in found}) < 2:
+            return []
+        first, last = found[0][0], found[-1][0]
+        top = max(one for _, one in found)
+        wide, high = _CHART
+        return [
+            (
+                round((at - first) / (last - first or 1) * wide, 1),
+                round(high - one / top * (high - 2), 1),
+            )
+            for at, one in found
+        ]
+
+    @cached_property
+    def log_lines(self) -> list[LogLine]:
+        """The messages, oldest first, each with the step that it is about."""
+        lines = []
+        for message in self.snapshot.messages:
+            step, text = step_of(message.text, self.tree)
+            lines.append(
+                LogLine(message.message_id, message.time, message.importance.name, step, text)
+            )
+        return lines
+
+    @cached_property
+    def options(self) -> list[tuple[str, Any]]:
+        return masking.shown(self.snapshot.job.options)
+
+
+@attrs.frozen
+class LogLine:
+    """A line of the log; `step` is a step's id, or empty."""
+
+    id: str
+    time: str
+    severity: str
+    step: str
+    text: str
+
+
+def _behind(stage: StageFigures) -> int:
+    return 0 if stage.output_watermark is None else stage.output_watermark
+
+
+def _sort_key(row: Row, by: str) -> Any:
+    match by:
+        case "name":
+            return row.step.name
+        case "in":
+            return row.figures.elements_in
+        case "out":
+            return row.figures.elements_out
+        case "rate":
+            return row.rate
+        case _:
+            return row.figures.wall

@@ -1,0 +1,59 @@
+"""Pipeline options for showing: by their plain names, with secrets masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_SECRET = re.compile(
+    r"passw|secret|token|credential|api_?key|private|access_?key|auth_?key", re.IGNORECASE
+)
+_URL_SECRET = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
+MASK = "••••••"
+
+_OPTION = re.compile(r"^beam:option:(?P<name>.+):v\d+$")
+JOB_NAME = "job_name"
+
+
+def plain_name(key: str) -> str:
+    """An option's name, as `job_name` in `beam:option:job_name:v1`."""
+    found = _OPTION.match(key)
+    return found["name"] if found else key
+
+
+def shown(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Name and value of all options that are set, by name; values that look secret are masked."""
+    named = {plain_name(key): value for key, value in options.items()}
+    return [
+        (name, _masked(name, value))
+        for name, value in sorted(named.items())
+        if value not in (None, "", [], {})
+    ]
+
+
+def _masked(name: str, value: Any) -> Any:
+    if _SECRET.search(name):
+        return MASK
+    if isinstance(value, Mapping):
+        return {key: _masked(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked_item(inner) for inner in value]
+    return _masked_item(value)
+
+
+def _masked_item(value: Any) -> Any:
+    """A value of no name of its own: `key=value` is one that has, in experiments and the like."""
+    if isinstance(value, Mapping):
+        return {key: _masked(str(key), inner) for key, inner in value.items()}
+    if not isinstance(value, str):
+        return value
+    key, equals, _ = value.partition("=")
+    if equals and _SECRET.search(key):
+        return f"{key}={MASK}"
+    return _URL_SECRET.sub(MASK, value)
+
+
+def option(options: Mapping[str, Any], name: str) -> Any:
+    """The value of the option with a plain name, None where it is not set."""
+    return options.get(f"beam:option:{name}:v1", options.get(name))

@@ -1,0 +1,135 @@
+"""The pages: for each its template, and what is put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+from beam_runner_jobservices import Importance
+from starlette.datastructures import QueryParams
+
+from .graph_data import graph_data
+from .job_list import STATES, job_list, line_of
+from .job_view import JobView
+from .logs import LogFilter, filtered
+from .settings import WebSettings
+from .watching import Watches
+
+Values = dict[str, Any]
+
+_ROWS = 250
+
+
+@attrs.frozen
+class JobPage:
+    """A page of a job: `values` makes what the template needs beyond the job itself."""
+
+    template: str
+    label: str
+    values: Callable[[JobView, QueryParams], Values]
+
+
+def _overview(job: JobView, query: QueryParams) -> Values:
+    opened = query.getlist("open") if "open" in query else None
+    seen = job.view(opened)
+    step = query.get("step", "")
+    if step not in job.tree.steps:
+        step = ""
+    sort = query.get("sort", "")
+    rows = job.rows(seen, sort)
+    first = int(query["from"]) if query.get("from", "").isdecimal() else 0
+    first = first if first < len(rows) else 0
+    return {
+        "seen": seen,
+        "chosen_open": opened,
+        "step": step,
+        "toggled": lambda key: sorted(seen.opened ^ {key}) or [""],
+        "panel": job.row(step) if step else None,
+        "sort": sort,
+        "rows": rows[first : first + _ROWS],
+        "first": first,
+        "total": len(rows),
+        "step_length": _ROWS,
+        "graph": None if seen.too_large else graph_data(job, seen, step),
+    }
+
+
+def _logs(job: JobView, query: QueryParams) -> Values:
+    chosen = LogFilter(
+        step=query.get("step", ""),
+        severity=query.get("severity", "").upper(),
+        text=query.get("q", ""),
+    )
+    found = filtered(job, chosen)
+    return {"chosen": chosen, "lines": found[-500:], "found": len(found), "severities": Importance}
+
+
+def _nothing(job: JobView, query: QueryParams) -> Values:
+    return {}
+
+
+JOB_PAGES: Mapping[str, JobPage] = {
+    "": JobPage("job.html", "Overview", _overview),
+    "stages": JobPage("stages.html", "Stages", _nothing),
+    "logs": JobPage("logs.html", "Log", _logs),
+    "errors": JobPage("errors.html", "Errors", _nothing),
+    "metrics": JobPage("metrics.html", "Metrics", _nothing),
+    "environment": JobPage("environment.html", "Environment", _nothing),
+}
+"""The pages of a job by the last part of their address."""
+
+
+class Pages:
+    """What each page shows now. Blocking calls; thread-safe."""
+
+    def __init__(self, watches: Watches, settings: WebSettings) -> None:
+        self.watches = watches
+        self._settings = settings
+
+    def _common(self) -> Values:
+        return {
+            "endpoint": self._settings.job_endpoint,
+            "read_only": self._settings.read_only,
+            "live": True,
+        }
+
+    def jobs(self, query: QueryParams) -> Values:
+        """The list of jobs.
+
+        Raises:
+            JobApiError: the server does not answer.
+        """
+        state, name = query.get("state", ""), query.get("name", "")
+        page = query.get("page", "1")
+        lines = [line_of(job) for job in self.watches.client.jobs()]
+        found = job_list(lines, state, name, int(page) if page.isdecimal() else 1)
+        return {
+            **self._common(),
+            "jobs": found,
+            "state": state,
+            "name": name,
+            "filters": STATES,
+            "any_jobs": bool(lines),
+            "title": "Jobs",
+        }
+
+    def view(self, job_id: str) -> JobView:
+        """A job as it is.
+
+        Raises:
+            JobApiError: there is none, or the server does not answer.
+        """
+        return JobView(self.watches.get(job_id).snapshot())
+
+    def job(self, job_id: str, page: str, query: QueryParams) -> Values:
+        """What a page of a job shows. Raises as `view`."""
+        view = self.view(job_id)
+        return {
+            **self._common(),
+            "job": view,
+            "tabs": JOB_PAGES,
+            "tab": page,
+            "title": f"{JOB_PAGES[page].label} · {view.name}" if page in JOB_PAGES else view.name,
+            **(JOB_PAGES[page].values(view, query) if page in JOB_PAGES else {}),
+        }

@@ -1,0 +1,31 @@
+"""What a web interface is started with."""
+
+from __future__ import annotations
+
+import attrs
+
+DEFAULT_PORT = 8074
+
+
+@attrs.frozen
+class WebSettings:
+    """How the pages are served.
+
+    - `job_endpoint`: `host:port` of the job server.
+    - `host`, `port`: where to listen; port 0 picks a free one.
+    - `read_only`: whether jobs can be looked at, and not ended.
+    - `allowed_hosts`: names under which browsers may ask, beside those of this machine itself.
+    - `token`: what a browser must show once; needed where others than this machine can ask.
+    - `root_path`: the path under which a proxy shows the pages, without a slash at its end.
+    """
+
+    job_endpoint: str
+    host: str = "localhost"
+    port: int = DEFAULT_PORT
+    read_only: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    token: str = attrs.field(default="", repr=False)
+    root_path: str = ""
+
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

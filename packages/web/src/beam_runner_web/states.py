@@ -1,0 +1,62 @@
+"""How each step of a job is getting on: from its errors, and from the stages that run it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from beam_runner_jobservices import JobState
+
+from .figures import Figures, StageFigures
+from .steps import StepTree
+from .texts import is_end
+
+
+class StepState(enum.Enum):
+    """State of a step; where a runner tells of no stages, that of the job decides."""
+
+    FAILED = "failed"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    IDLE = "idle"
+
+
+_OF_COMPOSITES = (StepState.FAILED, StepState.RUNNING, StepState.WAITING)
+_ENDED_WELL = (JobState.DONE, JobState.DRAINED)
+
+
+def step_states(
+    tree: StepTree, figures: Figures, state: JobState, failed: frozenset[str]
+) -> Mapping[str, StepState]:
+    """The state of each step; `failed` are the steps in which something was raised that ended the
+    job.
+    """
+    found: dict[str, StepState] = {}
+    if not state.is_terminal:
+        for stage in figures.stages:
+            for step in stage.steps:
+                found[step] = of_stage(stage)
+    usual = StepState.DONE if state in _ENDED_WELL else StepState.IDLE
+    for key in reversed(list(tree.steps)):
+        if key in failed:
+            found[key] = StepState.FAILED
+        children = [found[child] for child in tree.steps[key].children if child in found]
+        if key in found or not children:
+            found.setdefault(key, usual)
+            continue
+        worst = next((one for one in _OF_COMPOSITES if one in children), None)
+        if worst is None:
+            # A step that no stage names, as an impulse, does not keep its composite from being done.
+            worst = StepState.DONE if StepState.DONE in children else usual
+        found[key] = worst
+    return found
+
+
+def of_stage(stage: StageFigures) -> StepState:
+    """How a stage that has not ended is getting on."""
+    if stage.open_bundles:
+        return StepState.RUNNING
+    if stage.backlog_bytes:
+        return StepState.WAITING
+    return StepState.DONE if is_end(stage.output_watermark) else StepState.IDLE

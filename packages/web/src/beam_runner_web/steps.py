@@ -1,0 +1,110 @@
+"""The tree of a pipeline's steps, and how names in metrics and messages find theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+from beam_runner_jobservices import PipelineDescription, StepDescription
+
+
+@attrs.frozen
+class Step:
+    """A step of the tree: `label` is its name within its composite, `depth` that below the top."""
+
+    id: str
+    name: str
+    label: str
+    depth: int
+    parent: str
+    children: tuple[str, ...]
+    description: StepDescription
+
+
+class StepTree:
+    """The steps of a pipeline, without roots that only wrap all others.
+
+    - `top`: the ids of the outermost steps that are left.
+    - `steps`: all by id, each composite before what is in it.
+    """
+
+    def __init__(self, pipeline: PipelineDescription) -> None:
+        self.pipeline = pipeline
+        known = pipeline.steps
+        top = [root for root in pipeline.roots if root in known]
+        while len(top) == 1 and (inner := _children(known, top[0])):
+            top = list(inner)
+        self.top = tuple(top)
+        self.steps: dict[str, Step] = {}
+        for root in self.top:
+            self._add(root, "", 0)
+        self._by_name = {step.name: step.id for step in self.steps.values()}
+
+    def _add(self, root: str, parent: str, depth: int) -> None:
+        pending = [(root, parent, depth)]
+        while pending:
+            key, above, level = pending.pop()
+            described = self.pipeline.steps[key]
+            if key in self.steps:
+                continue
+            children = _children(self.pipeline.steps, key)
+            label = _label(described.name, self.pipeline.steps.get(above))
+            self.steps[key] = Step(key, described.name, label, level, above, children, described)
+            pending += [(child, key, level + 1) for child in reversed(children)]
+
+    def find(self, name: str) -> str:
+        """The id of the step that a metric or a message means by `name`; empty if it means none.
+
+        It may be an id or a full name; of a step that the runner has made within a known one, the
+        innermost known one.
+        """
+        if name in self.steps:
+            return name
+        while name:
+            if name in self._by_name:
+                return self._by_name[name]
+            name = name.rpartition("/")[0]
+        return ""
+
+    def label_of(self, name: str) -> str:
+        """The full name of the step that is meant by `name`, else `name` itself."""
+        found = self.find(name)
+        return self.steps[found].name if found else name
+
+    def leaves(self, step: str) -> Iterator[str]:
+        """The ids of the steps without parts in `step`, itself included."""
+        pending = [step]
+        while pending:
+            key = pending.pop()
+            children = self.steps[key].children
+            if children:
+                pending += reversed(children)
+            else:
+                yield key
+
+    def way_to(self, step: str) -> Iterator[str]:
+        """The composites that `step` is in, innermost first."""
+        above = self.steps[step].parent if step in self.steps else ""
+        while above:
+            yield above
+            above = self.steps[above].parent
+
+    def producers(self) -> dict[str, str]:
+        """The innermost step that gives each PCollection."""
+        found: dict[str, str] = {}
+        for step in self.steps.values():
+            for pcollection in step.description.outputs.values():
+                # A composite stands before what is in it.
+                if pcollection not in step.description.inputs.values():
+                    found[pcollection] = step.id
+        return found
+
+
+def _children(known: Mapping[str, StepDescription], key: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(child for child in known[key].subtransforms if child in known))
+
+
+def _label(name: str, parent: StepDescription | None) -> str:
+    if parent is not None and name.startswith(parent.name + "/"):
+        return name[len(parent.name) + 1 :]
+    return name

@@ -1,0 +1,139 @@
+"""Texts and numbers as people read them; whatever came from users is made harmless here."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+# Control characters, and those that turn the direction of text: a file name could pretend another.
+_HIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+_LONGEST = 4_000
+
+MAX_TIMESTAMP = 9_223_372_036_854_775
+"""Beam's end of time in ms; its beginning is minus that."""
+_DAY = 86_400_000
+
+
+def harmless(text: str, limit: int = _LONGEST) -> str:
+    """`text` without terminal escapes, with hidden characters shown as their codes, and cut where it
+    is longer than `limit`.
+    """
+    left_out = len(text) - limit
+    if left_out > 0:
+        text = text[:limit]
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
+    text = _HIDDEN.sub(lambda found: f"‹{ord(found[0]):04X}›", text)
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return f"{text} … ({number(left_out)} more characters)" if left_out > 0 else text
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """The first line of `text`, cut to `limit` characters."""
+    first = text.strip().partition("\n")[0]
+    return first if len(first) <= limit else first[: limit - 1] + "…"
+
+
+def number(value: float | None) -> str:
+    """A count, as in `1,234`, `34.5 k` or `1.20 M`; `–` where there is none."""
+    if value is None:
+        return "–"
+    size = abs(value)
+    if size < 10_000:
+        return f"{value:,.0f}" if size >= 100 or value == int(value) else f"{value:,.1f}"
+    for unit, scale in (("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)):
+        if size < scale * 1000 or unit == "T":
+            scaled = value / scale
+            return f"{scaled:,.{2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0}f} {unit}"
+    return f"{value:,.0f}"
+
+
+def exact(value: float | None) -> str:
+    """A number with all its digits."""
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def size(value: float | None) -> str:
+    """A number of bytes, as in `3.1 MB`."""
+    if value is None:
+        return "–"
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(value) < 1000:
+            return (
+                f"{value:.0f} {unit}" if unit == "B" or abs(value) >= 100 else f"{value:.1f} {unit}"
+            )
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time, as in `0.4 s`, `12 s`, `3 min 20 s` or `2 h 5 min`."""
+    if seconds is None:
+        return "–"
+    seconds = max(0.0, seconds)
+    if 0 < seconds < 0.05:
+        return "< 0.1 s"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest and minutes < 10 else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def percent(share: float | None) -> str:
+    """A share from 0 to 1, as in `83 %`."""
+    if share is None:
+        return "–"
+    return "< 1 %" if 0 < share < 0.01 else f"{share * 100:.0f} %"
+
+
+def iso(seconds: float) -> str:
+    """Wall-clock seconds since the epoch as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def clock(seconds: float) -> str:
+    """Wall-clock seconds as a date and a time in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def seconds_of(text: str) -> float | None:
+    """The wall-clock seconds of an ISO time, None where it is not one."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def is_start(watermark: int | None) -> bool:
+    """Whether an event time (ms) is the beginning of time."""
+    return watermark is not None and watermark <= -MAX_TIMESTAMP + _DAY
+
+
+def is_end(watermark: int | None) -> bool:
+    """Whether an event time (ms) is the end of time, or of the global window."""
+    return watermark is not None and watermark >= MAX_TIMESTAMP - _DAY
+
+
+def watermark(value: int | None, now: float) -> str:
+    """An event time (ms) as people read a watermark: `12 s behind`, `start` or `end`."""
+    if value is None:
+        return "–"
+    if is_start(value):
+        return "start"
+    if is_end(value):
+        return "end"
+    behind = now - value / 1000
+    return f"{duration(behind)} behind" if behind >= 0 else f"{duration(-behind)} ahead"

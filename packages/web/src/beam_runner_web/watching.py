@@ -1,0 +1,286 @@
+"""What is known of a job that somebody looks at: asked for once for all who look, and only then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import attrs
+from beam_runner_jobservices import (
+    JobApiError,
+    JobClient,
+    JobInfo,
+    JobMessage,
+    JobState,
+    StateEvent,
+    describe_pipeline,
+)
+
+from .figures import Figures, figures_of
+from .steps import StepTree
+
+_SETTLED_SECONDS = 0.1
+_SETTLE_LIMIT_SECONDS = 2.0
+_MOST_MESSAGES = 20_000
+_SERIES_LENGTH = 720
+_RATE_SECONDS = 10.0
+_LEAST_RATE_SECONDS = 0.8
+_COST_FACTOR = 20
+
+
+@attrs.frozen
+class Sample:
+    """Figures as they were at a time (wall-clock seconds)."""
+
+    time: float
+    figures: Figures
+
+
+@attrs.frozen
+class Snapshot:
+    """A job as it was at `taken` (wall-clock seconds).
+
+    - `events`: its states, oldest first.
+    - `messages`: its messages as far as they are kept here, oldest first.
+    - `samples`: earlier figures, oldest first, the present ones last.
+    - `away`: why the server does not answer now, empty if it does; the rest is then as it was.
+    """
+
+    job: JobInfo
+    tree: StepTree
+    events: tuple[StateEvent, ...]
+    messages: tuple[JobMessage, ...]
+    figures: Figures
+    samples: tuple[Sample, ...]
+    taken: float
+    away: str = ""
+
+    @property
+    def state(self) -> JobState:
+        return self.job.state
+
+    @property
+    def started(self) -> float | None:
+        """When the job came to run, or was submitted; None if the server does not tell."""
+        times = {event.state: event.time for event in reversed(self.events)}
+        return times.get(JobState.RUNNING) or next(iter(times.values()), None) if times else None
+
+    @property
+    def ended(self) -> float | None:
+        """When the job ended; None if it has not."""
+        return next((event.time for event in self.events if event.state.is_terminal), None)
+
+    @property
+    def seconds(self) -> float | None:
+        """For how long the job has run."""
+        if self.started is None:
+            return None
+        return (self.ended or self.taken) - self.started
+
+    def rate(self, count: Callable[[Figures], int | None]) -> float | None:
+        """How much a figure has grown per second, over the last ten seconds or so."""
+        if self.state.is_terminal or not self.samples:
+            return None
+        last = self.samples[-1]
+        before = next((s for s in self.samples if s.time >= last.time - _RATE_SECONDS), last)
+        new, old = count(last.figures), count(before.figures)
+        if new is None or last.time - before.time < _LEAST_RATE_SECONDS:
+            return None
+        return max(0.0, (new - (old or 0)) / (last.time - before.time))
+
+
+def grown(name: str) -> Callable[[Figures], int | None]:
+    """A function of figures for `Snapshot.rate`: the elements out of the step `name`."""
+    return lambda figures: figures.steps[name].elements_out if name in figures.steps else None
+
+
+class JobWatch:
+    """Follows one job's messages, and asks for the rest when it is asked itself. Thread-safe.
+
+    `feed_client` is for the stream of messages alone, and closed with it. Made when somebody begins to look, to be closed when nobody does any more.
+
+    Raises:
+        JobApiError: there is no such job, or the server cannot be reached.
+    """
+
+    def __init__(self, client: JobClient, feed_client: JobClient, job: JobInfo) -> None:
+        self._client = client
+        job_id = job.job_id
+        self._job_id = job_id
+        self._job = job
+        self._tree = StepTree(describe_pipeline(client.pipeline(job_id)))
+        self._lock = threading.Lock()
+        self._samples: deque[Sample] = deque(maxlen=_SERIES_LENGTH)
+        self._feed = _Feed(feed_client, job_id)
+        self._latest: Snapshot | None = None
+        self._asked = 0.0
+        self._cost = 0.0
+        self.used = time.monotonic()
+
+    @property
+    def pause(self) -> float:
+        """How many seconds to wait between two looks: asking must not become the server's work."""
+        return max(1.0, _COST_FACTOR * self._cost)
+
+    def snapshot(self) -> Snapshot:
+        """The job as it is, no older than `pause`."""
+        self.used = time.monotonic()
+        with self._lock:
+            known = self._latest
+            if known is not None and (
+                (known.state.is_terminal and not known.away)
+                or time.monotonic() - self._asked < self.pause * 0.9
+            ):
+                return known
+            began = time.monotonic()
+            try:
+                self._latest = self._ask()
+            except JobApiError as error:
+                if known is None or error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
+                    raise
+                self._latest = attrs.evolve(known, away=error.text, taken=time.time())
+            self._asked = time.monotonic()
+            self._cost = self._asked - began if known is not None else 0.0
+            return self._latest
+
+    def _ask(self) -> Snapshot:
+        # The state before the rest: what is told of an ended job is final then.
+        state = self._client.state(self._job_id).state
+        figures = figures_of(self._client.metrics(self._job_id), self._tree)
+        self._feed.settle(ended=state.is_terminal)
+        events, messages = self._feed.read()
+        now = time.time()
+        self._samples.append(Sample(now, figures))
+        return Snapshot(
+            job=attrs.evolve(self._job, state=state),
+            tree=self._tree,
+            events=events,
+            messages=messages,
+            figures=figures,
+            samples=tuple(self._samples),
+            taken=now,
+        )
+
+    def close(self) -> None:
+        """Stops following."""
+        self._feed.close()
+
+
+class _Feed:
+    """A job's stream of states and messages, read by a thread of its own."""
+
+    def __init__(self, client: JobClient, job_id: str) -> None:
+        self._client = client
+        self._entries = client.messages(job_id, reconnect_seconds=3600.0)
+        self._lock = threading.Lock()
+        self._events: list[StateEvent] = []
+        self._messages: deque[JobMessage] = deque(maxlen=_MOST_MESSAGES)
+        self._closed = False
+        self._last = time.monotonic()
+        self._over = threading.Event()
+        threading.Thread(target=self._follow, name="beam-web-messages", daemon=True).start()
+
+    def _follow(self) -> None:
+        try:
+            for entry in self._entries:
+                with self._lock:
+                    if self._closed:
+                        return
+                    if isinstance(entry, StateEvent):
+                        self._events.append(entry)
+                    else:
+                        self._messages.append(entry)
+                    self._last = time.monotonic()
+        except JobApiError:
+            # Whoever looks is told by the calls that ask for the state.
+            pass
+        finally:
+            self._over.set()
+
+    def settle(self, *, ended: bool) -> None:
+        """Waits until what has happened so far is read: to the stream's end where the job has ended,
+        else until nothing comes for a moment."""
+        limit = time.monotonic() + _SETTLE_LIMIT_SECONDS
+        if ended:
+            self._over.wait(_SETTLE_LIMIT_SECONDS)
+            return
+        while not self._over.is_set() and time.monotonic() < limit:
+            quiet = time.monotonic() - self._last
+            if quiet >= _SETTLED_SECONDS:
+                return
+            self._over.wait(_SETTLED_SECONDS - quiet)
+
+    def read(self) -> tuple[tuple[StateEvent, ...], tuple[JobMessage, ...]]:
+        with self._lock:
+            return tuple(self._events), tuple(self._messages)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self._client.close()
+
+
+class Watches:
+    """The jobs that are looked at. Thread-safe.
+
+    `connect` makes clients of the job server.
+    """
+
+    def __init__(self, connect: Callable[[], JobClient], keep_seconds: float = 20.0) -> None:
+        self._connect = connect
+        self.client = connect()
+        self._keep = keep_seconds
+        self._lock = threading.Lock()
+        self._watches: dict[str, JobWatch] = {}
+
+    def get(self, job_id: str) -> JobWatch:
+        """The watch of a job, made if there is none.
+
+        Raises:
+            JobApiError: NOT_FOUND where there is no such job; or what the server answered.
+        """
+        with self._lock:
+            known = self._watches.get(job_id)
+        if known is not None:
+            return known
+        job = next((job for job in self.client.jobs() if job.job_id == job_id), None)
+        if job is None:
+            raise JobApiError("NOT_FOUND", f"no job {job_id!r} on this server")
+        feed_client = self._connect()
+        try:
+            made = JobWatch(self.client, feed_client, job)
+        except BaseException:
+            feed_client.close()
+            raise
+        with self._lock:
+            kept = self._watches.setdefault(job_id, made)
+        if kept is not made:
+            made.close()
+        return kept
+
+    def close_unused(self) -> None:
+        """Closes those at which nobody has looked for a while."""
+        limit = time.monotonic() - self._keep
+        with self._lock:
+            unused = [key for key, watch in self._watches.items() if watch.used < limit]
+            closing = [self._watches.pop(key) for key in unused]
+        for watch in closing:
+            watch.close()
+
+    def forget(self, job_id: str) -> None:
+        """Closes the watch of a job that the server does not know any more."""
+        with self._lock:
+            watch = self._watches.pop(job_id, None)
+        if watch is not None:
+            watch.close()
+
+    def close(self) -> None:
+        """Closes all, and the client."""
+        with self._lock:
+            closing = list(self._watches.values())
+            self._watches.clear()
+        for watch in closing:
+            watch.close()
+        self.client.close()

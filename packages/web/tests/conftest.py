@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
+from beam_runner_jobservices import (
+    JobClient,
+    JobMetrics,
+    JobReporter,
+    JobServer,
+    JobSpec,
+    JobState,
+    MonitoringInfo,
+)
+from starlette.testclient import TestClient
+
+from beam_runner_web import WebSettings, create_app
+
+
+class Job:
+    """A job that the test drives through `reporter`."""
+
+    def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
+        self.spec = spec
+        self.reporter = reporter
+        self.given = JobMetrics()
+        self.asked = 0
+
+    @property
+    def id(self) -> str:
+        return self.spec.job_id
+
+    def cancel(self) -> None:
+        self.reporter.state(JobState.CANCELLED)
+
+    def drain(self) -> None:
+        self.reporter.state(JobState.DRAINED)
+
+    def metrics(self) -> JobMetrics:
+        self.asked += 1
+        return self.given
+
+
+class Server:
+    """A job server whose jobs do what the test says, and a client of it."""
+
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        self.jobs: list[Job] = []
+        self.server = JobServer(self._run, artifacts_dir=folder, port=port)
+        self.address = self.server.start()
+        self.client = JobClient(self.address)
+
+    def _run(self, spec: JobSpec, reporter: JobReporter) -> Job:
+        job = Job(spec, reporter)
+        self.jobs.append(job)
+        return job
+
+    def submit(self, pipeline: Any = None, name: str = "words", **options: Any) -> Job:
+        """A running job."""
+        named = {f"beam:option:{key}:v1": value for key, value in options.items()}
+        message = pipeline if pipeline is not None else word_count()
+        self.client.submit(
+            message.SerializeToString(), {"beam:option:job_name:v1": name, **named}, "job"
+        )
+        self.jobs[-1].reporter.state(JobState.RUNNING)
+        return self.jobs[-1]
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.stop(grace=1)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    found = Server(tmp_path / "artifacts")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def web(server: Server) -> Iterator[TestClient]:
+    app = create_app(WebSettings(server.address))
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as client:
+        yield client
+
+
+def add_step(
+    pipeline: runner_api.Pipeline,
+    key: str,
+    name: str,
+    reads: Mapping[str, str] = {},
+    writes: Mapping[str, str] = {},
+    parts: tuple[str, ...] = (),
+) -> None:
+    """Adds a step, and the PCollections that it names."""
+    step = pipeline.components.transforms[key]
+    step.unique_name = name
+    step.spec.urn = "beam:transform:pardo:v1" if not parts else "beam:transform:composite:v1"
+    step.subtransforms.extend(parts)
+    for ends, given in ((step.inputs, reads), (step.outputs, writes)):
+        for tag, collection in given.items():
+            ends[tag] = collection
+            one = pipeline.components.pcollections[collection]
+            one.coder_id = "bytes"
+            one.windowing_strategy_id = "global"
+            one.is_bounded = runner_api.IsBounded.BOUNDED
+
+
+def word_count() -> runner_api.Pipeline:
+    """Read (two parts), Count, Write within one root."""
+    pipeline = runner_api.Pipeline(root_transform_ids=["root"])
+    components = pipeline.components
+    components.windowing_strategies["global"].window_coder_id = "window"
+    components.windowing_strategies["global"].window_fn.urn = "beam:window_fn:global_windows:v1"
+    components.coders["bytes"].spec.urn = "beam:coder:bytes:v1"
+    components.coders["window"].spec.urn = "beam:coder:global_window:v1"
+    components.environments["python"].urn = "beam:env:docker:v1"
+    add_step(pipeline, "t1", "Read/Open", writes={"out": "files"})
+    add_step(pipeline, "t2", "Read/Lines", reads={"in": "files"}, writes={"out": "lines"})
+    add_step(pipeline, "t0", "Read", writes={"out": "lines"}, parts=("t1", "t2"))
+    add_step(pipeline, "t3", "Count", reads={"in": "lines"}, writes={"out": "counts"})
+    add_step(pipeline, "t4", "Write", reads={"in": "counts"})
+    add_step(pipeline, "root", "", parts=("t0", "t3", "t4"))
+    return pipeline
+
+
+def varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def count(collection: str, value: int) -> MonitoringInfo:
+    return MonitoringInfo(
+        "beam:metric:element_count:v1",
+        "beam:metrics:sum_int64:v1",
+        varint(value),
+        {"PCOLLECTION": collection},
+    )
+
+
+def wall(step: str, msecs: int) -> MonitoringInfo:
+    return MonitoringInfo(
+        "beam:metric:ptransform_execution_time:total_msecs:v1",
+        "beam:metrics:sum_int64:v1",
+        varint(msecs),
+        {"PTRANSFORM": step},
+    )
+
+
+def user(step: str, name: str, value: int) -> MonitoringInfo:
+    return MonitoringInfo(
+        "beam:metric:user:sum_int64:v1",
+        "beam:metrics:sum_int64:v1",
+        varint(value),
+        {"PTRANSFORM": step, "NAMESPACE": "mine", "NAME": name},
+    )
+
+
+def stage(key: str, name: str, field: str, value: int) -> MonitoringInfo:
+    return MonitoringInfo(
+        f"beam_spark:stage:{field}:v1",
+        "beam:metrics:latest_int64:v1",
+        varint(1_700_000_000_000) + varint(value),
+        {"STAGE": key, "PTRANSFORM": name},
+    )
+
+
+def eventually(condition: Any, limit: float = 20.0) -> bool:
+    waiting = threading.Event()
+    for _ in range(int(limit / 0.02)):
+        if condition():
+            return True
+        waiting.wait(0.02)
+    return False

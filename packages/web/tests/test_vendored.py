@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from pathlib import Path
+
+import beam_runner_web
+
+STATIC = Path(beam_runner_web.__file__).parent / "static"
+OUR_OWN = {"graph.js", "live.js", "table.js", "theme.js", "web.css", "icon.svg"}
+
+
+def test_files_of_others_are_as_they_were_published() -> None:
+    vendored = tomllib.loads((STATIC / "VENDOR.toml").read_text())["file"]
+    for one in vendored:
+        assert hashlib.sha256((STATIC / one["file"]).read_bytes()).hexdigest() == one["sha256"]
+        assert one["name"] and one["version"] and one["licence"]
+    named = {one["file"] for one in vendored}
+    scripts = {path.name for path in STATIC.iterdir() if path.suffix in (".js", ".css", ".svg")}
+    assert scripts == named | OUR_OWN
+
+
+def test_each_has_its_licence_beside_it() -> None:
+    for one in tomllib.loads((STATIC / "VENDOR.toml").read_text())["file"]:
+        assert (STATIC / f"{one['file'].partition('.')[0]}.LICENSE.txt").read_text()
