@@ -38,6 +38,15 @@ def test_create_and_pardo_with_many_outputs(everywhere: Pipelines) -> None:
         assert_that(outputs.none, equal_to([]), label="none")
 
 
+def test_a_long_chain(pipelines: Pipelines) -> None:
+    """Longer than Python's stack lets one bundle processor be."""
+    with pipelines.new() as p:
+        numbers = p | beam.Create([0, 1])
+        for link in range(450):
+            numbers |= f"link {link}" >> beam.Map(lambda n: n + 1)
+        assert_that(numbers, equal_to([450, 451]))
+
+
 def test_an_assertion_about_wrong_elements_fails(pipelines: Pipelines) -> None:
     with pytest.raises(RuntimeError, match="BeamAssertException"), pipelines.new() as p:
         assert_that(p | beam.Create([1, 2, 3]), equal_to([1, 2, 4]))

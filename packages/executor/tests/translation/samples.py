@@ -25,7 +25,6 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from beam_runner_jobservices.records import JobSpec
-from beam_runner_urns import python_sdk
 from stateful_fn import Stateful
 
 from beam_spark_executor import _protos
@@ -46,6 +45,16 @@ def proto_of(build: Build, *flags: str) -> _protos.Pipeline:
     return PortableRunner.get_proto_pipeline(pipeline, options)
 
 
+@functools.cache
+def _built(build: Build, flags: tuple[str, ...]) -> bytes:
+    return bytes(proto_of(build, *flags).SerializeToString())
+
+
+def built(build: Build, *flags: str) -> _protos.Pipeline:
+    """As `proto_of`; built once, since Python takes its time to make pipelines."""
+    return _protos.Pipeline.FromString(_built(build, flags or EMBEDDED))
+
+
 def job_of(proto: _protos.Pipeline) -> JobSpec:
     """A job that runs the pipeline and needs no artifacts."""
     for environment in proto.components.environments.values():
@@ -55,8 +64,8 @@ def job_of(proto: _protos.Pipeline) -> JobSpec:
 
 @functools.cache
 def plan_of(build: Build, *flags: str) -> JobPlan:
-    """The plan of the pipeline; made once, since Python takes its time to make pipelines."""
-    return translate(job_of(proto_of(build, *flags)))
+    """The plan of the pipeline; made once."""
+    return translate(job_of(built(build, *flags)))
 
 
 def map_only(p: beam.Pipeline) -> None:
@@ -258,19 +267,6 @@ def scripted_sums(p: beam.Pipeline, combiner: Any = TimestampCombiner.OUTPUT_AT_
     pairs = p | TestStream().add_elements([("a", 1)])
     windowed = pairs | beam.WindowInto(FixedWindows(1), timestamp_combiner=combiner)
     windowed | beam.CombinePerKey(sum) | beam.Map(str)
-
-
-class _Packable(beam.PTransform):
-    def annotations(self) -> dict[str, bytes]:
-        return {python_sdk.APPLY_COMBINER_PACKING: b""}
-
-    def expand(self, pairs: beam.PCollection) -> None:
-        pairs | "least" >> beam.CombinePerKey(min) | "a" >> beam.Map(str)
-        pairs | "most" >> beam.CombinePerKey(max) | "b" >> beam.Map(str)
-
-
-def packable_combines(p: beam.Pipeline) -> None:
-    p | beam.Create([("a", 1)]) | _Packable()
 
 
 def periodic(p: beam.Pipeline) -> None:

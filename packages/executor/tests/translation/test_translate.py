@@ -280,16 +280,6 @@ def test_stages_are_called_by_the_names_of_their_transforms() -> None:
     assert "ref_" not in names
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_combines_are_packed_unless_the_job_is_a_stream(streaming: bool) -> None:
-    # Not a client that packs them itself.
-    flags = (*samples.EMBEDDED, "--experiments=pre_optimize=none")
-    job = samples.job_of(samples.proto_of(samples.packable_combines, *flags))
-    plan = translate(attrs.evolve(job, options={"beam:option:streaming:v1": streaming}))
-    names = [stage.spec.name for stage in plan.stages.values()]
-    assert any("Packed" in name for name in names) is not streaming
-
-
 @every_sample
 def test_what_is_written_has_a_strategy(build: samples.Build) -> None:
     plan = samples.plan_of(build)

@@ -43,12 +43,13 @@ def plan_buffers(
         buffer_id: _buffer(buffer_id, kind, written[buffer_id], strategies)
         for buffer_id, kind in graph.kinds.items()
     }
+    names = _names_of_readers(graph)
     for buffer_id, buffer in buffers.items():
         if buffer.kind.is_keyed and written[buffer_id]:
             strategy = components.windowing_strategies[written[buffer_id][0].windowing_strategy_id]
             merging = merging_plan(
                 f"{buffer_id}/MergeWindows",
-                f"{_reader_of(buffer_id, graph, components)}/MergeWindows",
+                f"{names[buffer_id]}/MergeWindows",
                 strategy,
                 components,
                 environments,
@@ -57,17 +58,15 @@ def plan_buffers(
     return buffers
 
 
-def _reader_of(buffer_id: str, graph: Graph, components: _protos.Components) -> str:
-    """The full name of the transform that groups what is in a buffer, or keeps state by its keys."""
+def _names_of_readers(graph: Graph) -> dict[str, str]:
+    """By buffer the full name of what groups what is in it, or keeps state by its keys."""
+    names = {buffer_id: buffer_id.split(":", 1)[1] for buffer_id in graph.kinds}
     for node in graph.nodes:
-        if node.source_buffer == buffer_id:
+        if node.source_buffer is not None:
             head = stateful_head(node.transforms, node.source_pcollection)
             if head is not None:
-                return head.unique_name
-    transform_id = buffer_id.split(":", 1)[1]
-    if transform_id in components.transforms:
-        return components.transforms[transform_id].unique_name
-    return transform_id
+                names[node.source_buffer] = head.unique_name
+    return names
 
 
 def _buffer(

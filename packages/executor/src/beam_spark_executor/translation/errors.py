@@ -1,4 +1,4 @@
-"""The error that translation knows: a pipeline asks for something that is not supported."""
+"""The errors that translation knows: a pipeline is malformed, or asks for what is not supported."""
 
 from __future__ import annotations
 
@@ -16,3 +16,7 @@ class UnsupportedPipeline(Exception):
             + "; ".join(reasons)
         )
         self.reasons = tuple(reasons)
+
+
+class InvalidPipeline(Exception):
+    """The pipeline is malformed: it means nothing, to no runner. The text says what is wrong, and where."""

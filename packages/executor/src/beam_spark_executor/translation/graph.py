@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
-from apache_beam.runners.portability.fn_api_runner import translations
 from beam_runner_urns import side_inputs as side_input_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, SideInputUse
 from beam_spark_executor.translation import test_streams
-from beam_spark_executor.translation.fusion import IMPULSE_BUFFER, FusedStage
+from beam_spark_executor.translation.fusion import FusedStage
 from beam_spark_executor.translation.side_inputs import side_inputs_of
 from beam_spark_executor.translation.stateful import stateful_head
+from beam_spark_executor.translation.steps import IMPULSE_BUFFER, buffer_id
 
 _KIND_OF_PREFIX = {
     "materialize": BufferKind.STORED,
+    "flatten": BufferKind.STORED,
     "deal": BufferKind.DEALT,
     "group": BufferKind.GROUPED,
     test_streams.KIND: BufferKind.STORED,
@@ -25,6 +26,9 @@ _SIDE_KINDS = {
     side_input_urns.ITERABLE: BufferKind.SIDE_ITERABLE,
     side_input_urns.MULTIMAP: BufferKind.SIDE_MULTIMAP,
 }
+_COPIES = frozenset({BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP, BufferKind.KEYED})
+_MOST_PASSED_ON = 32
+_NAMES_SHOWN = 20
 
 
 @attrs.frozen
@@ -74,10 +78,7 @@ class Graph:
 def build_graph(stages: Iterable[FusedStage]) -> Graph:
     """Joins fused stages by buffers; empty stages are bypassed and unread buffers not written."""
     kinds: dict[str, BufferKind] = {}
-    nodes = [_node(stage, kinds) for stage in stages]
-    nodes = _bypass_empty(nodes, kinds)
-    nodes = _write_copies(nodes, kinds)
-    nodes = _drop_unread(nodes)
+    nodes = _write_what_is_read([_node(stage, kinds) for stage in stages], kinds)
     read = _read_buffers(nodes)
     return Graph(tuple(nodes), {b: kind for b, kind in kinds.items() if b in read})
 
@@ -95,7 +96,7 @@ def _node(stage: FusedStage, kinds: dict[str, BufferKind]) -> Node:
         (pcollection_id,) = sink.inputs.values()
         sinks.append(Sink(pcollection_id, _buffer(sink.spec.payload, kinds)))
     return Node(
-        name=" + ".join(t.unique_name for t in stage.transforms) or stage.name,
+        name=_name([t.unique_name for t in stage.transforms] or [stage.source.unique_name]),
         transforms=stage.transforms,
         environment_id=stage.environment_id,
         source_buffer=source_buffer,
@@ -105,10 +106,17 @@ def _node(stage: FusedStage, kinds: dict[str, BufferKind]) -> Node:
     )
 
 
+def _name(names: Sequence[str]) -> str:
+    """The names joined; of very many those at both ends."""
+    if len(names) > _NAMES_SHOWN:
+        names = [names[0], f"... {len(names) - 2} more transforms ...", names[-1]]
+    return " + ".join(names)
+
+
 def _buffer(payload: bytes, kinds: dict[str, BufferKind]) -> str:
-    buffer_id = payload.decode()
-    kinds[buffer_id] = _KIND_OF_PREFIX[buffer_id.split(":", 1)[0]]
-    return buffer_id
+    buffer = payload.decode()
+    kinds[buffer] = _KIND_OF_PREFIX[buffer.split(":", 1)[0]]
+    return buffer
 
 
 def _side_inputs(
@@ -116,77 +124,64 @@ def _side_inputs(
 ) -> Iterable[SideInputUse]:
     for transform in transforms:
         for tag, side_input in sorted(side_inputs_of(transform).items()):
-            stored = translations.create_buffer_id(transform.inputs[tag]).decode()
+            stored = buffer_id("materialize", transform.inputs[tag]).decode()
             kind = _SIDE_KINDS[side_input.access_pattern.urn]
-            buffer_id = f"{kind.value}:{stored}"
-            kinds[buffer_id] = kind
-            yield SideInputUse(transform.unique_name, tag, buffer_id)
+            side = f"{kind.value}:{stored}"
+            kinds[side] = kind
+            yield SideInputUse(transform.unique_name, tag, side)
 
 
-def _bypass_empty(nodes: list[Node], kinds: Mapping[str, BufferKind]) -> list[Node]:
-    """Lets the writers of an empty node's input write to its outputs themselves.
+def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) -> list[Node]:
+    """The nodes that do anything, in their order, each writing to all buffers by which it is read.
 
-    So a Flatten before a GroupByKey costs nothing. Groups can't be passed on this way: what was
-    grouped is another element. Nor can what no stage writes, but a script.
+    Side inputs are read by window (and key), the input of stateful transforms by key: what is stored
+    is written once more in that way. What an empty node would move on its writers write themselves,
+    so that a Flatten before a GroupByKey costs nothing. What nobody reads is not written.
+
+    Readers come after writers, so one way back tells where everything goes.
     """
-    scripted = f"{test_streams.KIND}:"
-    while True:
-        empty = next(
-            (
-                node
-                for node in nodes
-                if node.is_empty
-                and node.source_buffer is not None
-                and not node.source_buffer.startswith(scripted)
-                and (kinds[node.source_buffer] is BufferKind.STORED or not node.sinks)
-            ),
-            None,
+    read: dict[str, dict[str, None]] = {}
+    passed: dict[str, list[str]] = {}
+
+    def reads(buffer: str) -> None:
+        # A copy is named after what is stored, which is what sinks name.
+        stored = buffer.split(":", 1)[1] if kinds[buffer] in _COPIES else buffer
+        read.setdefault(stored, {})[buffer] = None
+
+    for node in nodes:
+        for use in node.side_inputs:
+            reads(use.buffer_id)
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        sinks = tuple(
+            Sink(sink.pcollection_id, target)
+            for sink in node.sinks
+            for target in (*read.get(sink.buffer_id, ()), *passed.get(sink.buffer_id, ()))
         )
-        if empty is None:
-            return nodes
-        targets = [sink.buffer_id for sink in empty.sinks]
-        nodes = [
-            _with_further_sinks(node, empty.source_buffer, targets)
-            for node in nodes
-            if node is not empty
-        ]
+        if node.is_empty and not sinks:
+            continue
+        if _may_be_bypassed(node, kinds) and len(sinks) <= _MOST_PASSED_ON:
+            targets = passed.setdefault(str(node.source_buffer), [])
+            targets += [sink.buffer_id for sink in sinks]
+            continue
+        kept.append(attrs.evolve(node, sinks=sinks))
+        if node.source_buffer is not None:
+            reads(node.source_buffer)
+    return kept[::-1]
 
 
-def _with_further_sinks(node: Node, buffer_id: str | None, targets: Iterable[str]) -> Node:
-    """Adds, beside each sink to a buffer, sinks to other buffers; drops no sink."""
-    further = [
-        Sink(sink.pcollection_id, target)
-        for sink in node.sinks
-        if sink.buffer_id == buffer_id
-        for target in targets
-    ]
-    return attrs.evolve(node, sinks=(*node.sinks, *further)) if further else node
+def _may_be_bypassed(node: Node, kinds: Mapping[str, BufferKind]) -> bool:
+    """Whether the writers of its input can do what it does.
 
-
-def _write_copies(nodes: list[Node], kinds: Mapping[str, BufferKind]) -> list[Node]:
-    """Adds the sinks that write what is stored anyway once more, in the way that its readers need.
-
-    Side inputs are read by window (and key), the input of stateful transforms by key.
+    Groups can't be passed on this way: what was grouped is another element. Nor can what no stage
+    writes, but a script.
     """
-    for buffer_id, kind in kinds.items():
-        if kind in (BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP, BufferKind.KEYED):
-            stored = buffer_id.split(":", 1)[1]
-            nodes = [_with_further_sinks(node, stored, [buffer_id]) for node in nodes]
-    return nodes
-
-
-def _drop_unread(nodes: list[Node]) -> list[Node]:
-    """Drops sinks that nobody reads, and then nodes that do nothing, until there are none left."""
-    while True:
-        read = _read_buffers(nodes)
-        kept = [
-            attrs.evolve(node, sinks=tuple(s for s in node.sinks if s.buffer_id in read))
-            for node in nodes
-        ]
-        kept = [node for node in kept if node.transforms or node.sinks]
-        if kept == nodes:
-            return nodes
-        nodes = kept
+    return (
+        node.is_empty
+        and node.source_buffer is not None
+        and not node.source_buffer.startswith(f"{test_streams.KIND}:")
+        and kinds[node.source_buffer] is BufferKind.STORED
+    )
 
 
 def _read_buffers(nodes: Iterable[Node]) -> set[str]:

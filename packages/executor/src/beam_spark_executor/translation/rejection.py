@@ -12,23 +12,11 @@ from beam_runner_urns import transforms as transform_urns
 from beam_spark_executor import _protos
 from beam_spark_executor.translation import test_streams
 from beam_spark_executor.translation.environments import ResolvedEnvironment
+from beam_spark_executor.translation.leaves import RESHUFFLES, leaves, puts_out
 from beam_spark_executor.translation.sdks import environment_of, is_of_python
 from beam_spark_executor.translation.stateful import is_stateful
 from beam_spark_executor.translation.window_coders import has_own_coder
 
-RESHUFFLES = frozenset(
-    {
-        transform_urns.RESHUFFLE,
-        transform_urns.REDISTRIBUTE_ARBITRARILY,
-        transform_urns.REDISTRIBUTE_BY_KEY,
-    }
-)
-# Composites that run as one thing, whatever is inside.
-_WHOLE = RESHUFFLES | {
-    transform_urns.GROUP_BY_KEY,
-    transform_urns.COMBINE_PER_KEY,
-    transform_urns.PAR_DO,
-}
 # Leaves that the runner itself carries out and that need no environment.
 _RUNNER_LEAVES = RESHUFFLES | {
     transform_urns.IMPULSE,
@@ -55,7 +43,7 @@ def unsupported(
     """One sentence for every feature used and not supported; empty if the pipeline can run."""
     components = pipeline.components
     used_by: dict[str, list[str]] = {}
-    for transform in leaves(pipeline.root_transform_ids, components):
+    for _, transform in leaves(pipeline.root_transform_ids, components):
         features = list(_of_transform(transform, components))
         environment = environments.get(transform.environment_id)
         if environment is not None and environment.rejection:
@@ -73,24 +61,6 @@ def _some_of(names: list[str]) -> str:
     return f"'{names[0]}'{others}"
 
 
-def leaves(
-    transform_ids: Iterable[str], components: _protos.Components
-) -> Iterator[_protos.PTransform]:
-    """The transforms that run: those without parts, and composites that run as a whole."""
-    for transform_id in transform_ids:
-        transform = components.transforms[transform_id]
-        if transform.spec.urn in _WHOLE or not transform.subtransforms:
-            if transform.spec.urn or _puts_out(transform):
-                yield transform
-        else:
-            yield from leaves(transform.subtransforms, components)
-
-
-def _puts_out(transform: _protos.PTransform) -> bool:
-    """Whether it has outputs of its own: a composite that returns its input is no work."""
-    return not set(transform.outputs.values()) <= set(transform.inputs.values())
-
-
 def _of_transform(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
     urn = transform.spec.urn
     if urn == transform_urns.TEST_STREAM:
@@ -103,7 +73,7 @@ def _of_transform(transform: _protos.PTransform, components: _protos.Components)
         yield from _of_grouping(transform, components)
     elif urn == python_sdk.PICKLED_TRANSFORM:
         # One without parts, which no SDK can run.
-        if _puts_out(transform):
+        if puts_out(transform):
             yield f"the transform {urn!r}, which has no parts"
     elif not transform.environment_id and urn not in _RUNNER_LEAVES and urn:
         yield f"the transform {urn!r}"

@@ -30,6 +30,7 @@ _PARDO_URNS = frozenset(
 )
 _SINGLETON = b"AsSingleton"
 _BZ2 = b"BZh"
+_HEAD_BYTES = 1 << 18
 _GLOBAL_MAPPING = functools.partial(sideinputs._global_window_mapping_fn)
 
 
@@ -100,7 +101,7 @@ def see_updates(uses: Iterable[SideInputUse], transforms: Iterable[_protos.PTran
 def _is_global_mapping(mapping_fn: _protos.FunctionSpec) -> bool:
     name = _GLOBAL_MAPPING.func.__name__.encode()
     pickled = mapping_fn.urn == python_urns.PICKLED_WINDOW_MAPPING_FN
-    return pickled and name in _unpacked(mapping_fn.payload)
+    return pickled and contains(mapping_fn.payload, name)
 
 
 def tell_windows(
@@ -133,22 +134,32 @@ def _is_singleton(side_input: _protos.SideInput) -> bool:
     Only its view function says so, which is pickled and never loaded here. Its name is in it.
     """
     view_fn = side_input.view_fn
-    return view_fn.urn == python_urns.PICKLED_VIEWFN and _SINGLETON in _unpacked(view_fn.payload)
+    return view_fn.urn == python_urns.PICKLED_VIEWFN and contains(view_fn.payload, _SINGLETON)
 
 
-def _unpacked(payload: bytes) -> bytes:
-    """What Beam's pickler has packed, still pickled; nothing if it is packed in another way."""
+def contains(payload: bytes, name: bytes) -> bool:
+    """Whether a name is in what Beam's pickler has packed, of which no more than its head is unpacked.
+
+    Nothing is loaded. What is packed in another way contains nothing.
+    """
     try:
         packed = base64.b64decode(payload)
-        return (bz2 if packed.startswith(_BZ2) else zlib).decompress(packed)
+        opened = bz2.BZ2Decompressor() if packed.startswith(_BZ2) else zlib.decompressobj()
+        return name in opened.decompress(packed, _HEAD_BYTES)
     except (ValueError, OSError, zlib.error):
-        return b""
+        return False
+
+
+def main_tag(transform: _protos.PTransform) -> str | None:
+    """The tag of what a transform processes; None if it begins with nothing."""
+    sides = side_inputs_of(transform)
+    return min((tag for tag in transform.inputs if tag not in sides), default=None)
 
 
 def main_input(transform: _protos.PTransform) -> str | None:
     """The PCollection that a transform processes; None if it begins with nothing."""
-    sides = side_inputs_of(transform)
-    return next((p for tag, p in sorted(transform.inputs.items()) if tag not in sides), None)
+    tag = main_tag(transform)
+    return None if tag is None else transform.inputs[tag]
 
 
 def _rewindowed(transforms: Sequence[_protos.PTransform]) -> set[str]:

@@ -4,21 +4,29 @@ The scheduler sees the windows of elements only as they come into a stage, and i
 groups and timers. So a transform with side inputs does not fuse behind a grouping or a stateful
 transform, nor, where a side input never ends and so must be read window by window, behind a change
 of windows.
+
+And SDKs set up a stage's transforms within each other and hand elements on by calls within calls, so
+that the stack of Python ends somewhere: a stage is no more than ``MOST_DEEP`` transforms deep.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
 
 from beam_runner_engine.values.window_fns import GlobalWindows
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
-from beam_spark_executor.translation.side_inputs import is_unbounded, main_input, side_inputs_of
+from beam_spark_executor.translation.context import Context
+from beam_spark_executor.translation.ordering import after_those_needed
+from beam_spark_executor.translation.side_inputs import is_unbounded
 from beam_spark_executor.translation.stateful import needs_stable_input, stateful_payload
+from beam_spark_executor.translation.steps import Step
 from beam_spark_executor.translation.windowing import window_fn
+
+MOST_DEEP = 100
+"""How many transforms of a stage can follow each other. FnApiRunner, which does not cut, does some 200."""
 
 _GROUPS = b"group:"
 
@@ -31,34 +39,23 @@ class _Behind(enum.Flag):
     WINDOWING = enum.auto()
 
 
-def begin_stages(stages: Sequence[Any], context: Any) -> Sequence[Any]:
-    """A phase before fusion: marks the transforms that must be the first of their stage.
+def begin_stages(steps: Sequence[Step], context: Context) -> Sequence[Step]:
+    """A phase before fusion: marks the transforms that must be the first of their stage."""
+    made_by = {p: step for step in steps for p in step.outputs}
 
-    Args:
-        stages: Beam's, of one transform each.
-        context: Beam's.
-    """
-    made_by = {p: stage for stage in stages for t in stage.transforms for p in t.outputs.values()}
-    behind: dict[int, _Behind] = {}
-    for stage in stages:
-        chain = []
-        here = stage
-        while here is not None and id(here) not in behind:
-            chain.append(here)
-            here = made_by.get(main_input(_only(here)))
-        for link in reversed(chain):
-            before = made_by.get(main_input(_only(link)))
-            passed = _Behind.NOTHING if before is None else behind[id(before)]
-            if _must_begin(_only(link), passed, context.components):
-                link.forced_root = True
-                passed = _Behind.NOTHING
-            behind[id(link)] = passed | _done_by(_only(link))
-    return stages
+    def before(step: Step) -> Step | None:
+        return None if step.main is None else made_by.get(step.main)
 
-
-def _only(stage: Any) -> _protos.PTransform:
-    (transform,) = stage.transforms
-    return transform
+    behind: dict[Step, tuple[_Behind, int]] = {}
+    for step in after_those_needed(steps, lambda step: filter(None, (before(step),))):
+        maker = before(step)
+        passed, depth = (_Behind.NOTHING, 0) if maker is None else behind[maker]
+        too_deep = depth >= MOST_DEEP and not step.writes_buffer
+        if too_deep or _must_begin(step, passed, context.components):
+            step.begins = True
+            passed, depth = _Behind.NOTHING, 0
+        behind[step] = passed | _done_by(step.transform), depth + 1
+    return steps
 
 
 def _done_by(transform: _protos.PTransform) -> _Behind:
@@ -70,14 +67,13 @@ def _done_by(transform: _protos.PTransform) -> _Behind:
     return _Behind.WINDOWING if urn == transform_urns.ASSIGN_WINDOWS else _Behind.NOTHING
 
 
-def _must_begin(
-    transform: _protos.PTransform, passed: _Behind, components: _protos.Components
-) -> bool:
+def _must_begin(step: Step, passed: _Behind, components: _protos.Components) -> bool:
+    transform = step.transform
     if stateful_payload(transform) is not None or needs_stable_input(transform):
         return True
     if passed is _Behind.NOTHING:
         return False
-    sides = [components.pcollections[transform.inputs[t]] for t in side_inputs_of(transform)]
+    sides = [components.pcollections[pcollection_id] for pcollection_id in step.sides]
     if _Behind.GROUPING in passed:
         return bool(sides)
     return any(is_unbounded(side) and not _is_global(side, components) for side in sides)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedValueCoder
 from apache_beam.transforms.window import GlobalWindows
 from beam_runner_jobservices.records import JobSpec
-from beam_runner_urns import options as option_urns
 from beam_runner_urns import transforms as transform_urns
 from beam_runner_worker.records import JobContext
 
@@ -28,7 +27,8 @@ from beam_spark_executor.translation.environments import (
 from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.fusion import FusedPipeline, fuse
 from beam_spark_executor.translation.graph import Graph, build_graph
-from beam_spark_executor.translation.rejection import leaves, unsupported
+from beam_spark_executor.translation.leaves import leaves
+from beam_spark_executor.translation.rejection import unsupported
 from beam_spark_executor.translation.scripted_windows import let_out_of_holders
 from beam_spark_executor.translation.side_inputs import described, see_updates, tell_windows
 from beam_spark_executor.translation.stateful import (
@@ -61,12 +61,7 @@ def translate(job: JobSpec) -> JobPlan:
     reasons = unsupported(pipeline, environments)
     if reasons:
         raise UnsupportedPipeline(reasons)
-    fused = fuse(
-        pipeline,
-        embedded=all(e.embedded for e in environments.values()),
-        # As Beam's own client does it, which packs them itself where the user says nothing.
-        pack_combiners=not job.options.get(option_urns.STREAMING),
-    )
+    fused = fuse(pipeline, embedded=all(e.embedded for e in environments.values()))
     graph = build_graph(fused.stages)
     uses = [described(node.side_inputs, node.transforms, fused.components) for node in graph.nodes]
     for node, of_node in zip(graph.nodes, uses, strict=True):
@@ -108,7 +103,7 @@ def _test_streams(
 ) -> tuple[TestStreamPlan, ...]:
     return tuple(
         test_stream_plan(transform, pipeline.components, buffers)
-        for transform in leaves(pipeline.root_transform_ids, pipeline.components)
+        for _, transform in leaves(pipeline.root_transform_ids, pipeline.components)
         if transform.spec.urn == transform_urns.TEST_STREAM
     )
 

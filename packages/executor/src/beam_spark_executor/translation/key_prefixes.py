@@ -1,0 +1,51 @@
+"""Keys and values with their length in front, where elements are cut: then they are cut by length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_spark_executor import _protos
+from beam_spark_executor.translation.context import Context
+from beam_spark_executor.translation.stateful import stateful_payload
+from beam_spark_executor.translation.steps import Step
+
+_PAIR = 2
+
+
+def prefix_keys_and_values(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+    """A phase: length-prefixes keys and values where elements are cut, so that they are cut by length.
+
+    That is before every GroupByKey and every stateful transform. A runner that has only bytes can
+    cut these coders without knowing any other. Groups are read with the coders of what was grouped.
+    """
+    for step in steps:
+        transform = step.transform
+        payload = stateful_payload(transform)
+        if transform.spec.urn == transform_urns.GROUP_BY_KEY:
+            for pcollection_id in transform.inputs.values():
+                _prefix_pair(context, context.components.pcollections[pcollection_id])
+        elif payload is not None:
+            assert step.main is not None
+            main = context.components.pcollections[step.main]
+            _prefix_pair(context, main)
+            strategy_id = main.windowing_strategy_id
+            window_id = context.components.windowing_strategies[strategy_id].window_coder_id
+            for family in payload.timer_family_specs.values():
+                timer = context.components.coders[family.timer_family_coder_id]
+                key_id, _ = timer.component_coder_ids
+                family.timer_family_coder_id = context.add_coder(
+                    timer.spec.urn, [context.prefixed(key_id), window_id]
+                )
+            transform.spec.payload = payload.SerializeToString(deterministic=True)
+        yield step
+
+
+def _prefix_pair(context: Context, pcollection: _protos.PCollection) -> None:
+    coder = context.components.coders[pcollection.coder_id]
+    if coder.spec.urn != coder_urns.KV or len(coder.component_coder_ids) != _PAIR:
+        return
+    prefixed_ids = [context.prefixed(part) for part in coder.component_coder_ids]
+    pcollection.coder_id = context.add_coder(coder_urns.KV, prefixed_ids)
