@@ -319,7 +319,7 @@ def bench(session: nox.Session) -> None:
 def wordcount(session: nox.Session) -> None:
     """The main job: count the words of real text on Spark. ``-- --input GLOB`` takes text of your own."""
     need_java(session)
-    install(session, distribution("executor"))
+    install(session, f"{distribution('executor')}[web]")
     session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})
 
 

@@ -88,7 +88,7 @@ def _count(pattern: str, output: str, folder: Path) -> None:
     started = time.monotonic()
     with _server(folder / "server.log") as address:
         print(f"[{time.monotonic() - started:5.1f} s] {address.line}")
-        _run(address.endpoint, pattern, output, folder, started)
+        _run(address, pattern, output, folder, started)
     counts = _read_counts(output)
     print(f"\n{sum(counts.values()):,} words, {len(counts):,} different ones; the commonest:\n")
     for word, count in counts.most_common(WORDS_SHOWN):
@@ -102,6 +102,8 @@ class _Address:
     def __init__(self, line: str) -> None:
         self.line = line
         self.endpoint = line.partition(" at ")[2].split()[0]
+        self.pages = line.partition("; its jobs are shown at ")[2].partition(";")[0]
+        """Where its web interface is; empty where it has none."""
 
 
 @contextlib.contextmanager
@@ -162,14 +164,15 @@ def _wordcount(pattern: str, output: str, endpoint: str) -> list[str]:
     ]
 
 
-def _run(endpoint: str, pattern: str, output: str, folder: Path, started: float) -> None:
+def _run(address: _Address, pattern: str, output: str, folder: Path, started: float) -> None:
     """Runs Beam's wordcount to its end, with a line of progress every second."""
     from beam_runner_jobservices import JobApiError, JobClient
 
+    endpoint, pages = address.endpoint, address.pages
     log = folder / "wordcount.log"
     command = [sys.executable, "-P", *_wordcount(pattern, output, endpoint)]
     with JobClient(endpoint) as client, log.open("w") as lines:
-        progress = _Progress(client, started)
+        progress = _Progress(client, started, pages)
         with _process(command, lines, lines, TMPDIR=str(folder)) as process:
             while process.poll() is None and not progress.is_over():
                 with contextlib.suppress(JobApiError):  # it will answer the next time, or never
@@ -188,8 +191,9 @@ def _run(endpoint: str, pattern: str, output: str, folder: Path, started: float)
 class _Progress:
     """What the Job API says of the one job of this server."""
 
-    def __init__(self, client: Any, started: float) -> None:
+    def __init__(self, client: Any, started: float, pages: str) -> None:
         self._client = client
+        self._pages = pages
         self._started = started
         self._job_id: str | None = None
         self._state: Any = None
@@ -245,6 +249,8 @@ class _Progress:
                     for pcollection in transform.outputs.values():
                         self._shown[pcollection] = transform.unique_name
             self._job_id = job.job_id
+            if self._pages:
+                print(f"The job's page: {self._pages}jobs/{job.job_id}", flush=True)
 
     def _element_counts(self) -> dict[str, int]:
         """Elements so far in the outputs of the transforms shown."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_spark_executor import flags
 from beam_spark_executor.flags import ServerSettings, parse
 from beam_spark_executor.spark.settings import SparkSettings
 
@@ -15,6 +16,12 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
     return error
+
+
+@pytest.fixture(autouse=True)
+def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is installed beside it."""
+    monkeypatch.setattr(flags, "find", lambda: ())
 
 
 def test_defaults() -> None:

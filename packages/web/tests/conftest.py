@@ -18,7 +18,8 @@ from beam_runner_jobservices import (
 )
 from starlette.testclient import TestClient
 
-from beam_runner_web import WebSettings, create_app
+from beam_runner_web.app import create_app
+from beam_runner_web.settings import WebSettings
 
 
 class Job:

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from beam_runner_jobservices import JobMetrics, JobState
 
-from beam_runner_web import WebServer, WebSettings
+from beam_runner_web.server import WebServer
+from beam_runner_web.settings import WebSettings
 
 from .conftest import Server, count, eventually
 

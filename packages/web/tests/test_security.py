@@ -4,7 +4,8 @@ import pytest
 from beam_runner_jobservices import JobState
 from starlette.testclient import TestClient
 
-from beam_runner_web import WebSettings, create_app
+from beam_runner_web.app import create_app
+from beam_runner_web.settings import WebSettings
 
 from .conftest import Server
 

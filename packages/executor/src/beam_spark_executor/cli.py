@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from beam_spark_executor import garbage, logs
+from beam_spark_executor import extensions, garbage, logs
 from beam_spark_executor.flags import PROGRAM, ServerSettings, parse
 
 if TYPE_CHECKING:
@@ -40,15 +40,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signals.on_hurry(server.kill)
     failure = _start(server, signals)
     if failure is None and not signals.received.is_set():
+        told = extensions.start(settings.extensions, server.address)
         garbage.settle()
-        print(
+        served = (
             f"{PROGRAM} serves the Beam Job API at {server.address} "
-            f"(Spark {server.spark.version}, {server.spark.master})",
-            flush=True,
+            f"(Spark {server.spark.version}, {server.spark.master})"
         )
+        print("; ".join((served, *told)), flush=True)
         failure = _serve(server, signals)
         if signals.terminated:
             _end_jobs(server, settings.on_sigterm)
+    for extension in settings.extensions:
+        extension.stop()
     server.stop()
     return 0 if failure is None else _say(failure)
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import attrs
 
+from beam_spark_executor.extensions import Extension, find
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
@@ -38,6 +39,7 @@ class ServerSettings:
     - ``max_task_attempts``: how often a bundle is tried whose user code raises.
     - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
     - ``log_kind``: ``text``, or ``json`` for one object per line.
+    - ``extensions``: what is served beside the Job API.
     """
 
     job_host: str = "localhost"
@@ -49,6 +51,7 @@ class ServerSettings:
     spark: SparkSettings = attrs.field(factory=SparkSettings)
     log_level: str = "info"
     log_kind: str = "text"
+    extensions: tuple[Extension, ...] = ()
 
 
 def parse(arguments: Sequence[str]) -> ServerSettings:
@@ -59,11 +62,19 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
             0 after ``--help`` and ``--version``.
     """
     parser = _parser()
+    extensions = find()
+    for extension in extensions:
+        extension.add_flags(parser)
     found, unknown = parser.parse_known_args([_with_dashes(argument) for argument in arguments])
     if unknown:
         parser.error(_unknown(unknown[0], parser))
     if found.on_sigterm == "suspend" and found.state_dir is None:
         parser.error("--on-sigterm=suspend needs a --state-dir from which jobs can be resumed")
+    try:
+        for extension in extensions:
+            extension.configure(found)
+    except ValueError as error:
+        parser.error(str(error))
     return ServerSettings(
         job_host=found.job_host,
         job_port=found.job_port,
@@ -78,6 +89,7 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         ),
         log_level=found.log_level,
         log_kind=found.log_kind,
+        extensions=extensions if found.serve_http else (),
     )
 
 
@@ -125,6 +137,14 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         choices=("text", "json"),
         default="text",
         help="form of the log's lines (default: %(default)s)",
+    )
+    flag(
+        "--serve-http",
+        type=_truth,
+        default=True,
+        metavar="true|false",
+        help="whether to serve web pages about the jobs, where beam-runner-web is installed"
+        " (default: true)",
     )
 
 
@@ -194,6 +214,12 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
     return int(text)
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+    return text.lower() == "true"
 
 
 def _attempts(text: str) -> int:

@@ -14,9 +14,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--web-port",
         type=_port,
-        default=DEFAULT_PORT,
         metavar="PORT",
-        help="port of the web interface; 0 picks a free one (default: %(default)s)",
+        help=f"port of the web interface; 0 picks a free one (default: {DEFAULT_PORT}, or a free one"
+        " where that is taken)",
     )
     group.add_argument(
         "--web-host",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 
 import uvicorn
 
 from .app import create_app
-from .settings import LOOPBACK, WebSettings
+from .settings import DEFAULT_PORT, LOOPBACK, WebSettings
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
@@ -83,7 +84,14 @@ class WebServer:
         self._socket.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int | None) -> socket.socket:
+    if port is None:
+        try:
+            return _listen(host, DEFAULT_PORT)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return _listen(host, 0)
     (family, kind, protocol, _, address), *_ = sorted(
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE),
         key=lambda found: found[0] != socket.AF_INET,

@@ -12,7 +12,8 @@ class WebSettings:
     """How the pages are served.
 
     - `job_endpoint`: `host:port` of the job server.
-    - `host`, `port`: where to listen; port 0 picks a free one.
+    - `host`, `port`: where to listen; port 0 picks a free one, None is `DEFAULT_PORT`, or a free one
+      where that is taken.
     - `read_only`: whether jobs can be looked at, and not ended.
     - `allowed_hosts`: names under which browsers may ask, beside those of this machine itself.
     - `token`: what a browser must show once; needed where others than this machine can ask.
@@ -21,7 +22,7 @@ class WebSettings:
 
     job_endpoint: str
     host: str = "localhost"
-    port: int = DEFAULT_PORT
+    port: int | None = None
     read_only: bool = False
     allowed_hosts: tuple[str, ...] = ()
     token: str = attrs.field(default="", repr=False)
