@@ -86,6 +86,25 @@ def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("flags", [(), ("--allow-remote",)])
+def test_an_address_that_others_reach_is_one_sentence(folder: Path, flags: tuple[str, ...]) -> None:
+    done = run_briefly(folder, "--job-port", "0", "--job-host", "0.0.0.0", *flags)
+    assert done.returncode == 1
+    assert done.stderr.startswith("beam-spark-jobserver: cannot listen at 0.0.0.0: other machines")
+    assert done.stderr.endswith(": --allow-remote, and --token-file or --tls-client-ca\n")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_token_file_that_is_empty_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    done = run_briefly(folder, "--job-port", "0", "--token-file", str(tmp_path / "token"))
+    assert done.returncode == 1
+    assert f"{tmp_path}/token holds no token" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("lock", ["jobs.lock", "journal.lock"])
 def test_a_state_folder_in_use_is_one_sentence(folder: Path, tmp_path: Path, lock: str) -> None:
     with hold_folder(tmp_path, lock, "state"):

@@ -38,6 +38,8 @@ def test_all_flags() -> None:
             *("--spark-master-url", "spark://host:7077", "--log-level", "ERROR"),
             *("--state-dir", "/s", "--max-task-attempts", "3", "--on-sigterm", "suspend"),
             *("--spark-conf", "spark.a=1", "--spark-conf=spark.b_c=x=y", "--log-kind", "json"),
+            *("--allow-remote", "--token-file", "/t", "--tls-cert=/c", "--tls-key=/k"),
+            "--tls-client-ca=/ca",
         ]
     )
     assert settings == ServerSettings(
@@ -50,6 +52,11 @@ def test_all_flags() -> None:
         spark=SparkSettings("spark://host:7077", {"spark.a": "1", "spark.b_c": "x=y"}, "error"),
         log_level="error",
         log_kind="json",
+        allow_remote=True,
+        token_file=Path("/t"),
+        tls_cert=Path("/c"),
+        tls_key=Path("/k"),
+        tls_client_ca=Path("/ca"),
     )
 
 

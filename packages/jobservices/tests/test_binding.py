@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from beam_runner_jobservices import AddressError
+from beam_runner_jobservices import AddressError, Guard, Unguarded
 from beam_runner_jobservices.binding import bind
+
+OPEN = Guard(allow_remote=True, token="x" * 16)
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def reachable(address, port):
 
 
 def test_localhost_is_every_localhost(server):
-    port = bind(server, "localhost", 0)
+    port = bind(server, "localhost", 0, OPEN)
     server.start()
     assert reachable("127.0.0.1", port)
     assert reachable("::1", port) == has_ipv6()
@@ -48,7 +50,7 @@ def test_a_port_in_use_is_refused_by_name(server, host):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=rf"{port}.*in use"):
-            bind(server, host, port)
+            bind(server, host, port, OPEN)
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
@@ -56,10 +58,25 @@ def test_a_port_in_use_on_one_address_only_is_refused_too(server):
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=rf"{port}.*in use on ::1"):
-            bind(server, "localhost", port)
+            bind(server, "localhost", port, OPEN)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_a_host_that_is_not_here_is_refused_by_name(server, host):
     with pytest.raises(AddressError, match=host):
-        bind(server, host, 0)
+        bind(server, host, 0, OPEN)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", *(["::"] if has_ipv6() else [])])
+@pytest.mark.parametrize(
+    "guard",
+    [Guard(), Guard(allow_remote=True), Guard(token="x" * 16), Guard(client_authority=b"x")],
+)
+def test_what_other_machines_reach_is_refused_unless_it_is_allowed_and_guarded(server, host, guard):
+    with pytest.raises(Unguarded, match="other machines reach it"):
+        bind(server, host, 0, guard)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.2"])
+def test_loopback_needs_no_guard(server, host):
+    assert bind(server, host, 0, Guard())

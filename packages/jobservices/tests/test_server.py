@@ -12,6 +12,7 @@ import pytest
 
 from beam_runner_jobservices import (
     AddressError,
+    Guard,
     Importance,
     JobApiError,
     JobClient,
@@ -318,11 +319,12 @@ class TestStarting:
                 client.submit(pipeline)
 
     def test_clients_of_a_wildcard_are_told_a_name(self, executor, tmp_path):
-        server = JobServer(executor, artifacts_dir=tmp_path, host="0.0.0.0", port=0)
+        anywhere = {"host": "0.0.0.0", "guard": Guard(allow_remote=True, token="x" * 16)}
+        server = JobServer(executor, artifacts_dir=tmp_path, port=0, **anywhere)
         assert not server.address.startswith("0.0.0.0")
         server.stop()
         server = JobServer(
-            executor, artifacts_dir=tmp_path, host="0.0.0.0", port=0, advertised_host="me"
+            executor, artifacts_dir=tmp_path, port=0, advertised_host="me", **anywhere
         )
         assert server.address == f"me:{server.port}"
         server.stop()

@@ -92,13 +92,17 @@ class _Signals:
 def _bind(settings: ServerSettings) -> Server:
     """A server that has its port; imports Beam, which takes seconds."""
     with logs.hushed():
-        from beam_runner_jobservices import JobServicesError
+        from beam_runner_jobservices import JobServicesError, Unguarded
 
         from beam_spark_executor.journal.errors import JournalError
         from beam_spark_executor.server import Server
 
     try:
         server = Server(settings)
+    except Unguarded as error:
+        raise _CannotStart(
+            f"{error}: --allow-remote, and --token-file or --tls-client-ca"
+        ) from error
     except (JobServicesError, JournalError, OSError) as error:
         raise _CannotStart(str(error)) from error
     for sentence in server.damage:

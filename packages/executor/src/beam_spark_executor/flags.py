@@ -37,6 +37,11 @@ class ServerSettings:
     - ``on_sigterm``: what becomes of jobs at SIGTERM: ``suspend``, ``cancel`` or ``drain``; ``None``
       is ``suspend`` with a state folder and ``cancel`` without one.
     - ``max_task_attempts``: how often a bundle is tried whose user code raises.
+    - ``allow_remote``: whether ``job_host`` may be an address that other machines reach; then
+      ``token_file`` or ``tls_client_ca`` has to be there.
+    - ``token_file``: has the token that clients must send with every call.
+    - ``tls_cert``, ``tls_key``, ``tls_client_ca``: PEM files of the server, and of the authority whose
+      certificates clients must have.
     - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
     - ``log_kind``: ``text``, or ``json`` for one object per line.
     - ``extensions``: what is served beside the Job API.
@@ -52,6 +57,11 @@ class ServerSettings:
     log_level: str = "info"
     log_kind: str = "text"
     extensions: tuple[Extension, ...] = ()
+    allow_remote: bool = False
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
 
 
 def parse(arguments: Sequence[str]) -> ServerSettings:
@@ -90,6 +100,11 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         log_level=found.log_level,
         log_kind=found.log_kind,
         extensions=extensions if found.serve_http else (),
+        allow_remote=found.allow_remote,
+        token_file=found.token_file,
+        tls_cert=found.tls_cert,
+        tls_key=found.tls_key,
+        tls_client_ca=found.tls_client_ca,
     )
 
 
@@ -105,6 +120,7 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     _add_server_flags(parser.add_argument)
+    _add_guard_flags(parser.add_argument)
     _add_job_flags(parser.add_argument)
     parser.add_argument("--version", action="version", version=_versions())
     return parser
@@ -145,6 +161,30 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         metavar="true|false",
         help="whether to serve web pages about the jobs, where beam-runner-web is installed"
         " (default: true)",
+    )
+
+
+def _add_guard_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--allow-remote",
+        action="store_true",
+        help="allow --job-host to be an address that other machines reach; needs --token-file or"
+        " --tls-client-ca, since whoever submits a job runs code here",
+    )
+    flag(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with a token that clients must send with every call, as the metadata"
+        " 'authorization: Bearer TOKEN'",
+    )
+    flag("--tls-cert", type=Path, metavar="FILE", help="PEM of the server's certificate")
+    flag("--tls-key", type=Path, metavar="FILE", help="PEM of its key")
+    flag(
+        "--tls-client-ca",
+        type=Path,
+        metavar="FILE",
+        help="PEM of the authority whose certificates clients must have",
     )
 
 

@@ -9,8 +9,9 @@ import threading
 import time
 from pathlib import Path
 
-from beam_runner_jobservices import JobHandle, JobReporter, JobServer, JobSpec
+from beam_runner_jobservices import Guard, JobHandle, JobReporter, JobServer, JobSpec
 from beam_runner_jobservices.folders import STATE, mark_folder
+from beam_runner_jobservices.guard import read_guard
 
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.flags import ServerSettings
@@ -39,7 +40,8 @@ class Server:
     left to resume; `start` starts Spark.
 
     Raises:
-        beam_runner_jobservices.AddressError: the port is taken, or the host is not this machine's.
+        beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
+            other machines reach it and that is not allowed and guarded.
         beam_runner_jobservices.JobServicesError: a folder is in use by another server, or is not
             ours.
         beam_spark_executor.journal.errors.JournalError: the journal cannot be read or written.
@@ -64,6 +66,7 @@ class Server:
                 state_dir=self._folder if self._durable else None,
                 host=settings.job_host,
                 port=settings.job_port,
+                guard=_guard(settings),
             )
             try:
                 self._store = Store(self._folder, self._durable)
@@ -173,3 +176,16 @@ class Server:
         if is_on_this_machine(spark.master):
             return "127.0.0.1"
         return str(spark.session.conf.get("spark.driver.host"))
+
+
+def _guard(settings: ServerSettings) -> Guard:
+    guard = read_guard(
+        allow_remote=settings.allow_remote,
+        token_file=settings.token_file,
+        certificate=settings.tls_cert,
+        key=settings.tls_key,
+        client_authority=settings.tls_client_ca,
+    )
+    if guard.allow_remote and guard.token and not guard.certificate:
+        log.warning("without --tls-cert the token and all data cross the network in the clear")
+    return guard

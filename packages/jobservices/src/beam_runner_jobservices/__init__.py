@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from .channels import Credentials
 from .client import JobClient
 from .description import (
     EnvironmentDescription,
@@ -24,7 +25,9 @@ from .errors import (
     NotReady,
     TooMany,
     Unavailable,
+    Unguarded,
 )
+from .guard import Guard
 from .limits import Limits
 from .metric_values import Distribution, Latest, MetricValue, metric_value
 from .ports import JobExecutor, JobHandle, JobReporter
@@ -48,9 +51,11 @@ from .wire.jobs import Prepared
 __all__ = [
     "AddressError",
     "Artifact",
+    "Credentials",
     "Distribution",
     "EnvironmentDescription",
     "ExecutorFailed",
+    "Guard",
     "IllegalTransition",
     "Importance",
     "InvalidRequest",
@@ -82,6 +87,7 @@ __all__ = [
     "StepDescription",
     "TooMany",
     "Unavailable",
+    "Unguarded",
     "describe_pipeline",
     "metric_value",
 ]

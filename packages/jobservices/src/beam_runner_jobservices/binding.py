@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import socket
+from typing import Any
 
 import grpc
 
 from .errors import AddressError
+from .guard import Guard
 
 _ATTEMPTS = 16
 _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 
 
-def bind(server: grpc.Server, host: str, port: int) -> int:
+def bind(server: grpc.Server, host: str, port: int, guard: Guard) -> int:
     """Make `server` listen at every address of `host` this machine has, and return the port.
 
     `localhost` is 127.0.0.1 and, where the machine has IPv6, ::1. Port 0 picks a free one, the same
@@ -21,19 +23,30 @@ def bind(server: grpc.Server, host: str, port: int) -> int:
 
     Raises:
         AddressError: `host` is no address of this machine, or the port is taken or not allowed.
+        Unguarded: other machines reach it, and `guard` does not allow that.
     """
     addresses = _addresses(host)
+    for address in addresses:
+        guard.check(address)
+    credentials = guard.server_credentials()
     for _ in range(_ATTEMPTS if port == 0 else 1):
         chosen = _free_port(host, addresses, port)
         if chosen is None:
             continue
         try:
             for address in addresses:
-                server.add_insecure_port(f"{_bracketed(address)}:{chosen}")
+                _listen(server, f"{_bracketed(address)}:{chosen}", credentials)
         except RuntimeError as error:
             raise AddressError(f"cannot listen at {host}:{chosen}: {error}") from error
         return chosen
     raise AddressError(f"found no port that is free on all addresses of {host}")
+
+
+def _listen(server: grpc.Server, address: str, credentials: Any) -> None:
+    if credentials is None:
+        server.add_insecure_port(address)
+    else:
+        server.add_secure_port(address, credentials)
 
 
 def _addresses(host: str) -> tuple[str, ...]:

@@ -1,8 +1,96 @@
-"""What both ends of a Job API channel agree on: pipelines and metrics may be of any size."""
+"""What both ends of a Job API channel agree on: messages of any size, and what clients show."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+import grpc
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 )
+AUTHORIZATION = "authorization"
+"""The metadata that carries a token."""
+
+
+def bearer(token: str) -> str:
+    """The value of `AUTHORIZATION` with this token."""
+    return f"Bearer {token}"
+
+
+@attrs.frozen
+class Credentials:
+    """What a client shows to a guarded server, and by what it knows the server.
+
+    - `token`: goes with every call; empty sends none.
+    - `tls`: whether the server is asked for a certificate.
+    - `authority`: PEM of the authority that signed the server's; empty takes those of gRPC.
+    - `certificate`, `key`: the client's own, as PEM, where the server wants one.
+    """
+
+    token: str = attrs.field(default="", repr=False)
+    tls: bool = False
+    authority: bytes = attrs.field(default=b"", repr=False)
+    certificate: bytes = attrs.field(default=b"", repr=False)
+    key: bytes = attrs.field(default=b"", repr=False)
+
+
+def open_channel(
+    address: str, credentials: Credentials, options: Sequence[tuple[str, int]] = CHANNEL_OPTIONS
+) -> Any:
+    """A channel to the server at `address` (`host:port`) that shows the credentials."""
+    if credentials.tls:
+        shown = grpc.ssl_channel_credentials(
+            credentials.authority or None, credentials.key or None, credentials.certificate or None
+        )
+        channel = grpc.secure_channel(address, shown, options=options)
+    else:
+        channel = grpc.insecure_channel(address, options=options)
+    if not credentials.token:
+        return channel
+    return grpc.intercept_channel(channel, _TokenSender(credentials.token))
+
+
+class _Call(NamedTuple):
+    """A call that is about to be made, as gRPC's interceptors know it."""
+
+    method: str
+    timeout: float | None
+    metadata: Sequence[tuple[str, str | bytes]] | None
+    credentials: Any
+    wait_for_ready: bool | None
+    compression: Any
+
+
+class _TokenSender(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Sends a token with every call."""
+
+    def __init__(self, token: str) -> None:
+        self._shown = (AUTHORIZATION, bearer(token))
+
+    def _send(self, proceed: Callable[[_Call, Any], Any], call: Any, request: Any) -> Any:
+        shown = (*(call.metadata or ()), self._shown)
+        return proceed(
+            _Call(
+                call.method,
+                call.timeout,
+                shown,
+                call.credentials,
+                call.wait_for_ready,
+                call.compression,
+            ),
+            request,
+        )
+
+    intercept_unary_unary = _send
+    intercept_unary_stream = _send
+    intercept_stream_unary = _send
+    intercept_stream_stream = _send

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import grpc
 
 from ._protos import JobStub, RetrievalStub, StagingStub
-from .channels import CHANNEL_OPTIONS
+from .channels import CHANNEL_OPTIONS, Credentials, open_channel
 from .errors import JobApiError, JobServicesError
 from .following import NewEntries, NewStates, follow
 from .history import Entry
@@ -40,11 +40,14 @@ class JobClient:
     """A client of the job server at `address` (`host:port`). Thread-safe; a context manager.
 
     Every call takes up to `timeout` seconds, except `run`, streams and staging, whose length is the
-    job's. All methods raise `JobApiError`.
+    job's. All methods raise `JobApiError`. `credentials` are for a server that asks for some.
     """
 
-    def __init__(self, address: str, timeout: float = 60.0) -> None:
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+    def __init__(
+        self, address: str, timeout: float = 60.0, credentials: Credentials | None = None
+    ) -> None:
+        self._credentials = credentials or Credentials()
+        self._channel = open_channel(address, self._credentials, _OPTIONS)
         self._closed = threading.Event()
         self._jobs = JobStub(self._channel)
         self._retrieval = RetrievalStub(self._channel)
@@ -80,7 +83,7 @@ class JobClient:
                 failures.append(error)
                 raise
 
-        with grpc.insecure_channel(prepared.staging_endpoint, options=CHANNEL_OPTIONS) as channel:
+        with open_channel(prepared.staging_endpoint, self._credentials) as channel:
             call = StagingStub(channel).ReverseArtifactRetrievalService(answers())
             try:
                 for question in call:

@@ -40,6 +40,10 @@ class AddressError(JobServicesError):
     """The server cannot listen at the address it was given."""
 
 
+class Unguarded(AddressError):
+    """The server was told to listen where other machines reach it, and may not, or nothing guards it."""
+
+
 class NotFound(JobServicesError):
     """No such job, preparation, staging token or artifact."""
 

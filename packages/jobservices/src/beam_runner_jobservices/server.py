@@ -17,6 +17,7 @@ from ._protos import add_job_service, add_retrieval_service, add_staging_service
 from .artifact_services import RetrievalService, StagingService
 from .binding import bind
 from .channels import CHANNEL_OPTIONS
+from .guard import Guard
 from .job_file import JobFile
 from .job_service import JobService
 from .limits import Limits
@@ -62,10 +63,11 @@ class JobServer:
     - `options`: the pipeline options that the runner understands beyond Beam's own.
     - `advertised_host`: the host that clients and SDK harnesses are told; by default `host`, or the
       machine's name where `host` is a wildcard.
+    - `guard`: who may call it; by default everybody on this machine, and nobody else.
     - `clock`: gives wall-clock seconds since the epoch.
 
     Raises:
-        AddressError: it cannot listen there.
+        AddressError: it cannot listen there, or may not.
         JobServicesError: a folder is in use by another server, was written by another version, or
             holds what no server has written.
         OSError: a folder cannot be made or written.
@@ -82,16 +84,19 @@ class JobServer:
         options: Iterable[PipelineOption] = (),
         advertised_host: str | None = None,
         limits: Limits | None = None,
+        guard: Guard | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         limits = limits or Limits()
+        guard = guard or Guard()
         self._started = False
         self._server = grpc.server(
             ThreadPerCall("beam-job-api"),
+            interceptors=guard.interceptors(),
             options=_SERVER_OPTIONS,
             maximum_concurrent_rpcs=limits.calls,
         )
-        self.port = bind(self._server, host, port)
+        self.port = bind(self._server, host, port, guard)
         """The port it listens at."""
         self.address = f"{advertised_host or _advertised(host)}:{self.port}"
         """`host:port` for clients."""

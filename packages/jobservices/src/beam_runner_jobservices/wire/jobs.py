@@ -65,6 +65,17 @@ def prepared(message: Any) -> Prepared:
     )
 
 
+def with_staging_endpoint(prepared: bytes, endpoint: str) -> bytes:
+    """A serialized `PrepareJobResponse` with another address for artifacts.
+
+    Raises:
+        DecodeError: it is none.
+    """
+    message = beam_job_api_pb2.PrepareJobResponse.FromString(prepared)
+    message.artifact_staging_endpoint.url = endpoint
+    return bytes(message.SerializeToString())
+
+
 def run_message(preparation_id: str) -> Any:
     return beam_job_api_pb2.RunJobRequest(preparation_id=preparation_id)
 

@@ -1,0 +1,153 @@
+"""A door on this machine to a guarded server, for clients that can show neither token nor certificate.
+
+    python -m beam_runner_jobservices.relay --to jobs.example.com:8099 --token-file token --tls
+
+Beam's own SDKs open plain channels: they are given the relay's address as their job endpoint. Calls go on
+as they come, streams included, with the relay's credentials; whoever reaches the relay, which listens on
+loopback only, has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from ._protos import DecodeError
+from .binding import bind
+from .channels import AUTHORIZATION, CHANNEL_OPTIONS, Credentials, open_channel
+from .errors import JobServicesError
+from .guard import Guard, read_secret, read_token
+from .threads import ThreadPerCall
+from .wire.jobs import with_staging_endpoint
+
+_PREPARE = "/org.apache.beam.model.job_management.v1.JobService/Prepare"
+_NO_DEADLINE = 1e9
+
+
+class Relay:
+    """Passes calls on to the server at `to` (`host:port`), showing it the credentials.
+
+    A context manager, which serves until its end. `port` 0 picks one.
+
+    Raises:
+        AddressError: it cannot listen there.
+    """
+
+    def __init__(self, to: str, credentials: Credentials, port: int = 0) -> None:
+        self._channel = open_channel(to, credentials)
+        self._server = grpc.server(ThreadPerCall("beam-job-relay"), options=CHANNEL_OPTIONS)
+        self.port = bind(self._server, "localhost", port, Guard())
+        self.address = f"localhost:{self.port}"
+        """`host:port` for clients on this machine."""
+        self._server.add_generic_rpc_handlers((_PassOn(self._channel, self.address),))
+
+    def __enter__(self) -> Relay:
+        self._server.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.stop(None).wait()
+        self._channel.close()
+
+
+class _PassOn(grpc.GenericRpcHandler):
+    """Serves every method there is: messages go through as bytes."""
+
+    def __init__(self, channel: Any, address: str) -> None:
+        self._channel = channel
+        self._address = address
+
+    def service(self, details: Any) -> Any:
+        method = details.method
+
+        def pass_on(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+            call = self._channel.stream_stream(method)(
+                requests, timeout=_time_left(context), metadata=_metadata(context)
+            )
+            context.add_callback(call.cancel)
+            try:
+                for answer in call:
+                    yield self._with_relay(answer) if method == _PREPARE else answer
+            except grpc.RpcError as error:
+                context.abort(error.code(), error.details() or "")
+
+        # To the wire a unary call is a stream of one.
+        return grpc.stream_stream_rpc_method_handler(pass_on)
+
+    def _with_relay(self, answer: bytes) -> bytes:
+        """An answer to Prepare, which names the address for artifacts."""
+        try:
+            return with_staging_endpoint(answer, self._address)
+        except DecodeError:
+            return answer
+
+
+def _time_left(context: grpc.ServicerContext) -> float | None:
+    """Seconds to the client's deadline, or None; gRPC says an age of the world where there is none."""
+    left = context.time_remaining()
+    return None if left is None or left > _NO_DEADLINE else left
+
+
+def _metadata(context: grpc.ServicerContext) -> tuple[tuple[str, str | bytes], ...]:
+    """What the client said beside its request, but for what is the connection's or ours to say."""
+    said = context.invocation_metadata()
+    return tuple(
+        (name, value)
+        for name, value in said
+        if name != AUTHORIZATION and not name.startswith((":", "grpc-", "user-agent"))
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Relays until it is interrupted; returns the exit code."""
+    flags = _parser().parse_args(arguments)
+    try:
+        credentials = Credentials(
+            token="" if flags.token_file is None else read_token(flags.token_file),
+            tls=flags.tls or flags.tls_ca is not None or flags.tls_cert is not None,
+            authority=read_secret(flags.tls_ca),
+            certificate=read_secret(flags.tls_cert),
+            key=read_secret(flags.tls_key),
+        )
+        with Relay(flags.to, credentials, flags.port) as relay:
+            print(f"relaying {relay.address} to {flags.to}", flush=True)
+            threading.Event().wait()
+    except JobServicesError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m beam_runner_jobservices.relay",
+        description="Lets clients on this machine reach a guarded job server.",
+        allow_abbrev=False,
+    )
+    flag = parser.add_argument
+    flag("--to", required=True, metavar="HOST:PORT", help="the guarded server")
+    flag("--port", type=int, default=8099, help="port on loopback (default: %(default)s)")
+    flag("--token-file", type=Path, metavar="FILE", help="the server's token")
+    flag("--tls", action="store_true", help="the server has TLS, with a certificate known to all")
+    flag("--tls-ca", type=Path, metavar="FILE", help="PEM of the server's authority; means --tls")
+    flag("--tls-cert", type=Path, metavar="FILE", help="PEM of a certificate of one's own")
+    flag("--tls-key", type=Path, metavar="FILE", help="PEM of its key")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""Guarded servers: every call of every service is looked at, and clients with credentials are served."""
+
+from __future__ import annotations
+
+import logging
+
+import grpc
+import pytest
+
+from beam_runner_jobservices import (
+    Credentials,
+    Guard,
+    JobApiError,
+    JobClient,
+    JobServer,
+    JobServicesError,
+    JobState,
+)
+from beam_runner_jobservices.channels import CHANNEL_OPTIONS, open_channel
+from beam_runner_jobservices.guard import read_guard, read_token
+
+from . import certificates
+from .fakes import (
+    LIMIT,
+    FakeExecutor,
+    eventually,
+    file_artifact,
+    pipeline_proto,
+    run_to_end,
+    threads,
+)
+
+TOKEN = "0123456789abcdef-a-secret"
+MODEL = "/org.apache.beam.model.job_management.v1"
+METHODS = [
+    *(
+        f"JobService/{name}"
+        for name in (
+            *("Prepare", "Run", "GetJobs", "GetState", "GetPipeline", "Cancel", "Drain"),
+            *("GetStateStream", "GetMessageStream", "GetJobMetrics", "DescribePipelineOptions"),
+        )
+    ),
+    "ArtifactStagingService/ReverseArtifactRetrievalService",
+    "ArtifactRetrievalService/ResolveArtifacts",
+    "ArtifactRetrievalService/GetArtifact",
+    "NoService/NoMethod",
+]
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certificates")
+    certificates.make(folder)
+    return folder
+
+
+@pytest.fixture
+def guard():
+    return Guard(token=TOKEN)
+
+
+@pytest.fixture
+def server(executor: FakeExecutor, tmp_path, guard):
+    executor.on_start = run_to_end
+    artifacts = tmp_path / "artifacts"
+    with JobServer(executor, artifacts_dir=artifacts, port=0, guard=guard) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        (),
+        (("authorization", ""),),
+        (("authorization", TOKEN),),
+        (("authorization", f"Bearer {TOKEN[:-1]}"),),
+        (("authorization", f"Bearer {TOKEN}x"),),
+        (("authorization", f"bearer {TOKEN}"),),
+        (("authorization", f"Bearer {TOKEN}"), ("authorization", f"Bearer {TOKEN}")),
+        (("authorization-bin", f"Bearer {TOKEN}".encode()),),
+    ],
+)
+def test_no_call_of_any_service_gets_through_without_the_token(server, metadata):
+    with grpc.insecure_channel(server.address, options=CHANNEL_OPTIONS) as channel:
+        for method in METHODS:
+            call = channel.stream_stream(f"{MODEL}.{method}")
+            with pytest.raises(grpc.RpcError) as refused:
+                list(call(iter([b""]), metadata=metadata, timeout=LIMIT))
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED, method
+            assert TOKEN not in refused.value.details()
+
+
+def test_the_methods_above_are_all_there_are(server):
+    """With the token each of them answers something else than that it is not there, but for the last."""
+    with open_channel(server.address, Credentials(token=TOKEN)) as channel:
+        for method in METHODS:
+            try:
+                list(channel.stream_stream(f"{MODEL}.{method}")(iter([b""]), timeout=LIMIT))
+                code = None
+            except grpc.RpcError as error:
+                code = error.code()
+            assert code is not grpc.StatusCode.UNAUTHENTICATED
+            assert (code is grpc.StatusCode.UNIMPLEMENTED) == ("NoMethod" in method)
+
+
+def test_what_comes_without_the_token_is_not_read(server):
+    read = []
+
+    def endless():
+        for number in range(1000):
+            read.append(number)
+            yield bytes(1 << 20)
+
+    with grpc.insecure_channel(server.address, options=CHANNEL_OPTIONS) as channel:
+        call = channel.stream_stream(
+            f"{MODEL}.ArtifactStagingService/ReverseArtifactRetrievalService"
+        )
+        with pytest.raises(grpc.RpcError):
+            list(call(endless(), timeout=LIMIT))
+    assert len(read) < 500
+    assert eventually(lambda: threads("beam-job-api") == 0)
+
+
+def submit_with_a_file(server, credentials, tmp_path):
+    (tmp_path / "data").write_bytes(b"content")
+    pipeline = pipeline_proto()
+    dependencies = pipeline.components.environments["python"].dependencies
+    dependencies.append(file_artifact(tmp_path / "data", "data"))
+    with JobClient(server.address, timeout=LIMIT, credentials=credentials) as client:
+        job_id = client.submit(pipeline.SerializeToString())
+        assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
+        assert list(client.messages(job_id, LIMIT))
+        assert [job.job_id for job in client.jobs()] == [job_id]
+
+
+def test_with_the_token_everything_works(server, tmp_path):
+    submit_with_a_file(server, Credentials(token=TOKEN), tmp_path)
+
+
+def test_the_token_is_in_no_log_and_no_text(server, guard, caplog, tmp_path):
+    with caplog.at_level(logging.DEBUG):
+        submit_with_a_file(server, Credentials(token=TOKEN), tmp_path)
+        with JobClient(server.address) as client, pytest.raises(JobApiError):
+            client.jobs()
+    for text in (caplog.text, repr(guard), str(guard), repr(Credentials(token=TOKEN))):
+        assert TOKEN not in text
+
+
+class TestTls:
+    @pytest.fixture
+    def guard(self, pem):
+        return read_guard(
+            certificate=pem / "server.pem",
+            key=pem / "server.key",
+            client_authority=pem / "ca.pem",
+        )
+
+    def test_a_client_with_a_certificate_is_served(self, server, pem, tmp_path):
+        credentials = Credentials(
+            tls=True,
+            authority=(pem / "ca.pem").read_bytes(),
+            certificate=(pem / "client.pem").read_bytes(),
+            key=(pem / "client.key").read_bytes(),
+        )
+        submit_with_a_file(server, credentials, tmp_path)
+
+    @pytest.mark.parametrize("tls", [True, False])
+    def test_a_client_without_one_is_not(self, server, pem, tls):
+        credentials = Credentials(tls=tls, authority=(pem / "ca.pem").read_bytes())
+        with (
+            JobClient(server.address, timeout=5, credentials=credentials) as client,
+            pytest.raises(JobApiError, match="UNAVAILABLE"),
+        ):
+            client.jobs()
+
+
+class TestReading:
+    def test_a_token_is_what_is_in_the_file(self, tmp_path):
+        (tmp_path / "token").write_text(f" {TOKEN}\n\n")
+        assert read_guard(token_file=tmp_path / "token").token == TOKEN
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"\n", b"short", b"two lines\nof a token, long", b"\xff" * 32]
+    )
+    def test_what_is_no_token_is_refused_without_showing_it(self, tmp_path, content):
+        (tmp_path / "token").write_bytes(content)
+        with pytest.raises(JobServicesError, match="holds no token: it must be 16") as refused:
+            read_token(tmp_path / "token")
+        assert "two lines" not in str(refused.value)
+
+    def test_a_file_that_is_not_there_is_named(self, tmp_path):
+        with pytest.raises(JobServicesError, match=f"cannot read {tmp_path}/token: No such file"):
+            read_guard(token_file=tmp_path / "token")
+
+    @pytest.mark.parametrize("left_out", ["certificate", "key"])
+    def test_half_of_what_tls_needs_is_refused(self, pem, left_out):
+        given = {"certificate": pem / "server.pem", "key": pem / "server.key"}
+        given["client_authority"] = pem / "ca.pem"
+        del given[left_out]
+        with pytest.raises(JobServicesError, match="TLS needs"):
+            read_guard(**given)
+
+    @pytest.mark.parametrize("which", ["certificate", "key", "client_authority"])
+    def test_files_of_another_kind_are_named(self, pem, tmp_path, which):
+        (tmp_path / "wrong.pem").write_text("wrong")
+        given = {"certificate": pem / "server.pem", "key": pem / "server.key"}
+        given |= {"client_authority": pem / "ca.pem", which: tmp_path / "wrong.pem"}
+        with pytest.raises(JobServicesError, match=r"cannot use .*wrong\.pem.* for TLS"):
+            read_guard(**given)

@@ -1,0 +1,109 @@
+"""The relay: clients that can show nothing reach a guarded server through it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_runner_jobservices import (
+    Credentials,
+    Guard,
+    Importance,
+    JobApiError,
+    JobClient,
+    JobServer,
+    JobState,
+)
+from beam_runner_jobservices.relay import Relay, main
+
+from .fakes import LIMIT, FakeExecutor, eventually, run_to_end, threads
+
+TOKEN = "0123456789abcdef-a-secret"
+
+
+@pytest.fixture
+def server(executor: FakeExecutor, tmp_path):
+    guard = Guard(token=TOKEN)
+    with JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=0, guard=guard) as running:
+        yield running
+
+
+@pytest.fixture
+def relay(server):
+    with Relay(server.address, Credentials(token=TOKEN)) as running:
+        yield running
+
+
+def test_beams_own_client_submits_stages_and_follows(relay, executor):
+    def run(fake):
+        fake.reporter.state(JobState.RUNNING)
+        fake.reporter.message(Importance.WARNING, "half of it is done")
+        fake.reporter.state(JobState.DONE)
+
+    executor.on_start = run
+    flags = ["--runner=PortableRunner", f"--job_endpoint={relay.address}", "--save_main_session"]
+    pipeline = beam.Pipeline(options=PipelineOptions([*flags, "--environment_type=DOCKER"]))
+    _ = pipeline | beam.Create([1])
+    assert pipeline.run().wait_until_finish() == "DONE"
+    (artifacts,) = executor.jobs[0].spec.artifacts.values()
+    assert artifacts
+
+
+def test_refusals_come_through_as_they_are(relay, pipeline):
+    with JobClient(relay.address, timeout=LIMIT) as client:
+        with pytest.raises(JobApiError, match="no job 'x' on this server") as refused:
+            client.state("x")
+        assert refused.value.code == "NOT_FOUND"
+        with pytest.raises(JobApiError, match="malformed"):
+            client.prepare(b"\x0a\x04\x0a\x02\x0a\x00")
+
+
+def test_without_the_right_token_nothing_comes_through(server):
+    with Relay(server.address, Credentials(token=TOKEN + "x")) as relay:
+        with (
+            JobClient(relay.address, timeout=LIMIT) as client,
+            pytest.raises(JobApiError) as refused,
+        ):
+            client.jobs()
+        assert refused.value.code == "UNAUTHENTICATED"
+
+
+def test_a_client_that_goes_leaves_no_stream_behind(relay, executor, pipeline):
+    with JobClient(relay.address, timeout=LIMIT) as client:
+        job_id = client.submit(pipeline)
+        stream = client.states(job_id)
+        assert next(stream).state is JobState.STARTING
+        assert threads("beam-job-relay") > 0
+    assert eventually(lambda: threads("beam-job-relay") == 0)
+    assert eventually(lambda: threads("beam-job-api") == 0)
+
+
+def test_the_command_relays(server, executor, pipeline, tmp_path):
+    executor.on_start = run_to_end
+    (tmp_path / "token").write_text(TOKEN)
+    flags = ["--to", server.address, "--port", "0", "--token-file", str(tmp_path / "token")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "beam_runner_jobservices.relay", *flags],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        stuck = threading.Timer(LIMIT, process.kill)
+        stuck.start()
+        said = process.stdout.readline()
+        stuck.cancel()
+        with JobClient(said.split()[1], timeout=LIMIT) as client:
+            assert client.wait_until_finish(client.submit(pipeline), LIMIT) is JobState.DONE
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_token_that_cannot_be_read_is_one_sentence(tmp_path, capsys):
+    assert main(["--to", "x:1", "--port", "0", "--token-file", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err == f"cannot read {tmp_path}/none: No such file or directory\n"
