@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -137,3 +138,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         parse(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("beam-spark-jobserver ")
+
+
+@pytest.mark.parametrize("flags", [["--token-file=/t"], ["--tls-client-ca=/c"]])
+def test_what_has_nothing_to_show_is_not_served_beside_a_guarded_server(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    monkeypatch.setattr("beam_spark_executor.flags.find", lambda: (Mock(),))
+    assert len(parse([]).extensions) == 1
+    assert parse(flags).extensions == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import queue
+import resource
 from pathlib import Path
 
 import grpc
@@ -208,6 +209,26 @@ class TestExpiry:
         with pytest.raises(JobApiError) as raised:
             client.run(prepared)
         assert raised.value.code == "NOT_FOUND"
+
+
+@pytest.fixture
+def full_disk():
+    """As if no file could grow beyond a megabyte."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(client, executor, source, store, full_disk, caplog):
+    with pytest.raises(JobApiError, match="no room for the job's artifacts") as refused:
+        client.submit(with_artifacts(file_artifact(source, "large")))
+    assert refused.value.code == "RESOURCE_EXHAUSTED"
+    assert files_in(store) == []
+    assert "Traceback" not in caplog.text
+    small = source.with_name("small")
+    small.write_bytes(b"content")
+    run_to_end(executor.job(client.submit(with_artifacts(file_artifact(small, "small")))))
 
 
 @pytest.mark.parametrize(

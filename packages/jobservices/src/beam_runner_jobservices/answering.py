@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import grpc
 
 from .errors import (
+    DiskFull,
     ExecutorFailed,
     InvalidRequest,
     JobRejected,
@@ -30,6 +31,7 @@ STATUS_OF: dict[type[BaseException], grpc.StatusCode] = {
     InvalidRequest: _INVALID,
     NotReady: grpc.StatusCode.FAILED_PRECONDITION,
     TooMany: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Unavailable: grpc.StatusCode.UNAVAILABLE,
     ExecutorFailed: grpc.StatusCode.INTERNAL,
 }

@@ -60,6 +60,10 @@ class TooMany(JobServicesError):
     """A limit of the server is reached."""
 
 
+class DiskFull(JobServicesError):
+    """There is no room on the server's disk for what a client sends."""
+
+
 class Unavailable(JobServicesError):
     """The server is shutting down."""
 

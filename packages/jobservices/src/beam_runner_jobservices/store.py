@@ -13,6 +13,7 @@ No name that a client gives is ever part of a path.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -25,9 +26,10 @@ from typing import BinaryIO
 
 import attrs
 
-from .errors import NotFound
+from .errors import DiskFull, NotFound
 from .folders import ARTIFACTS, hold_folder, sync_folder
 
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -120,13 +122,23 @@ class ArtifactStore:
     def incoming(self, owner: str) -> Iterator[IncomingFile]:
         """A new file to write, which disappears at the end of the `with` block unless it was
         committed.
+
+        Raises:
+            DiskFull: there is no room for it.
         """
         path = self._incoming / secrets.token_hex(16)
-        with open(path, "xb", opener=_private) as file:
-            try:
+        try:
+            with open(path, "xb", opener=_private) as file:
                 yield IncomingFile(self, owner, file, path)
-            finally:
-                path.unlink(missing_ok=True)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            raise DiskFull(
+                f"the server has no room for the job's artifacts ({error.strerror}): its disk or its"
+                " share of it is full; submit the job again when there is room"
+            ) from error
+        finally:
+            path.unlink(missing_ok=True)
 
     def add(self, owner: str, data: bytes) -> StoredFile:
         """Store `data`, held by `owner`."""
