@@ -1,8 +1,10 @@
 """The process that Spark forks Python workers from: it has imported all that tasks need.
 
 Spark starts ``python -m beam_spark_executor.python_daemon pyspark.worker`` because of the setting
-``spark.python.daemon.module``. Forked workers share the imported modules' memory, and find the
-garbage collector frozen, so that the full collection after every task walks nothing of them.
+``spark.python.daemon.module``, once for each pool of workers. All daemons of a Java process are forked
+from one that has imported it all (:mod:`~beam_spark_executor.spark.fork_server`), where the system can
+do that. Forked workers share the imported modules' memory, and find the garbage collector frozen, so
+that the full collection after every task walks nothing of them.
 
 Workers end by ``os._exit``, which runs no ``atexit`` functions; `register_exit_hook` is the
 replacement. It also works where Spark runs its stock daemon: then only the warmth is missing.
@@ -27,15 +29,14 @@ from typing import BinaryIO, NoReturn
 
 from beam_spark_executor import garbage
 from beam_spark_executor.logs import hushed
-from beam_spark_executor.spark.pool import SLOT_VARIABLE
+from beam_spark_executor.spark import fork_server, reaper
 
 EXIT_LIMIT_SECONDS = 5
 IDLE_LIMIT_SECONDS = 10
-"""How long a daemon without workers stays, unless it is the first slot's."""
+"""How long a daemon without workers stays."""
 
 _KILLED_FIRST = 500
 """As if a worker had half of the memory besides what it has."""
-_KEPT_SLOT = "slot-0."
 
 _WARM_MODULES = (
     "pyarrow",
@@ -129,6 +130,8 @@ def _watch_tasks() -> None:
 
     @functools.wraps(stock)
     def main(infile: BinaryIO, outfile: BinaryIO) -> None:
+        # What user code leaves behind is this worker's as long as it lives, then the reaper's.
+        reaper.adopt_orphans()
         _listen_to_hangup()
         is_last = True
         try:
@@ -171,12 +174,9 @@ def _forget_zip_importers() -> None:
 def _end_when_idle() -> None:
     """Has this daemon end once it has had no workers for a while.
 
-    Each job that runs beside another has a daemon of its own, 200 MB that nobody needs when the
-    crowd is gone. The first slot's stays: it makes the next job start warm. Spark starts a daemon
-    again if it finds that there is none.
+    Each job that runs beside another has a daemon of its own, which nobody needs when the crowd is
+    gone. Spark starts a daemon again if it finds that there is none.
     """
-    if os.environ.get(SLOT_VARIABLE, _KEPT_SLOT).startswith(_KEPT_SLOT):
-        return
     busy = time.monotonic()
 
     def check(signal_number: int, frame: FrameType | None) -> None:
@@ -209,19 +209,35 @@ def _has_workers() -> bool:
     return True
 
 
-def main() -> None:
-    """Runs the daemon until Spark closes its standard input or ends it, or it has been idle."""
+def _run_daemon() -> None:
+    """Forks workers until Spark closes the standard input or ends this process, or it is idle."""
     import pyspark.daemon
 
-    answer = os.dup(1)
-    os.dup2(2, 1)  # Spark reads the socket's name from here: what imports print must not get in
     _be_killed_first()
-    _import_what_tasks_need()
-    os.dup2(answer, 1)
-    os.close(answer)
     _watch_tasks()
     _end_when_idle()
     pyspark.daemon.manager()
+
+
+def _prepare_aside() -> None:
+    """Imports what tasks need where Spark reads the standard output."""
+    answer = os.dup(1)
+    os.dup2(2, 1)  # Spark reads the socket's name from here: what imports print must not get in
+    _import_what_tasks_need()
+    os.dup2(answer, 1)
+    os.close(answer)
+
+
+def main() -> None:
+    """Stands for a daemon of the fork server until that ends; is one itself where there is none."""
+    if fork_server.is_possible():
+        try:
+            fork_server.stand_for_daemon(_import_what_tasks_need, _run_daemon)
+            return
+        except ConnectionError as error:
+            sys.stderr.write(f"a Python daemon imports by itself: {error}\n")
+    _prepare_aside()
+    _run_daemon()
 
 
 if __name__ == "__main__":

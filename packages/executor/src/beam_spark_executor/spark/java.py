@@ -14,6 +14,7 @@ import signal
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
+from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
 from beam_spark_executor.spark.settings import SparkUnavailable
 
 OLDEST_JAVA = 17
 START_LIMIT_SECONDS = 120.0
+_LOOK_SECONDS = 0.05
+_KILL_SECONDS = 5.0
 
 _INSTALL = f"install Java {OLDEST_JAVA} or newer (a JRE will do) or set JAVA_HOME to it"
 _LEVELS = {
@@ -77,9 +81,9 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
 class JavaProcess:
     """The driver's Java process together with the gateway that PySpark talks to it through.
 
-    It runs in an operating-system session of its own: a Ctrl-C in the terminal does not reach it,
-    and everything started beneath it (Python daemons, their workers, SDK harnesses) can be found
-    again by that session's id.
+    It runs in an operating-system session of its own: a Ctrl-C in the terminal does not reach it.
+    Everything started beneath it (Python daemons, their workers, SDK harnesses) can be found again by
+    that session's id, or else, if user code has made a session of its own, by a mark in its environment.
     """
 
     def __init__(self, java_options: str, conf: Mapping[str, str], folder: Path) -> None:
@@ -92,6 +96,7 @@ class JavaProcess:
         command = [str(Path(_find_spark_home(), "bin", "spark-submit"))]
         for key, value in conf.items():
             command += ["--conf", f"{key}={value}"]
+        self._mark = f"{os.getpid()}.{uuid.uuid4().hex}"
         submit_options = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
         self.process = subprocess.Popen(
             [*command, *shlex.split(submit_options)],
@@ -101,6 +106,7 @@ class JavaProcess:
             start_new_session=True,
             env={
                 **os.environ,
+                SERVER_VARIABLE: self._mark,
                 "SPARK_CONNECT_MODE": "0",
                 "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {java_options}",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address_file),
@@ -160,7 +166,7 @@ class JavaProcess:
     def kill(self) -> None:
         """Ends the process and everything beneath it at once."""
         self.process.kill()
-        _kill(processes_of_session(self.process.pid))
+        self._kill_all()
 
     def stop(self, limit: float) -> None:
         """Ends the process and everything beneath it; kills what is left after ``limit`` seconds."""
@@ -174,11 +180,23 @@ class JavaProcess:
             log.warning("Spark's Java process did not end in time and is killed.")
             self.process.kill()
             self.process.wait()
-        while (left := processes_of_session(self.process.pid)) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        while (left := self.left()) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
         if left:
-            log.warning("Processes left behind by Spark are killed: %s", left)
+            log.info("Processes left behind by user code are killed: %s", left)
+            self._kill_all()
+
+    def _kill_all(self) -> None:
+        """Kills until none is left: some may start others meanwhile."""
+        deadline = time.monotonic() + _KILL_SECONDS
+        while (left := self.left()) and time.monotonic() < deadline:
             _kill(left)
+            time.sleep(_LOOK_SECONDS)
+
+    def left(self) -> list[int]:
+        """Ids of the running processes that were started beneath it, itself included."""
+        of_session = set(processes_of_session(self.process.pid))
+        return sorted(of_session.union(_processes_with(f"{SERVER_VARIABLE}={self._mark}")))
 
 
 def _kill(pids: list[int]) -> None:
@@ -199,6 +217,15 @@ def processes_of_session(session_id: int) -> list[int]:
         if session == session_id and state not in "ZX":
             found.append(int(stat.parent.name))
     return found
+
+
+def _processes_with(setting: str) -> Iterator[int]:
+    """Ids of the running processes that were started with a setting in their environment."""
+    wanted = b"\0" + setting.encode() + b"\0"
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
+            if wanted in b"\0" + file.read_bytes():
+                yield int(file.parent.name)
 
 
 @contextlib.contextmanager

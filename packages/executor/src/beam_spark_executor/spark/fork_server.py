@@ -1,0 +1,188 @@
+"""One process beneath each Java process, from which all its Python daemons are forked.
+
+Spark starts a daemon for each pool of workers, and what a daemon has to import takes seconds. So the
+first one that Spark starts has a *fork server* made, which imports it once; and each becomes a small
+process that hands its standard streams, arguments and environment to the fork server, and stands for
+the daemon that is forked there. A reaper (:mod:`~beam_spark_executor.spark.reaper`) watches over all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from beam_spark_executor.spark import reaper
+
+SERVER_VARIABLE = "BEAM_SPARK_SERVER"
+"""Names the job server in the environment of all that it starts: process id, a dot, and at random."""
+
+_ATTEMPTS = 3
+_HAND_OVER_SECONDS = 10.0
+_HEADER = struct.Struct("!I")
+_CREDENTIALS = struct.Struct("3i")
+
+
+def is_possible() -> bool:
+    """Whether this system has what it takes; else each daemon is to import by itself."""
+    return reaper.is_possible()
+
+
+def stand_for_daemon(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> None:
+    """Has this process's work done by a daemon forked from the fork server, and waits for its end.
+
+    Args:
+        prepare: imports what daemons need; called once in the fork server.
+        run_daemon: the daemon's work; called in the process that is forked, whose standard streams,
+            arguments, environment and folder are this one's.
+
+    Raises:
+        ConnectionError: there is no fork server, nor can one be made.
+    """
+    owner = os.getppid()
+    name = f"\0beam-spark-fork-server-{os.getuid()}-{owner}"
+    for _ in range(_ATTEMPTS):
+        _make_server(name, owner, prepare, run_daemon)
+        with contextlib.suppress(OSError):
+            daemon = _hand_over(name)
+            break
+    else:
+        raise ConnectionError("the fork server does not answer")
+    ended = os.pidfd_open(daemon)
+    signal.signal(signal.SIGTERM, lambda number, frame: _pass_on(ended, number))
+    # The daemon's end of Spark's pipes is the only one: they end with it.
+    _make_silent(0, 1, 2)
+    select.select([ended], [], [])
+
+
+def _make_server(
+    name: str, owner: int, prepare: Callable[[], None], run_daemon: Callable[[], None]
+) -> None:
+    """Makes a fork server, unless one listens by that name."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        try:
+            listener.bind(name)
+        except OSError:
+            return
+        listener.listen()
+        if os.fork() == 0:
+            _make_silent(0)
+            os.dup2(2, 1)  # what Spark reads there is the daemon's to write
+
+            def serve() -> None:
+                prepare()
+                _serve(listener, run_daemon)
+
+            reaper.watch_over(serve, _owners(owner))
+
+
+def _owners(java: int) -> list[int]:
+    server, _, _ = os.environ.get(SERVER_VARIABLE, "").partition(".")
+    return [java, int(server)] if server.isdecimal() else [java]
+
+
+def _hand_over(name: str) -> int:
+    """Gives the fork server what is this process's; the process id of the daemon."""
+    told = {"arguments": sys.argv, "environment": dict(os.environ), "folder": os.getcwd()}
+    text = json.dumps(told).encode()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(name)
+        if not _is_ours(connection):
+            raise ConnectionError("somebody else listens")
+        socket.send_fds(connection, [_HEADER.pack(len(text))], [0, 1, 2])
+        connection.sendall(text)
+        answer = connection.recv(_HEADER.size)
+    if not answer:
+        raise ConnectionError("the fork server has ended")
+    return int(_HEADER.unpack(answer)[0])
+
+
+def _serve(listener: socket.socket, run_daemon: Callable[[], None]) -> NoReturn:
+    """Forks a daemon for each connection, until the reaper ends this process."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for daemons
+    while True:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError, ValueError):
+            if not _is_ours(connection):
+                continue
+            connection.settimeout(_HAND_OVER_SECONDS)
+            header, streams, _, _ = socket.recv_fds(connection, _HEADER.size, 3)
+            try:
+                told = json.loads(_receive(connection, _HEADER.unpack(header)[0]))
+                daemon = os.fork()
+                if daemon == 0:
+                    listener.close()
+                    connection.close()
+                    _become(told, streams, run_daemon)
+                connection.sendall(_HEADER.pack(daemon))
+            finally:
+                for stream in streams:
+                    os.close(stream)
+
+
+def _become(
+    told: dict[str, object], streams: list[int], run_daemon: Callable[[], None]
+) -> NoReturn:
+    """Runs a daemon, as the process that asked for it."""
+    code = 1
+    try:
+        reaper.end_with_parent()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        environment, arguments = told["environment"], told["arguments"]
+        assert isinstance(environment, dict)
+        assert isinstance(arguments, list)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = arguments
+        os.chdir(str(told["folder"]))
+        time.tzset()
+        run_daemon()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        piece = connection.recv(size - len(received))
+        if not piece:
+            raise ConnectionError("it has ended in the middle")
+        received += piece
+    return bytes(received)
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether the other end is a process of this user: anybody may use the name."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(told)[1]) == os.getuid()
+
+
+def _pass_on(process: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(process, number)
+
+
+def _make_silent(*streams: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in streams:
+        os.dup2(null, stream)
+    os.close(null)

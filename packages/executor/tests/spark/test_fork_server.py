@@ -1,0 +1,117 @@
+"""Daemons come from one process that has imported everything, and are what Spark has started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import alive, parent
+
+from beam_spark_executor.spark import fork_server
+
+pytestmark = pytest.mark.skipif(not fork_server.is_possible(), reason="Linux alone can do that")
+
+# Starts daemons as Java does, all from one process, as it is told on its standard input.
+SPARK = """
+import os, subprocess, sys
+for number, line in enumerate(sys.stdin):
+    environment = {**os.environ, "NUMBER": str(number)}
+    subprocess.Popen([sys.executable, "-c", sys.argv[1], line.strip()], env=environment)
+"""
+DAEMON = """
+import json, os, sys, time
+from beam_spark_executor.spark import fork_server, reaper
+
+reaper.GRACE_SECONDS = 1.0
+made = []
+
+def prepare():
+    made.append(os.getpid())
+
+def run_daemon():
+    told = {"pid": os.getpid(), "parent": os.getppid(), "made": made}
+    told |= {"number": os.environ["NUMBER"], "folder": os.getcwd()}
+    print(json.dumps(told), flush=True)
+    if sys.argv[1] == "stays":
+        time.sleep(600)
+
+fork_server.stand_for_daemon(prepare, run_daemon)
+"""
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SPARK, DAEMON],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    yield process
+    process.kill()
+    process.wait()
+
+
+def start(spark: subprocess.Popen[str], what: str) -> dict[str, object]:
+    assert spark.stdin is not None
+    assert spark.stdout is not None
+    spark.stdin.write(f"{what}\n")
+    spark.stdin.flush()
+    told: dict[str, object] = json.loads(spark.stdout.readline())
+    return told
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while alive(pid):
+        assert time.monotonic() < deadline, f"{pid} stays"
+        time.sleep(0.05)
+
+
+@pytest.mark.timeout(120)
+def test_daemons_are_forked_from_one_which_ends_with_spark(
+    spark: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    first, second = start(spark, "stays"), start(spark, "stays")
+    assert first["parent"] == second["parent"]
+    assert first["made"] == second["made"] == [first["parent"]]
+    assert (first["number"], second["number"]) == ("0", "1")
+    assert first["folder"] == str(tmp_path)
+    server = int(str(first["parent"]))
+    of_server = parent(server)
+    spark.kill()
+    for pid in (first["pid"], second["pid"], server, of_server):
+        wait_until_gone(int(str(pid)))
+
+
+@pytest.mark.timeout(120)
+def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Popen[str]) -> None:
+    ended, stays = start(spark, "ends"), start(spark, "stays")
+    wait_until_gone(int(str(ended["pid"])))
+    stand_ins = [int(pid) for pid in _children(spark.pid)]
+    by_age = sorted(pid for pid in stand_ins if alive(pid))
+    os.kill(by_age[-1], signal.SIGTERM)
+    wait_until_gone(int(str(stays["pid"])))
+    wait_until_gone(by_age[-1])
+
+
+@pytest.mark.timeout(120)
+def test_a_fork_server_that_was_killed_is_made_again(spark: subprocess.Popen[str]) -> None:
+    first = start(spark, "stays")
+    os.kill(int(str(first["parent"])), signal.SIGKILL)
+    second = start(spark, "stays")
+    assert second["parent"] != first["parent"]
+    wait_until_gone(int(str(first["pid"])))
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

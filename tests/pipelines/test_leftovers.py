@@ -1,0 +1,75 @@
+"""However a server ends, no process of it is left, whatever user code has made of its processes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from job_server import JobServerProcess, wait_until
+from jobs import Pipelines
+
+GONE_SECONDS = 60.0
+"""Ten on a machine that has time."""
+
+
+class ForkAndBlock(beam.DoFn):
+    """Leaves children in sessions of their own, and blocks in C with Python's lock held."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def process(self, name: str) -> None:
+        if os.fork() == 0:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            if os.fork() == 0:
+                self._folder.joinpath(f"{name}-forked").touch()
+            self._block()
+        subprocess.Popen(["sleep", "600"], start_new_session=True)
+        self._folder.joinpath(name).touch()
+        self._block()
+
+    def _block(self) -> None:
+        ctypes.PyDLL(None).sleep(600)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("ends", ["SIGTERM", "the server is killed", "Java is killed"])
+def test_no_process_is_left(
+    ends: str, flags_of: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="t") as folder:
+        server = JobServerProcess(Path(folder))
+        try:
+            for name in ("embedded", "PROCESS"):
+                pipelines = Pipelines(server.address, name, flags_of(name))
+                pipeline = pipelines.new()
+                _ = pipeline | beam.Create([name]) | beam.ParDo(ForkAndBlock(tmp_path))
+                pipelines.job(pipeline)
+            wait_until(lambda: len(list(tmp_path.iterdir())) >= 4, 120, "user code blocks")
+            _end(server, ends)
+            server.process.wait(GONE_SECONDS)
+            wait_until(
+                lambda: not server.processes(), GONE_SECONDS, lambda: str(server.processes())
+            )
+        finally:
+            server.kill()
+
+
+def _end(server: JobServerProcess, how: str) -> None:
+    java = [pid for pid, command in server.processes().items() if "SparkSubmit" in command]
+    match how:
+        case "SIGTERM":
+            server.process.terminate()
+        case "the server is killed":
+            server.process.kill()
+        case _:
+            for pid in java:
+                os.kill(pid, signal.SIGKILL)
