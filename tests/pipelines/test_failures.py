@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -171,3 +172,31 @@ def test_the_end_of_a_process_is_no_users_error_but_ends_the_job(embedded: Pipel
     job = embedded.job(pipeline)
     assert job.wait() is JobState.FAILED
     assert last_error(job)
+
+
+def break_python(element: int) -> int:
+    """Takes something away that the threads of its process can't do without."""
+    vars(builtins)["len"] = None
+    return element
+
+
+def test_user_code_that_breaks_its_process_fails_its_job(embedded: Pipelines) -> None:
+    pipeline = embedded.new()
+    pipeline | beam.Create([1]) | "Break" >> beam.Map(break_python) | beam.Reshuffle()
+    job = embedded.job(pipeline)
+    assert job.wait(120) is JobState.FAILED
+    assert "Break' was tried 4 times" in job.messages()[-1].text
+
+
+def test_an_error_that_can_not_be_encoded(pipelines: Pipelines) -> None:
+    pipeline = pipelines.new()
+    pipeline | beam.Create([1]) | "Fail" >> beam.Map(lambda n: burst(f"half a pair: \ud800 {n}"))
+    job = pipelines.job(pipeline)
+    assert job.wait(120) is JobState.FAILED
+    text = job.messages()[-1].text
+    # Over LOOPBACK it is another program's SDK that can't send it, and goes on without a word.
+    known = (
+        "half a pair: \\ud800 1" if pipelines.environment == "embedded" else "given up the bundle"
+    )
+    assert known in text
+    assert "Fail" in text

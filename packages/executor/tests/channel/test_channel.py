@@ -17,6 +17,7 @@ from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.records import JobContext
 
 from beam_spark_executor.channel import server as server_module
+from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.client import ChannelClient, stand_by
 from beam_spark_executor.channel.messages import (
     Abort,
@@ -251,3 +252,16 @@ def test_a_silent_peer_is_noticed(job: FakeJob, monkeypatch: pytest.MonkeyPatch)
         process.kill()
         process.wait(SECONDS)
         server.stop()
+
+
+def test_a_process_that_does_not_hear_is_killed_from_outside(job: FakeJob) -> None:
+    deaf, hears = subprocess.Popen(["sleep", "600"]), subprocess.Popen(["sleep", "0.2"])
+    try:
+        for process in (deaf, hears):
+            link = WorkerLink(Hello("job-1", "host", process.pid, birth_of(process.pid)))
+            link.send(Abort())
+        assert deaf.wait(60) == -9
+        assert hears.wait(60) == 0
+    finally:
+        deaf.kill()
+        hears.kill()

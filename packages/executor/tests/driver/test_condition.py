@@ -16,8 +16,10 @@ from servers import Reporter
 from small_jobs import rig_of
 from small_plans import encoded
 
+from beam_spark_executor.channel.messages import Hello
 from beam_spark_executor.driver import condition as module
 from beam_spark_executor.driver.condition import STILL_SECONDS, JobCondition
+from beam_spark_executor.driver.processes import Silence
 
 
 class Watch:
@@ -26,7 +28,8 @@ class Watch:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.reporter = Reporter()
-        self.condition = JobCondition(rig.plan, self.reporter)
+        self.silent: list[Silence] = []
+        self.condition = JobCondition(rig.plan, self.reporter, lambda: self.silent)
         self.start = rig.coordinator.moved
 
     def look(self, seconds: float) -> list[str]:
@@ -127,3 +130,14 @@ def test_a_stream_that_only_waits_for_the_clock_is_no_news(tmp_path: Path) -> No
     watch.start = rig.coordinator.moved
     assert rig.ledger.next_wake is not None
     assert watch.look(100) == []
+
+
+def test_a_process_that_can_not_speak_is_named_with_its_step(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    name = watch.rig.plan.stages["see"].spec.name
+    watch.silent = [Silence(Hello("job", "there", 7), 9.4, "see")]
+    (text,) = watch.look(STILL_SECONDS + 1)
+    assert f"Python worker 7 on there, at work on '{name}', has not answered for 9 s" in text
+    watch.silent = [Silence(Hello("job", "there", 8), 20, "")]
+    (text,) = watch.look(4 * STILL_SECONDS)
+    assert "Python worker 8 on there has not answered for 20 s" in text

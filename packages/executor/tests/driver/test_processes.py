@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.messages import (
     Abort,
     EndJob,
@@ -17,6 +21,7 @@ from beam_spark_executor.channel.messages import (
     TearDown,
 )
 from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.channel.vitals import VitalsWriter
 from beam_spark_executor.driver import processes
 from beam_spark_executor.driver.processes import JobProcesses
 
@@ -32,13 +37,13 @@ def told(worker: WorkerLink) -> list[Any]:
 
 def test_without_processes_the_end_is_at_once() -> None:
     started = time.monotonic()
-    assert JobProcesses().end(abort=False, seconds=600)
+    assert JobProcesses(Path()).end(abort=False, seconds=600)
     assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize(("abort", "command"), [(False, EndJob()), (True, Abort())])
 def test_every_process_is_told_and_waited_for(abort: bool, command: Any) -> None:
-    ours = JobProcesses()
+    ours = JobProcesses(Path())
     workers = [link(1), link(2)]
     for worker in workers:
         ours.attached(worker)
@@ -50,7 +55,7 @@ def test_every_process_is_told_and_waited_for(abort: bool, command: Any) -> None
 
 
 def test_processes_can_tear_down_before_they_are_to_end() -> None:
-    ours = JobProcesses()
+    ours = JobProcesses(Path())
     worker = link(1)
     ours.attached(worker)
     ours.tear_down()
@@ -60,13 +65,13 @@ def test_processes_can_tear_down_before_they_are_to_end() -> None:
 
 
 def test_a_process_that_stays_is_reported() -> None:
-    ours = JobProcesses()
+    ours = JobProcesses(Path())
     ours.attached(link(1))
     assert not ours.end(abort=False, seconds=0.05)
 
 
 def test_a_process_that_comes_late_is_sent_away() -> None:
-    ours = JobProcesses()
+    ours = JobProcesses(Path())
     ours.end(abort=False, seconds=1)
     late = link(3)
     ours.attached(late)
@@ -80,7 +85,7 @@ def test_workers_outside_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> No
         "stop_external_worker",
         lambda endpoint, worker, *_: stopped.append((endpoint, worker)),
     )
-    ours = JobProcesses()
+    ours = JobProcesses(Path())
     worker = link(1)
     ours.attached(worker)
     ours.external_worker(worker, ExternalWorkerStarted("pool:1", "sdk-1"))
@@ -88,3 +93,50 @@ def test_workers_outside_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert ours.end(abort=False, seconds=1)
     ours.end(abort=True, seconds=1)
     assert stopped == [("pool:1", "sdk-1")]
+
+
+@pytest.fixture
+def running() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def silent_link(ours: JobProcesses, process: subprocess.Popen[bytes]) -> WorkerLink:
+    worker = WorkerLink(Hello("job", "host", process.pid, birth_of(process.pid)))
+    ours.attached(worker)
+    assert ours.look() == []
+    worker.heard -= processes.SILENT_SECONDS
+    return worker
+
+
+def test_a_process_that_can_not_speak_is_told_of_with_its_stage(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    ours = JobProcesses(tmp_path)
+    worker = silent_link(ours, running)
+    vitals = VitalsWriter(tmp_path / worker.hello.folder)
+    vitals.works_on("stage-7")
+    for _ in range(3):
+        (found,) = ours.look()
+        assert (found.hello, found.stage) == (worker.hello, "stage-7")
+        assert found.seconds > processes.SILENT_SECONDS
+    assert running.poll() is None  # code in C may return one day
+    worker.heard = time.monotonic()
+    assert ours.look() == []
+
+
+def test_a_process_that_goes_on_without_its_channel_is_killed(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    ours = JobProcesses(tmp_path)
+    worker = silent_link(ours, running)
+    vitals = VitalsWriter(tmp_path / worker.hello.folder)
+    for _ in range(processes._BEATS_WITHOUT_A_WORD):
+        ours.look()
+        vitals.beat()
+    assert running.poll() is None
+    vitals.beat()
+    ours.look()
+    assert running.wait(60) == -9

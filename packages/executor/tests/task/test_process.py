@@ -33,7 +33,7 @@ from beam_spark_executor.channel.messages import (
     UserFailure,
 )
 from beam_spark_executor.task import process as process_module
-from beam_spark_executor.task.process import _temporary_files_in
+from beam_spark_executor.task.temporary import temporary_files_in
 
 
 def order(number: int = 7, *values: bytes) -> RunBundle:
@@ -228,13 +228,13 @@ def test_logs_go_to_the_server(serve: Serve) -> None:
 def test_temporary_files_go_to_the_jobs_folder_and_back(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
     folder = tmp_path / "job"
-    with _temporary_files_in(folder):
+    with temporary_files_in(folder):
         assert Path(tempfile.mkdtemp()).parent == folder
     assert tempfile.gettempdir() == usual
 
 
 def test_also_after_an_error(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
-    with pytest.raises(RuntimeError), _temporary_files_in(tmp_path):
+    with pytest.raises(RuntimeError), temporary_files_in(tmp_path):
         raise RuntimeError
     assert tempfile.gettempdir() == usual

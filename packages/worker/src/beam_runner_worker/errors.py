@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from beam_runner_worker.texts import encodable
+
 
 class HarnessError(Exception):
     """Something outside user code failed: a process died, a protocol was broken, a limit ran out.
@@ -20,10 +22,10 @@ class BundleFailed(Exception):
     """
 
     def __init__(self, transform: str, summary: str, trace: str) -> None:
-        super().__init__(f"{summary} [while running '{transform}']")
-        self.transform = transform
-        self.summary = summary
-        self.trace = trace
+        self.transform = encodable(transform)
+        self.summary = encodable(summary)
+        self.trace = encodable(trace)
+        super().__init__(f"{self.summary} [while running '{self.transform}']")
 
     def __reduce__(self) -> tuple[type[BundleFailed], tuple[str, str, str]]:
         """Pickles by its three texts."""

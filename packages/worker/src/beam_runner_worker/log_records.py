@@ -6,6 +6,8 @@ import enum
 
 import attrs
 
+from beam_runner_worker.texts import encodable
+
 
 class Severity(enum.IntEnum):
     """Severity of a log record, as in the Fn API's ``LogEntry.Severity``."""
@@ -35,7 +37,7 @@ class LogRecord:
 
     severity: Severity
     time_ms: int
-    message: str
-    trace: str = ""
+    message: str = attrs.field(converter=encodable)
+    trace: str = attrs.field(default="", converter=encodable)
     transform_id: str = ""
-    location: str = ""
+    location: str = attrs.field(default="", converter=encodable)

@@ -76,6 +76,9 @@ class ChannelClient:
                 for command in commands:
                     on_command(pickle.loads(command))
             except grpc.RpcError:
+                pass
+            finally:
+                # Also where user code has broken what this thread needs: nobody would obey any more.
                 on_lost()
 
         threading.Thread(target=listen, name="channel", daemon=True).start()

@@ -20,6 +20,7 @@ from beam_runner_engine.scheduler import (
 )
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.texts import encodable
 
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.storage.refs import Segment, StateCommit
@@ -46,11 +47,16 @@ class Attempt:
 
 @attrs.frozen
 class Hello:
-    """A process begins to work for a job; always the first message."""
+    """A process begins to work for a job; always the first message.
+
+    Attributes:
+        birth: tells it from others with its number (``channel.births``); empty if that is not known.
+    """
 
     job_id: str
     host: str
     pid: int
+    birth: str = ""
 
     @property
     def folder(self) -> str:
@@ -111,9 +117,9 @@ class UserFailure:
         trace: the traceback.
     """
 
-    transform: str
-    summary: str
-    trace: str
+    transform: str = attrs.field(converter=encodable)
+    summary: str = attrs.field(converter=encodable)
+    trace: str = attrs.field(converter=encodable)
 
     @property
     def text(self) -> str:
@@ -132,7 +138,7 @@ class BundleBroke:
 
     attempt: Attempt
     failure: UserFailure | None
-    reason: str = ""
+    reason: str = attrs.field(default="", converter=encodable)
 
     def to_event(self) -> BundleFailed:
         """The engine's event."""
@@ -200,6 +206,11 @@ class ExternalWorkerStarted:
 
 
 @attrs.frozen
+class Beat:
+    """The process can still speak: said from time to time, as long as any of its Python code runs."""
+
+
+@attrs.frozen
 class Closed:
     """All DoFns are torn down, and there is nothing more to say; the process waits for Goodbye."""
 
@@ -215,6 +226,7 @@ FromWorker = (
     | SplitReply
     | Logged
     | ExternalWorkerStarted
+    | Beat
     | Closed
 )
 

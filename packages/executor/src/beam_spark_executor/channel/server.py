@@ -6,13 +6,18 @@ import logging
 import pickle
 import queue
 import secrets
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import grpc
 
+from beam_spark_executor.channel.births import kill
 from beam_spark_executor.channel.messages import (
+    Abort,
+    Beat,
     Closed,
     Endpoint,
     FromServer,
@@ -38,19 +43,38 @@ OPTIONS = (
 )
 """Of both ends of the channel."""
 _MAX_STREAMS = 2000
+ABORT_SECONDS = 1.0
+"""How long a process has to hear that it is to exit at once."""
 _LOGGER = logging.getLogger(__name__)
 
 
 class WorkerLink:
-    """One attached worker process, as the server sees it."""
+    """One attached worker process, as the server sees it.
+
+    Attributes:
+        heard: when (``time.monotonic``) it said something last.
+    """
 
     def __init__(self, hello: Hello) -> None:
         self.hello = hello
+        self.heard = time.monotonic()
         self._commands: queue.SimpleQueue[FromServer | None] = queue.SimpleQueue()
 
     def send(self, command: FromServer) -> None:
-        """Sends a command; does nothing if the process is gone."""
+        """Sends a command; does nothing if the process is gone.
+
+        One that is told to `Abort` is killed if it does not do so, provided that it runs on this
+        machine: user code in C may keep it from hearing anything.
+        """
         self._commands.put(command)
+        if isinstance(command, Abort):
+            killer = threading.Timer(ABORT_SECONDS, self.kill)
+            killer.daemon = True
+            killer.start()
+
+    def kill(self) -> None:
+        """Kills the process from outside, if it still is there and on this machine."""
+        kill(self.hello.pid, self.hello.birth)
 
     def close(self) -> None:
         """Ends the stream of commands."""
@@ -165,15 +189,18 @@ class ChannelServer:
         try:
             for request in requests:
                 message = pickle.loads(request)
+                link.heard = time.monotonic()
                 if isinstance(message, Closed):
                     link.send(Goodbye())
-                else:
+                elif not isinstance(message, Beat):
                     job.received(link, message)
         except grpc.RpcError:
             _LOGGER.debug("worker process %s is gone", link.hello.pid)
         finally:
             job.detached(link)
             link.close()
+            # What can't be reached any more is not to go on: its descriptors may be broken.
+            link.kill()
 
 
 class _TokenCheck(grpc.ServerInterceptor):

@@ -15,7 +15,7 @@ Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which B
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 from beam_runner_engine.scheduler import StageReport, Wait, WaitFor
@@ -26,6 +26,7 @@ from beam_runner_urns import metrics as metric_urns
 
 from beam_spark_executor.driver.coordinator import Coordinator
 from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.processes import Silence
 from beam_spark_executor.plan import JobPlan
 
 LOOK_SECONDS = 0.5
@@ -56,11 +57,15 @@ class JobCondition:
     Args:
         plan: the job's.
         reporter: who is told that nothing moves.
+        silent: finds the processes that can't speak.
     """
 
-    def __init__(self, plan: JobPlan, reporter: JobReporter) -> None:
+    def __init__(
+        self, plan: JobPlan, reporter: JobReporter, silent: Callable[[], Sequence[Silence]]
+    ) -> None:
         self._plan = plan
         self._reporter = reporter
+        self._silent = silent
         self._seen = _Seen()
         self._looked = 0.0
         self._pause = STILL_SECONDS
@@ -77,7 +82,7 @@ class JobCondition:
             return
         self._looked = moment
         self._seen = _Seen() if ledger.end is not None else self._see(ledger)
-        self._tell_if_still(ledger, coordinator, moment)
+        self._tell_if_still(ledger, coordinator, moment, self._silent())
 
     def _see(self, ledger: Ledger) -> _Seen:
         opened = {} if self._plan.scripts_clock else ledger.opened()
@@ -97,7 +102,9 @@ class JobCondition:
             payload = encode_varint(seen.time) + encode_varint(value)
             yield MonitoringInfo(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
 
-    def _tell_if_still(self, ledger: Ledger, coordinator: Coordinator, moment: float) -> None:
+    def _tell_if_still(
+        self, ledger: Ledger, coordinator: Coordinator, moment: float, silent: Sequence[Silence]
+    ) -> None:
         still = moment - coordinator.moved
         if still < STILL_SECONDS:
             self._pause = STILL_SECONDS
@@ -105,10 +112,20 @@ class JobCondition:
             self._pause = 2 * still
             waits = ledger.waits()
             if not _only_waits_for_the_clock(ledger, waits):
-                told = "; ".join(self._reasons(waits, coordinator))
+                told = "; ".join((*self._silences(silent), *self._reasons(waits, coordinator)))
                 self._reporter.message(
                     Importance.BASIC, f"nothing has been committed for {still:.0f} s: {told}"
                 )
+
+    def _silences(self, silent: Iterable[Silence]) -> Iterator[str]:
+        for one in silent:
+            stage = self._plan.stages.get(one.stage)
+            where = "" if stage is None else f", at work on '{stage.spec.name}',"
+            yield (
+                f"Python worker {one.hello.pid} on {one.hello.host}{where} has not answered for "
+                f"{one.seconds:.0f} s: code in C holds Python's lock, or the process was stopped; "
+                "if that never ends, cancel the job"
+            )
 
     def _reasons(self, waits: Iterable[Wait], coordinator: Coordinator) -> Iterator[str]:
         waiting = coordinator.lanes.without_place

@@ -37,6 +37,7 @@ from beam_spark_executor.journal.journal import Journal
 _TEARDOWN_SECONDS = 10.0
 _ABORT_SECONDS = 3.0
 _CLOSE_SECONDS = 1.0
+_HEARD_SECONDS = 1.5
 _SUSPEND_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
 _STATES = {
@@ -130,8 +131,8 @@ class RunningJob:
         self._artifact = artifact
         self._on_end = on_end
         self._metrics = MetricsTally(ledger.metrics.infos())
-        self._condition = JobCondition(self._plan, reporter)
-        self._processes = JobProcesses()
+        self._processes = JobProcesses(settings.folder)
+        self._condition = JobCondition(self._plan, reporter, self._processes.look)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._coordinator = Coordinator(
             ledger,
@@ -142,6 +143,7 @@ class RunningJob:
             settings,
         )
         self._suspended_at: float | None = None
+        self._cancelled_at: float | None = None
         self._last_metrics: JobMetrics | None = None
         self._thread = threading.Thread(target=self._run, name=f"job-{self.job_id}", daemon=True)
 
@@ -244,6 +246,7 @@ class RunningJob:
             for item in items:
                 self._take(item)
             self._coordinator.work()
+            self._insist_on_cancel()
             self._condition.look(self._ledger, self._coordinator)
 
     def _ends_with_spark(self) -> bool:
@@ -263,6 +266,13 @@ class RunningJob:
             return False
         late = time.monotonic() > self._suspended_at + _SUSPEND_SECONDS
         return late or self._coordinator.is_suspended
+
+    def _insist_on_cancel(self) -> None:
+        """Has Spark end what does not hear that it is to end, wherever that is."""
+        if self._cancelled_at is None or self._ledger.end is not None:
+            return
+        if time.monotonic() > self._cancelled_at + _HEARD_SECONDS:
+            self._spark.cancel()
 
     def _next_items(self) -> list[_Item]:
         """What has come in; waits for the first, at most until something else is due."""
@@ -285,6 +295,7 @@ class RunningJob:
             case _LaneEnded(number, error):
                 self._coordinator.lane_ended(number, error)
             case _Cancel():
+                self._cancelled_at = time.monotonic()
                 self._coordinator.cancel()
             case _Drain():
                 self._coordinator.drain()

@@ -1,10 +1,17 @@
-"""The Python worker processes of one job: known while attached, ended with the job."""
+"""The Python worker processes of one job: known while attached, ended with the job.
+
+One that says nothing any more is looked at from outside. If its channel is broken it is killed, for its
+bundle to be tried again; if code in C holds Python's lock, or it was stopped, it may go on one day.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from pathlib import Path
 
+import attrs
 from beam_runner_worker.fnapi import stop_external_worker
 
 from beam_spark_executor.channel.messages import (
@@ -12,18 +19,45 @@ from beam_spark_executor.channel.messages import (
     EndJob,
     ExternalWorkerStarted,
     FromServer,
+    Hello,
     TearDown,
 )
 from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.channel.vitals import read_vitals
 
+SILENT_SECONDS = 6.0
+"""A process that has said nothing for so long can't: it does so every two seconds."""
+_BEATS_WITHOUT_A_WORD = 12
+"""A process that has come round so often, two times a second, would have spoken."""
 _STOP_SECONDS = 3.0
 _LOGGER = logging.getLogger(__name__)
 
 
-class JobProcesses:
-    """All methods may be called from any thread."""
+@attrs.frozen
+class Silence:
+    """A process that can't speak.
 
-    def __init__(self) -> None:
+    Attributes:
+        hello: what it said first.
+        seconds: for how long.
+        stage: the id of the stage that it works on; empty if that is not known.
+    """
+
+    hello: Hello
+    seconds: float
+    stage: str
+
+
+class JobProcesses:
+    """All methods may be called from any thread, but `look` from one.
+
+    Args:
+        folder: the job's, in which each process has its own.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._beats: dict[WorkerLink, int] = {}
         self._changed = threading.Condition()
         self._links: set[WorkerLink] = set()
         self._external: dict[WorkerLink, list[ExternalWorkerStarted]] = {}
@@ -46,6 +80,23 @@ class JobProcesses:
         """A process has asked a worker pool outside for an SDK harness."""
         with self._changed:
             self._external.setdefault(link, []).append(started)
+
+    def look(self) -> list[Silence]:
+        """Those that can't speak; kills those whose channel is broken. Costs nothing if all do."""
+        now = time.monotonic()
+        with self._changed:
+            silent = [link for link in self._links if now - link.heard > SILENT_SECONDS]
+        self._beats = {link: n for link, n in self._beats.items() if link in silent}
+        found = []
+        for link in silent:
+            vitals = read_vitals(self._folder / link.hello.folder)
+            found.append(Silence(link.hello, now - link.heard, vitals.stage if vitals else ""))
+            if vitals is not None:
+                first = self._beats.setdefault(link, vitals.beats)
+                if vitals.beats - first > _BEATS_WITHOUT_A_WORD:
+                    _LOGGER.warning("Python worker %s has lost its channel", link.hello.pid)
+                    link.kill()
+        return found
 
     def tear_down(self) -> None:
         """Has all processes tear down already, before they are to end: nothing more is to run."""

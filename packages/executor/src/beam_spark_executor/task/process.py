@@ -10,11 +10,9 @@ import logging
 import os
 import queue
 import socket
-import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import attrs
@@ -25,6 +23,7 @@ from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
 
+from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.messages import (
     Abort,
@@ -53,11 +52,14 @@ from beam_spark_executor.memory import table_budget
 from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
 from beam_spark_executor.python_daemon import register_exit_hook
 from beam_spark_executor.task.bundle import RunningBundle, StageWork, broke
+from beam_spark_executor.task.essential import start_essential
+from beam_spark_executor.task.heart import start_heart
 from beam_spark_executor.task.keyed import Stores
 from beam_spark_executor.task.loop import TaskLoop
 from beam_spark_executor.task.merging import SdkMerger
 from beam_spark_executor.task.side_inputs import BundleSideInputs
 from beam_spark_executor.task.stores import ShardStores
+from beam_spark_executor.task.temporary import temporary_files_in
 from beam_spark_executor.task.truncation import Truncation
 
 _PROGRESS_SECONDS = 0.5
@@ -90,15 +92,16 @@ class WorkerProcess:
         self._running: RunningBundle | None = None
         self._torn_down = False
         self._closed = False
-        hello = Hello(job_id, socket.gethostname(), os.getpid())
+        hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self._work = self.channel.job_work()
         self._readers = self._work.plan.readers()
         self._folder = Path(self._work.folder)
         self._own_folder = self._folder / hello.folder
         self._stores = ShardStores(self._folder, hello.folder)
-        threading.Thread(target=self._report_progress, name="progress", daemon=True).start()
-        threading.Thread(target=self._answer, name="requests", daemon=True).start()
+        self._vitals = start_heart(self._own_folder, self.channel.send)
+        start_essential(self._report_progress, "progress")
+        start_essential(self._answer, "requests")
         if not all(stage.embedded for stage in self._work.plan.stages.values()):
             threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
 
@@ -150,6 +153,7 @@ class WorkerProcess:
             except Exception as error:
                 return broke(attempt, error)
             self._running = running
+            self._vitals.works_on(order.bundle.stage)
             if not stage.work.stage.embedded:
                 self._build_readers_soon(stage.work.stage)
             reply = running.run()
@@ -239,7 +243,7 @@ class WorkerProcess:
     def _build(self, stage_id: str) -> _Stage:
         plan = self._work.plan.stages[stage_id]
         side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
-        with _temporary_files_in(self._own_folder):
+        with temporary_files_in(self._own_folder):
             environment = self._harness(plan)
             harness = environment.stage(plan.spec, side_inputs)
             work = StageWork.of(self._work, stage_id)
@@ -360,22 +364,6 @@ class _Stage:
     harness: StageHarness
     merger: SdkMerger | None
     truncation: Truncation | None
-
-
-@contextmanager
-def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Lets temporary files be made in a folder that the server removes once this process has ended.
-
-    A harness keeps staged files in one of its own and removes it when it is closed; but a process
-    that is killed never closes anything.
-    """
-    os.makedirs(folder, exist_ok=True)
-    usual = tempfile.tempdir
-    tempfile.tempdir = str(folder)
-    try:
-        yield
-    finally:
-        tempfile.tempdir = usual
 
 
 _process: WorkerProcess | None = None

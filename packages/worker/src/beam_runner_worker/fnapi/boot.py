@@ -39,6 +39,7 @@ from beam_runner_worker._protos import (
     text_format,
 )
 from beam_runner_worker.fnapi.process import CANNOT_PREPARE
+from beam_runner_worker.fnapi.sdk_texts import make_encodable
 from beam_runner_worker.fnapi.virtual_environments import (
     CannotInstall,
     cache_folder,
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             python = _with_packages(directory / _STAGED)
             if python is not None:
                 _continue_as(python, flags, directory, temporary)
+        make_encodable()
         sdk_worker_main.main([])
 
 

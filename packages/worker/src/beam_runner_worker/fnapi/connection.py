@@ -27,6 +27,10 @@ _LAST_LINES = 20
 _instruction_numbers = itertools.count(1)
 
 
+class SdkRefused(HarnessError):
+    """An SDK has answered an instruction with an error."""
+
+
 class SdkConnection:
     """The runner's end of one SDK harness.
 
@@ -253,7 +257,8 @@ class SdkConnection:
             limit: in seconds.
 
         Raises:
-            HarnessError: no answer in time, or the SDK is lost, or it answers with an error.
+            SdkRefused: it answers with an error.
+            HarnessError: no answer in time, or the SDK is lost.
         """
         answer = self.request(request)
         kind = request.WhichOneof("request")
@@ -266,7 +271,7 @@ class SdkConnection:
                 f"no answer to {kind} within {limit:g} seconds; {self.describe()}"
             ) from None
         if response.error:
-            raise HarnessError(f"the SDK refused {kind}: {response.error}")
+            raise SdkRefused(f"the SDK refused {kind}: {response.error}")
         return response
 
     # The end.

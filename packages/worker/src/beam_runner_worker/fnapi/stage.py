@@ -23,6 +23,7 @@ from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
 from beam_runner_worker.fnapi.splits import Splitter, residual
 from beam_runner_worker.fnapi.transfer import Transfer
+from beam_runner_worker.fnapi.vanished import VanishedBundle
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, OutputPort, SideInputReader, UserState
 from beam_runner_worker.records import (
@@ -87,6 +88,7 @@ class _Running:
     sdk: Sdk
     bundle: RunningBundle
     splitter: Splitter
+    vanished: VanishedBundle
     earlier_elements: int
     earlier_metrics: tuple[MonitoringInfo, ...]
 
@@ -177,7 +179,10 @@ class FnApiStage:
         if bundle is None:
             bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
         splitter = Splitter(self._plan, sdk.connection, bundle, self._warn)
-        self._running = _Running(sdk, bundle, splitter, done.elements, done.metrics.infos())
+        vanished = VanishedBundle(connection, bundle, self._plan.spec.name)
+        self._running = _Running(
+            sdk, bundle, splitter, vanished, done.elements, done.metrics.infos()
+        )
         try:
             transfer = Transfer(self._plan, connection, bundle, outputs, on_written)
             response = transfer.run(inputs)
@@ -219,8 +224,10 @@ class FnApiStage:
         try:
             answer = running.sdk.connection.ask(request, _PROGRESS_SECONDS).process_bundle_progress
             infos = running.sdk.short_ids.resolve(answer.monitoring_data, answer.monitoring_infos)
-        except HarnessError:
+        except HarnessError as error:
+            running.vanished.unanswered(error)
             return None
+        running.vanished.answered()
         source = self._plan.spec.input.transform_id
         processed = processed_elements(infos, source, self._plan.heads)
         metrics = Totals()

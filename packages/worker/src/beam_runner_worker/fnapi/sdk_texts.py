@@ -1,0 +1,41 @@
+"""Has Beam's own Python harness send only text that can be encoded, whatever user code's is.
+
+It puts the text of exceptions and log records into protos as it is; if that fails there is no answer to
+the runner, and the bundle would never end.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Any
+
+from apache_beam.runners.worker import log_handler, sdk_worker
+
+from beam_runner_worker.texts import encodable
+
+
+class _Traceback:
+    """The module, but that its texts can be encoded."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(traceback, name)
+
+    def format_exc(self, *arguments: Any, **named: Any) -> str:
+        return encodable(traceback.format_exc(*arguments, **named))
+
+    def format_exception(self, *arguments: Any, **named: Any) -> list[str]:
+        return [encodable(line) for line in traceback.format_exception(*arguments, **named)]
+
+
+def make_encodable() -> None:
+    """Changes what the harness of this process is made of; to be called before it is made."""
+    for module in (sdk_worker, log_handler):
+        setattr(module, "traceback", _Traceback())  # noqa: B010
+    handler = log_handler.FnApiLogRecordHandler
+    usual = handler.format
+
+    def format_encodable(self: logging.Handler, record: logging.LogRecord) -> str:
+        return encodable(str(usual(self, record)))
+
+    setattr(handler, "format", format_encodable)  # noqa: B010
