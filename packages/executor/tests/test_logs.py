@@ -135,3 +135,12 @@ def test_hushed_keeps_back_warnings_for_a_while(capsys: pytest.CaptureFixture[st
     assert "kept back" not in error
     assert "an error" in error
     assert "again" in error
+
+
+def test_a_handler_that_a_remark_makes_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    with logs.hushed():
+        logging.warning("makes a handler for all that is logged from now on")
+        assert root.handlers
+    assert root.handlers == []

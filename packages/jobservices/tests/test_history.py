@@ -17,7 +17,7 @@ def history(limits=None):
 
 
 def add(told, importance, text, time):
-    told.add_message(told.new_message(importance, text, time))
+    told.add_messages([told.new_message(importance, text, time)])
 
 
 def never():

@@ -149,6 +149,14 @@ def test_messages_name_their_transform_and_end_with_the_job(job):
     assert texts(job) == ["[Read/ParDo(Split)] hello"]
 
 
+def test_many_lines_at_once_are_as_many_messages(job):
+    job.log([(Importance.BASIC, "one", "Read"), (Importance.ERROR, "other", None)])
+    job.log([])
+    job.state(JobState.FAILED)
+    job.log([(Importance.BASIC, "too late", None)])
+    assert texts(job) == ["[Read] one", "other"]
+
+
 def test_a_message_that_is_no_valid_unicode_is_shown_as_far_as_possible(job):
     job.message(Importance.BASIC, "broken \ud800 text")
     job.state(JobState.FAILED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 
 import attrs
@@ -80,7 +81,7 @@ def test_jobs_are_read_back_as_they_were_recorded(file, folder):
     file.add(second)
     file.taken_on("z")
     file.state("z", StateEvent(JobState.STARTING, 2.25))
-    file.message("z", message(1), 1)
+    file.messages("z", [message(1)], 1)
     file.metrics("z", JobMetrics((INFO, INFO), (INFO,)))
     file.state("z", StateEvent(JobState.FAILED, 3.0))
     with reopened(file, folder) as again:
@@ -107,12 +108,27 @@ def test_a_forgotten_job_leaves_nothing(file, folder):
 
 def test_messages_that_are_not_kept_go_and_states_stay(file, folder):
     file.add(kept("a"))
-    for number in range(1, 2_001):
-        file.message("a", message(number), max(1, number - 99))
+    for first in range(1, 2_001, 8):
+        numbers = range(first, min(first + 8, 2_001))
+        file.messages("a", [message(number) for number in numbers], max(1, first - 92))
     with reopened(file, folder) as again:
         state, *messages = again.jobs[0].entries
         assert state.state is JobState.STOPPED
         assert [int(entry.message_id) for entry in messages] == list(range(1_901, 2_001))
+
+
+def test_many_messages_at_once_cost_a_tenth(file):
+    file.add(kept("a"))
+
+    def cpu(batches):
+        began = time.process_time()
+        for batch in batches:
+            file.messages("a", batch, 1)
+        return time.process_time() - began
+
+    one_by_one = cpu([[message(number)] for number in range(1, 801)])
+    together = cpu([[message(number) for number in range(801, 1_601)]])
+    assert together < one_by_one / 10
 
 
 def test_a_folder_in_use_is_refused(file, folder):

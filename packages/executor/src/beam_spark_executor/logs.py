@@ -50,12 +50,20 @@ def _without_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def hushed() -> Iterator[None]:
-    """Keeps back warnings while Beam is imported: it remarks on optional packages it misses."""
+    """Keeps back warnings while Beam is imported: it remarks on optional packages it misses.
+
+    And the handler that Python's ``logging`` makes for such a remark: all would be logged by it.
+    """
+    root = logging.getLogger()
+    before = list(root.handlers)
     logging.disable(logging.WARNING)
     try:
         yield
     finally:
         logging.disable(logging.NOTSET)
+        for handler in root.handlers[:]:
+            if handler not in before:
+                root.removeHandler(handler)
 
 
 class _Text(logging.Formatter):

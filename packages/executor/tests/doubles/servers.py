@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import attrs
 from beam_runner_engine.scheduler import Limits, Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy
+from beam_runner_jobservices.ports import MessageLine
 from beam_runner_jobservices.records import Importance, JobState
 from small_jobs import PLAN, TRANSFORMS
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, harnesses, seen_in
@@ -51,6 +52,9 @@ class Reporter:
 
     def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
         self.messages.append((importance, text, transform))
+
+    def log(self, lines: Iterable[MessageLine]) -> None:
+        self.messages.extend(lines)
 
 
 @attrs.define(eq=False)

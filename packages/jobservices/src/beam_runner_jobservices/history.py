@@ -65,19 +65,19 @@ class JobHistory:
         return self._first_message_id
 
     def new_message(self, importance: Importance, text: str, time: float) -> JobMessage:
-        """A message with the next id, cut to the limit, for `add_message`."""
+        """A message with the next id, cut to the limit, for `add_messages`."""
         text = cut(text, self._limits.text_chars)
         with self._changed:
             message = JobMessage(str(self._next_message_id), iso_time(time), importance, text)
             self._next_message_id += 1
         return message
 
-    def add_message(self, message: JobMessage) -> None:
-        """Append the latest new message, and drop the oldest ones beyond the limits."""
+    def add_messages(self, messages: Sequence[JobMessage]) -> None:
+        """Append the latest new messages, and drop the oldest ones beyond the limits."""
         with self._changed:
-            self._kept.append(message)
-            self._messages += 1
-            self._chars += len(message.text)
+            self._kept.extend(messages)
+            self._messages += len(messages)
+            self._chars += sum(len(message.text) for message in messages)
             if self._messages > self._limits.messages or self._chars > self._limits.message_chars:
                 self._drop()
             self._changed.notify_all()

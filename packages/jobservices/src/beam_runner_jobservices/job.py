@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from .errors import Unavailable
 from .history import JobHistory
-from .ports import JobHandle
+from .ports import JobHandle, MessageLine
 from .recorder import Recorder
 from .records import Importance, JobInfo, JobMetrics, JobSpec, JobState, StateEvent
 from .states import Verdict, judge
@@ -83,16 +83,29 @@ class Job:
 
     def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
         """See `JobReporter.message`."""
-        shown = f"[{transform}] {text}" if transform else text
+        self.log(((importance, text, transform),))
+
+    def log(self, lines: Iterable[MessageLine]) -> None:
+        """See `JobReporter.log`."""
         with self._lock:
             if not self._suspended and not self.history.current.state.is_terminal:
-                self._add_message(importance, shown)
+                self._add_messages(lines)
 
     def _add_message(self, importance: Importance, text: str) -> None:
-        """Add a message, recorded before readers see it: its id is never given again."""
-        message = self.history.new_message(importance, text, self._clock())
-        self._recorder.message(self.spec.job_id, message, self.history.first_message_id)
-        self.history.add_message(message)
+        self._add_messages(((importance, text, None),))
+
+    def _add_messages(self, lines: Iterable[MessageLine]) -> None:
+        """Add messages, recorded before readers see them: their ids are never given again."""
+        now = self._clock()
+        new = [
+            self.history.new_message(
+                importance, f"[{transform}] {text}" if transform else text, now
+            )
+            for importance, text, transform in lines
+        ]
+        if new:
+            self._recorder.messages(self.spec.job_id, new, self.history.first_message_id)
+            self.history.add_messages(new)
 
     def attach(self, handle: JobHandle) -> None:
         """Take the executor's handle; passes on a cancel or a drain that came before it."""

@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from .records import Artifact, Importance, JobMessage, JobMetrics, JobSpec, JobS
 from .texts import one_line
 from .wire.jobs import metrics_bytes, metrics_of_bytes
 
+_MESSAGES_PER_SWEEP = 1000
 _LOGGER = logging.getLogger(__name__)
 
 FILE = "jobs.sqlite"
@@ -161,10 +162,16 @@ class JobFile:
         """See `Recorder.state`."""
         self._execute(_INSERT_STATE, job_id, event.time, event.state.value, durable=True)
 
-    def message(self, job_id: str, message: JobMessage, first_message_id: int) -> None:
-        """See `Recorder.message`."""
-        self._execute(_INSERT_MESSAGE, job_id, *_columns(message))
-        if int(message.message_id) % 1000 == 0:
+    def messages(self, job_id: str, messages: Sequence[JobMessage], first_message_id: int) -> None:
+        """See `Recorder.messages`."""
+        try:
+            with self._transaction(durable=False) as connection:
+                rows = ((job_id, *_columns(message)) for message in messages)
+                connection.executemany(_INSERT_MESSAGE, rows)
+        except sqlite3.Error:
+            self._tell_unwritten()
+        first, last = (int(messages[place].message_id) for place in (0, -1))
+        if last // _MESSAGES_PER_SWEEP > (first - 1) // _MESSAGES_PER_SWEEP:
             self._execute(
                 "DELETE FROM history WHERE job_id = ? AND message_id < ?",
                 job_id,
@@ -193,7 +200,10 @@ class JobFile:
             with self._transaction(durable) as connection:
                 connection.execute(statement, values)
         except sqlite3.Error:
-            _LOGGER.exception("%s cannot be written; a restart will not know of it", self._path)
+            self._tell_unwritten()
+
+    def _tell_unwritten(self) -> None:
+        _LOGGER.exception("%s cannot be written; a restart will not know of it", self._path)
 
     @contextmanager
     def _transaction(self, durable: bool) -> Iterator[sqlite3.Connection]:

@@ -5,9 +5,13 @@ A runner gives `JobServer` one `JobExecutor`. All methods here may be called fro
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
 
 from .records import Importance, JobMetrics, JobSpec, JobState
+
+MessageLine: TypeAlias = tuple[Importance, str, str | None]
+"""What `JobReporter.message` is given: importance, text, and the transform's full name or None."""
 
 
 class JobHandle(Protocol):
@@ -65,6 +69,9 @@ class JobReporter(Protocol):
         Very long texts are cut; messages after the terminal state are dropped, since streams have
         ended.
         """
+
+    def log(self, lines: Iterable[MessageLine]) -> None:
+        """Add many lines as `message` does: at a tenth of the cost of as many calls."""
 
 
 class JobExecutor(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
-from beam_runner_jobservices.ports import JobReporter
+from beam_runner_jobservices.ports import JobReporter, MessageLine
 from beam_runner_jobservices.records import Importance
 from beam_runner_worker.log_records import LogRecord, Severity
 
@@ -24,9 +24,12 @@ _IMPORTANCE = {
 
 def report_logs(reporter: JobReporter, records: Iterable[LogRecord]) -> None:
     """Puts log records of user code and SDKs into the job's message stream."""
-    for record in records:
-        text = f"{record.message}\n{record.trace}" if record.trace else record.message
-        reporter.message(_importance(record), text, record.transform_id or None)
+    reporter.log([_line(record) for record in records])
+
+
+def _line(record: LogRecord) -> MessageLine:
+    text = f"{record.message}\n{record.trace}" if record.trace else record.message
+    return _importance(record), text, record.transform_id or None
 
 
 def _importance(record: LogRecord) -> Importance:
