@@ -34,6 +34,9 @@ TRIGGERS: dict[str, engine.Trigger] = {
     ),
     "`AfterEach((AfterCount(1), AfterCount(2)))`": engine.AfterEach((COUNT(1), COUNT(2))),
     "`OrFinally(Always(), AfterCount(3))`": engine.OrFinally(engine.Always(), COUNT(3)),
+    "`OrFinally(AfterCount(5), Repeatedly(AfterCount(2)))`": engine.OrFinally(
+        COUNT(5), engine.Repeatedly(COUNT(2))
+    ),
     "`Repeatedly(AfterCount(2))`": engine.Repeatedly(COUNT(2)),
 }
 """The triggers in the table, as they are written and as they are."""

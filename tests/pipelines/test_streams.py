@@ -109,6 +109,13 @@ TRIGGERS = {
         trigger.OrFinally(trigger.Repeatedly(trigger.AfterCount(1)), trigger.AfterCount(3)),
         [["a"], ["b"], ["c"]],
     ),
+    "until it is finished": (
+        trigger.OrFinally(
+            trigger.Repeatedly(trigger.AfterCount(3)),
+            trigger.AfterWatermark(early=trigger.AfterCount(2)),
+        ),
+        [["a", "b"], ["c"], ["d"], ["e"]],
+    ),
 }
 
 

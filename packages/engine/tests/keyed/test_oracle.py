@@ -132,19 +132,6 @@ def _within(trigger: t.Trigger, *kinds: type) -> Iterable[t.Trigger]:
             yield from list(_parts(part))[1:]
 
 
-def _may_fire_unfinished(trigger: t.Trigger) -> bool:
-    """Whether a trigger may fire and not be finished by it."""
-    match trigger:
-        case t.AfterCount() | t.AfterProcessingTime() | t.AfterEndOfWindow(None, None):
-            return False
-        case t.AfterAll(triggers) | t.AfterAny(triggers):
-            return any(map(_may_fire_unfinished, triggers))
-        case t.OrFinally(main, until):
-            return _may_fire_unfinished(main) or _may_fire_unfinished(until)
-        case _:
-            return True
-
-
 def _processing_time_inside(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Beam's `AfterProcessingTime` is ready only in the moment its timer fires, and takes
     processing time for the watermark: inside other triggers it is forgotten.
@@ -163,14 +150,6 @@ def _end_inside_each(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     `AfterEach`, or a late trigger, that is reached later never hears of it.
     """
     return any(machine(part).watches_end for part in _within(strategy.trigger, t.AfterEach))
-
-
-def _until_goes_on(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """Beam's `OrFinally` goes on when `until` fires without being finished."""
-    return any(
-        isinstance(part, t.OrFinally) and _may_fire_unfinished(part.until)
-        for part in _parts(strategy.trigger)
-    )
 
 
 def _arrives_at_the_bound(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
@@ -282,7 +261,6 @@ DEPARTURES = (
     _processing_time_after_the_end,
     _processing_time_inside,
     _end_inside_each,
-    _until_goes_on,
     _arrives_at_the_bound,
 )
 

@@ -62,7 +62,14 @@ def _ask(of_trigger: Machine, state: State, at: Instant) -> tuple[State, str]:
         (t.AfterAny((t.AfterCount(2), t.AfterCount(3))), (2,), ".!"),
         (t.AfterEach((t.AfterCount(1), t.AfterCount(2))), (4,), "f.!."),
         (t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.AfterCount(3)), (3,), ".f!"),
-        (t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.Always()), (1,), "!"),
+        (t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.Always()), (2,), "ff"),
+        (t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.Repeatedly(t.AfterCount(3))), (4,), ".fff"),
+        (t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.AfterEndOfWindow()), (1, AFTER), ".!"),
+        (
+            t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.AfterEndOfWindow(late=t.AfterCount(1))),
+            (1, AFTER, 2),
+            ".fff",
+        ),
         (t.OrFinally(t.AfterCount(2), t.AfterCount(5)), (2,), ".!"),
     ],
 )

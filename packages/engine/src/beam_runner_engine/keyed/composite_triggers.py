@@ -44,19 +44,13 @@ class ParallelMachine:
     |---|---|---|
     | after all | all parts | all parts |
     | after any | any part | any part |
-    | or finally | any part | any part, or when `until` fires |
+    | or finally | any part | any part |
     """
 
-    def __init__(
-        self,
-        parts: Sequence[Machine],
-        combine: Callable[[Iterable[bool]], bool],
-        until: int | None = None,
-    ) -> None:
+    def __init__(self, parts: Sequence[Machine], combine: Callable[[Iterable[bool]], bool]) -> None:
         self._parts = tuple(parts)
         self._combine = combine
         self._quiet = max if combine is all else min
-        self._until = until
         self.initial: State = tuple(part.initial for part in parts)
         self.watches_end = any(part.watches_end for part in parts)
         self.early = any(part.early for part in parts)
@@ -76,7 +70,7 @@ class ParallelMachine:
         for number, part in enumerate(self._parts):
             if part.ready(states[number], at):
                 states[number], done = part.fire(states[number], at)
-                finished.append(done or number == self._until)
+                finished.append(done)
         return tuple(states), self._combine(finished)
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
@@ -231,7 +225,7 @@ def machine(trigger: Trigger) -> Machine:
         case AfterAny(triggers):
             return ParallelMachine([machine(part) for part in triggers], any)
         case OrFinally(main, until):
-            return ParallelMachine([machine(main), machine(until)], any, until=1)
+            return ParallelMachine([machine(main), machine(until)], any)
         case AfterEach(triggers):
             return EachMachine([machine(part) for part in triggers])
         case Repeatedly(part):

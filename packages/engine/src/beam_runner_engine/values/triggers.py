@@ -111,7 +111,10 @@ class AfterEach:
 
 @attrs.frozen
 class OrFinally:
-    """Follows `main` until `until` fires, and is finished then, or when `main` is."""
+    """Follows `main` and `until`; finished when either of them is.
+
+    So `until` may fire and go on, as in Beam's Java and Python SDKs.
+    """
 
     main: Trigger
     until: Trigger
