@@ -207,6 +207,18 @@ def damages(session: nox.Session) -> None:
     )
 
 
+@nox.session(requires=["wheels"], default=False)
+def hostile(session: nox.Session) -> None:
+    """20,000 pipelines as a broken or hostile client could send them; CI runs some. ``-- --hypothesis-seed=N`` runs a seed again."""
+    install(session, distribution("executor"), *group("test"))
+    examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
+    tests = "packages/executor/tests/translation/test_mutated_pipelines.py"
+    session.run(
+        *("python", "-P", "-m", "pytest", tests, "--timeout=14400", *session.posargs),
+        env={"PYTHONPATH": "", "BEAM_HOSTILE_EXAMPLES": examples},
+    )
+
+
 @nox.session(requires=["wheels"])
 def engine_long(session: nox.Session) -> None:
     """The engine's random tests with 10,000 runs each, for half an hour or more. ``-- --hypothesis-seed=N`` runs a seed again."""

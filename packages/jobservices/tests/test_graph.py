@@ -53,6 +53,7 @@ def test_good_and_empty_pipelines_pass():
     [
         (attrs.evolve(GOOD, roots=()), "names no root transform"),
         (attrs.evolve(GOOD, roots=("gone",)), "root transform 'gone'"),
+        (attrs.evolve(GOOD, roots=("top", "do")), r"'Top/Do' \(id 'do'\) is listed 2 times"),
         (
             changed(transforms={"top": TransformNode("Top", subtransforms=("gone",))}),
             r"transform 'Top' \(id 'top'\) has the subtransform 'gone'",
@@ -106,7 +107,8 @@ def test_many_problems_are_counted():
         check(attrs.evolve(GOOD, transforms=broken, roots=("t0",)))
 
 
-def test_deep_nesting_is_no_problem():
+def test_deep_nesting_takes_no_stack():
     depth = 20_000
     coders = {str(n): (str(n + 1),) for n in range(depth)} | {str(depth): ()}
-    check(attrs.evolve(GOOD, coders={**GOOD.coders, **coders}))
+    with pytest.raises(InvalidRequest, match="too large: the coder '0' has 20001 levels"):
+        check(attrs.evolve(GOOD, coders={**GOOD.coders, **coders}))

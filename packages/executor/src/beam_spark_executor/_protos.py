@@ -10,8 +10,9 @@ from apache_beam.portability.api import (
     endpoints_pb2,
     standard_window_fns_pb2,
 )
-from google.protobuf import wrappers_pb2
+from google.protobuf import message, wrappers_pb2
 
+DecodeError = message.DecodeError
 Pipeline = beam_runner_api_pb2.Pipeline
 Components = beam_runner_api_pb2.Components
 PTransform = beam_runner_api_pb2.PTransform

@@ -27,6 +27,7 @@ from beam_spark_executor.translation.environments import (
     ResolvedEnvironment,
     resolve_environments,
 )
+from beam_spark_executor.translation.errors import InvalidPipeline
 
 MAIN_SESSION = "pickled_main_session"
 SUBMISSION_DEPENDENCIES = "submission_environment_dependencies.txt"
@@ -232,5 +233,5 @@ def test_an_artifact_that_was_never_staged() -> None:
     proto = pipeline.components.environments["env"]
     proto.CopyFrom(embedded().to_runner_api(None))
     proto.dependencies.add(role_urn="beam:artifact:role:staging_to:v1")
-    with pytest.raises(ValueError, match="never staged"):
+    with pytest.raises(InvalidPipeline, match="never staged"):
         resolve_environments(pipeline, {})

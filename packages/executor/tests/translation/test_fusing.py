@@ -14,6 +14,7 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import JobPlan, StagePlan
+from beam_spark_executor.translation.fusion import fuse
 from beam_spark_executor.translation.stage_begins import MOST_DEEP
 from beam_spark_executor.translation.translate import translate
 
@@ -185,7 +186,8 @@ def test_composites_of_any_depth() -> None:
     del shapes.proto.root_transform_ids[:]
     shapes.proto.root_transform_ids.extend(roots)
     limit = sys.getrecursionlimit()
-    assert len(shapes.plan().stages) == len(samples.plan_of(samples.map_only).stages)
+    flat = fuse(samples.built(samples.map_only), embedded=True)
+    assert len(fuse(shapes.proto, embedded=True).stages) == len(flat.stages)
     assert sys.getrecursionlimit() == limit
 
 

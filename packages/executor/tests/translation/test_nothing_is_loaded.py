@@ -5,12 +5,9 @@ from __future__ import annotations
 import base64
 import bz2
 import pickle
-import sys
-import threading
 import tracemalloc
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ import samples
 from beam_runner_urns import python_sdk
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.wrappers_pb2 import BytesValue
+from watched import nothing_unpickled
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
@@ -37,26 +35,6 @@ _PAYLOADS: tuple[type[Any], ...] = (
     _protos.TestStreamPayload,
 )
 _WINDOWS = tuple(f"beam:window_fn:{kind}_windows:v1" for kind in ("fixed", "sliding", "session"))
-_watched: dict[int, list[str]] = {}
-
-
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "pickle.find_class" and threading.get_ident() in _watched:
-        _watched[threading.get_ident()].append(".".join(map(str, arguments)))
-
-
-sys.addaudithook(_hook)
-
-
-@contextmanager
-def nothing_unpickled() -> Iterator[None]:
-    """Fails if this thread looks up anything that a pickle names."""
-    found = _watched.setdefault(threading.get_ident(), [])
-    try:
-        yield
-    finally:
-        del _watched[threading.get_ident()]
-    assert not found, f"unpickled: {found}"
 
 
 class _Bomb:

@@ -12,6 +12,7 @@ from apache_beam import pvalue
 from apache_beam.coders import StrUtf8Coder
 from apache_beam.testing import test_stream
 from apache_beam.transforms.window import NonMergingWindowFn
+from beam_runner_urns import coders as coder_urns
 from stateful_fn import Stateful
 
 from beam_spark_executor import _protos
@@ -77,6 +78,10 @@ def with_payload(change: Callable[[_protos.ParDoPayload], None]) -> _protos.Pipe
             payload = _protos.ParDoPayload.FromString(transform.spec.payload)
             change(payload)
             transform.spec.payload = payload.SerializeToString()
+            (main,) = transform.inputs.values()
+            transform.inputs.update(dict.fromkeys(payload.side_inputs, main))
+    for coder_id in ("element", "restriction"):
+        proto.components.coders[coder_id].spec.urn = coder_urns.BYTES
     return proto
 
 

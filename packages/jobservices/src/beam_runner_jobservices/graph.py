@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from .errors import InvalidRequest
+from .sizes import excesses
 
 _SHOWN = 5
 
@@ -55,8 +57,8 @@ class PipelineGraph:
 
 
 def check(graph: PipelineGraph) -> None:
-    """Check that every id in the pipeline is among its components and that no transform or coder
-    contains itself.
+    """Check that every id in the pipeline is among its components, that no transform or coder
+    contains itself, that composites are a tree, and that nothing is too large (see `sizes`).
 
     Linear in the size of the pipeline.
 
@@ -64,12 +66,18 @@ def check(graph: PipelineGraph) -> None:
         InvalidRequest: it names the first few problems, with the full names of the transforms.
     """
     problems = list(_problems(graph))
-    if not problems:
-        return
+    if problems:
+        raise InvalidRequest(f"the pipeline is malformed: {_first_of(problems)}")
+    too_much = list(excesses(graph))
+    if too_much:
+        raise InvalidRequest(f"the pipeline is too large: {_first_of(too_much)}")
+
+
+def _first_of(problems: Sequence[str]) -> str:
     text = "; ".join(problems[:_SHOWN])
     if len(problems) > _SHOWN:
         text += f"; and {len(problems) - _SHOWN} more problems"
-    raise InvalidRequest(f"the pipeline is malformed: {text}")
+    return text
 
 
 def _problems(graph: PipelineGraph) -> Iterator[str]:
@@ -92,6 +100,13 @@ def _problems(graph: PipelineGraph) -> Iterator[str]:
     subtransforms = {key: node.subtransforms for key, node in graph.transforms.items()}
     for transform_id in _in_cycles(subtransforms):
         yield f"transform {names[transform_id]!r} (id {transform_id!r}) contains itself"
+    parents = Counter(part for parts in (graph.roots, *subtransforms.values()) for part in parts)
+    for transform_id, count in parents.items():
+        if count > 1 and transform_id in names:
+            yield (
+                f"transform {names[transform_id]!r} (id {transform_id!r}) is listed {count} times among"
+                " roots and parts of composites"
+            )
     for coder_id in _in_cycles(graph.coders):
         yield f"coder {coder_id!r} contains itself"
 

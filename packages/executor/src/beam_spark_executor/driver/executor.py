@@ -28,7 +28,7 @@ from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.pool import WorkerPools
-from beam_spark_executor.translation.errors import UnsupportedPipeline
+from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.scheduling import roots_of
 from beam_spark_executor.translation.translate import translate
 
@@ -168,6 +168,8 @@ class SparkJobExecutor:
     def _plan(self, job: JobSpec) -> JobPlan:
         try:
             return translate(job)
+        except InvalidPipeline as error:
+            raise JobRejected(str(error), unsupported=False) from error
         except UnsupportedPipeline as error:
             raise JobRejected(str(error)) from error
 

@@ -26,6 +26,7 @@ from beam_runner_worker.packages import need_installing
 from beam_runner_worker.records import Artifact, Environment
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation.errors import InvalidPipeline
 
 _PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
 
@@ -37,6 +38,7 @@ _PREFERENCE = (
     environment_urns.DOCKER,
     environment_urns.EMBEDDED_PYTHON,
 )
+_ANYOF_DEPTH = 8
 
 
 @attrs.frozen
@@ -67,16 +69,32 @@ def resolve_environments(
         pipeline: with the dependencies of its environments resolved to files of the store.
         artifacts: the stored artifacts by environment id.
         options_json: the pipeline's options, a JSON object.
+
+    Raises:
+        InvalidPipeline: a payload can't be read, or an artifact is missing.
     """
     options = json.loads(options_json or "{}")
-    return {
-        environment_id: _resolve(proto, artifacts.get(environment_id, ()), options)
-        for environment_id, proto in pipeline.components.environments.items()
-    }
+    resolved = {}
+    for environment_id, proto in pipeline.components.environments.items():
+        try:
+            stored = artifacts.get(environment_id, ())
+            resolved[environment_id] = _resolve(proto, stored, options)
+        except _protos.DecodeError as error:
+            raise InvalidPipeline(
+                f"the environment {environment_id!r} has a payload, or artifacts with payloads, that"
+                f" are not those of {proto.urn!r}"
+            ) from error
+    return resolved
 
 
 def _option(options: Mapping[str, Any], name: str) -> Any:
     return options.get(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", options.get(name))
+
+
+def experiments(options: Mapping[str, Any]) -> list[str]:
+    """The experiments that a pipeline's options ask for."""
+    asked = _option(options, "experiments")
+    return [one for one in asked if isinstance(one, str)] if isinstance(asked, list) else []
 
 
 def _names_docker(options: Mapping[str, Any]) -> bool:
@@ -89,7 +107,7 @@ def _in_client(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
     return (
         _option(options, "environment_type") == "LOOPBACK"
         and any(capability.startswith(_PYTHON_SDK) for capability in proto.capabilities)
-        and "use_loopback_process_worker" not in (_option(options, "experiments") or ())
+        and "use_loopback_process_worker" not in experiments(options)
     )
 
 
@@ -141,11 +159,13 @@ def _in_another_process(environment: Environment) -> ResolvedEnvironment:
     return ResolvedEnvironment(other, embedded=False)
 
 
-def _alternative(proto: _protos.Environment) -> _protos.Environment:
+def _alternative(proto: _protos.Environment, depth: int = 0) -> _protos.Environment:
     if proto.urn != environment_urns.ANYOF:
         return proto
+    if depth == _ANYOF_DEPTH:
+        raise InvalidPipeline("an environment is nested too deeply in alternatives")
     alternatives = _protos.AnyOfEnvironmentPayload.FromString(proto.payload).environments
-    resolved = [_alternative(alternative) for alternative in alternatives]
+    resolved = [_alternative(alternative, depth + 1) for alternative in alternatives]
     for urn in _PREFERENCE:
         for alternative in resolved:
             if alternative.urn == urn:
@@ -189,7 +209,7 @@ def _artifact(
     if dependency.type_urn == artifact_urns.TYPE_FILE:
         sha256 = _protos.ArtifactFilePayload.FromString(dependency.type_payload).sha256
     if sha256 not in stored:
-        raise ValueError(f"artifact {name or dependency.role_urn!r} was never staged")
+        raise InvalidPipeline(f"the artifact {name or dependency.role_urn!r} was never staged")
     return Artifact(
         role_urn=dependency.role_urn,
         role_payload=dependency.role_payload,

@@ -5,6 +5,7 @@ Nothing that a client sent is decoded here: functions and coders are bytes, comp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import attrs
@@ -25,6 +26,7 @@ from beam_spark_executor.translation.leaves import RESHUFFLES, leaves, puts_out
 from beam_spark_executor.translation.splitting import expand_splittable
 from beam_spark_executor.translation.stage_begins import begin_stages
 from beam_spark_executor.translation.steps import Step
+from beam_spark_executor.translation.transform_checks import dealt
 from beam_spark_executor.translation.window_coders import make_readable
 
 _OF_THE_RUNNER = RESHUFFLES | {
@@ -32,6 +34,7 @@ _OF_THE_RUNNER = RESHUFFLES | {
     transform_urns.GROUP_BY_KEY,
     transform_urns.TEST_STREAM,
 }
+_EDGE = re.compile(r"stage\d+/(read|write/\d+)$")
 
 
 @attrs.frozen
@@ -115,8 +118,22 @@ def _steps(pipeline: _protos.Pipeline, context: Context) -> Iterator[Step]:
     for _, transform in leaves(pipeline.root_transform_ids, pipeline.components):
         # A ParDo may do its work without putting anything out.
         if transform.spec.urn == transform_urns.PAR_DO or puts_out(transform):
-            transform.unique_name = context.new_name(transform.unique_name)
+            wanted = transform.unique_name
+            # Those of edges within a stage: see ``descriptors``.
+            transform.unique_name = context.new_name(
+                f"{wanted} " if _EDGE.match(wanted) else wanted
+            )
+            if transform.spec.urn in RESHUFFLES:
+                _deal_only(transform)
             yield Step(transform)
+
+
+def _deal_only(reshuffle: _protos.PTransform) -> None:
+    """Leaves a reshuffle nothing to read but what it deals out."""
+    main = dealt(reshuffle)
+    assert main is not None
+    reshuffle.inputs.clear()
+    reshuffle.inputs["in"] = main
 
 
 def _fused_stage(stage: Stage) -> FusedStage:

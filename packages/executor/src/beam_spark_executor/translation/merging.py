@@ -69,8 +69,9 @@ def _add_coders(
     waiting = [window_id]
     while waiting:
         coder_id = waiting.pop()
-        descriptor.coders[coder_id].CopyFrom(components.coders[coder_id])
-        waiting += components.coders[coder_id].component_coder_ids
+        if coder_id not in descriptor.coders:
+            descriptor.coders[coder_id].CopyFrom(components.coders[coder_id])
+            waiting += components.coders[coder_id].component_coder_ids
 
     def coder(urn: str, *parts: str) -> str:
         coder_id = f"merging {urn} of {', '.join(parts)}"

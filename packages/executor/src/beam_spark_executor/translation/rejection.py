@@ -34,6 +34,10 @@ _SUPPORTED_REQUIREMENTS = frozenset(
         requirement_urns.REQUIRES_ON_WINDOW_EXPIRATION,
     }
 )
+# What runners put into stages, and SDKs never into pipelines.
+_OF_RUNNERS = frozenset(
+    {transform_urns.DATA_SOURCE, transform_urns.DATA_SINK, transform_urns.EXECUTABLE_STAGE}
+)
 _SIDE_INPUTS = frozenset({side_input_urns.ITERABLE, side_input_urns.MULTIMAP})
 
 
@@ -75,7 +79,7 @@ def _of_transform(transform: _protos.PTransform, components: _protos.Components)
         # One without parts, which no SDK can run.
         if puts_out(transform):
             yield f"the transform {urn!r}, which has no parts"
-    elif not transform.environment_id and urn not in _RUNNER_LEAVES and urn:
+    elif urn in _OF_RUNNERS or (not transform.environment_id and urn not in _RUNNER_LEAVES):
         yield f"the transform {urn!r}"
 
 

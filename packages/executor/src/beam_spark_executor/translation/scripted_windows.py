@@ -17,6 +17,7 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation.leaves import leaves
 
 # A holder is pickled as a row of these two fields, the second of which is this URN.
 _SIGNS = (b"windowed_value", coder_urns.ROW.encode())
@@ -24,8 +25,7 @@ _SIGNS = (b"windowed_value", coder_urns.ROW.encode())
 
 def let_out_of_holders(pipeline: _protos.Pipeline) -> None:
     """Adds a transform behind each output of each TestStream whose elements may be holders."""
-    components = pipeline.components
-    for transform_id, transform in list(components.transforms.items()):
+    for transform_id, transform in list(leaves(pipeline.root_transform_ids, pipeline.components)):
         if transform.spec.urn == transform_urns.TEST_STREAM and _has_holders(transform):
             _let_out(pipeline, transform_id, transform)
 

@@ -11,6 +11,7 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.errors import UnsupportedPipeline
+from beam_spark_executor.translation.leaves import leaves
 
 _SECONDS = 30.0
 
@@ -21,7 +22,7 @@ def ask_services(pipeline: _protos.Pipeline) -> None:
     Raises:
         UnsupportedPipeline: a service can't be reached, or has not told all within half a minute.
     """
-    for transform in pipeline.components.transforms.values():
+    for _, transform in leaves(pipeline.root_transform_ids, pipeline.components):
         if transform.spec.urn != transform_urns.TEST_STREAM:
             continue
         payload = _protos.TestStreamPayload.FromString(transform.spec.payload)

@@ -24,7 +24,7 @@ from beam_spark_executor.translation.environments import (
     ResolvedEnvironment,
     resolve_environments,
 )
-from beam_spark_executor.translation.errors import UnsupportedPipeline
+from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.fusion import FusedPipeline, fuse
 from beam_spark_executor.translation.graph import Graph, build_graph
 from beam_spark_executor.translation.leaves import leaves
@@ -39,6 +39,7 @@ from beam_spark_executor.translation.stateful import (
 from beam_spark_executor.translation.test_stream_service import ask_services
 from beam_spark_executor.translation.test_streams import test_stream_plan
 from beam_spark_executor.translation.truncation import truncation_plan
+from beam_spark_executor.translation.validation import validated
 
 _IMPULSE: bytes = (
     WindowedValueCoder(BytesCoder(), GlobalWindowCoder())
@@ -52,9 +53,10 @@ def translate(job: JobSpec) -> JobPlan:
     up to half a minute where a TestStream asks a service for its events.
 
     Raises:
+        InvalidPipeline: it is malformed; the text names what is wrong, and where.
         UnsupportedPipeline: it uses something that is not supported; the text names what and where.
     """
-    pipeline = _protos.Pipeline.FromString(job.pipeline)
+    pipeline = validated(job.pipeline)
     ask_services(pipeline)
     let_out_of_holders(pipeline)
     environments = resolve_environments(pipeline, job.artifacts, job.options_json)
@@ -63,6 +65,8 @@ def translate(job: JobSpec) -> JobPlan:
         raise UnsupportedPipeline(reasons)
     fused = fuse(pipeline, embedded=all(e.embedded for e in environments.values()))
     graph = build_graph(fused.stages)
+    if graph.nodes and not environments:
+        raise InvalidPipeline("the pipeline has no environment in which anything of it could run")
     uses = [described(node.side_inputs, node.transforms, fused.components) for node in graph.nodes]
     for node, of_node in zip(graph.nodes, uses, strict=True):
         see_updates(of_node, node.transforms)

@@ -1,0 +1,57 @@
+"""What is too large is refused with how large it is, the limit, and where."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from beam_runner_jobservices import InvalidRequest
+from beam_runner_jobservices.graph import PCollectionNode, PipelineGraph, TransformNode, check
+from beam_runner_jobservices.sizes import PipelineLimits, excesses
+
+SMALL = PipelineLimits(3, 3, 3, 3, 3, composites_deep=2, coders_deep=2, name_chars=5)
+EMPTY = PipelineGraph((), {}, {}, {}, {}, frozenset())
+
+
+def nested(levels):
+    """Each the only part of the one before."""
+    return {str(n): (str(n + 1),) if n + 1 < levels else () for n in range(levels)}
+
+
+def composites(levels):
+    parts = nested(levels)
+    transforms = {key: TransformNode(f"T{key}", subtransforms=part) for key, part in parts.items()}
+    return attrs.evolve(EMPTY, roots=("0",), transforms=transforms)
+
+
+def test_what_is_just_small_enough_passes():
+    graph = attrs.evolve(composites(2), coders=nested(2), environments=frozenset("abc"))
+    assert not list(excesses(graph, SMALL))
+
+
+@pytest.mark.parametrize(
+    ("graph", "text"),
+    [
+        (attrs.evolve(composites(1), environments=frozenset("abcd")), "4 environments, and 3"),
+        (attrs.evolve(EMPTY, coders=dict.fromkeys("abcd", ())), "4 coders, and 3 is the most"),
+        (composites(3), "the transform 'T0' has 3 levels of parts, and 2 is the most"),
+        (attrs.evolve(EMPTY, coders=nested(3)), "the coder '0' has 3 levels of parts, and 2"),
+        (attrs.evolve(EMPTY, environments=frozenset(["abcdef"])), "'abcdef' has 6 characters"),
+        (
+            attrs.evolve(EMPTY, pcollections=dict.fromkeys("abcd", PCollectionNode("", ""))),
+            "4 PCollections, and 3",
+        ),
+    ],
+)
+def test_what_is_too_large(graph, text):
+    (excess,) = excesses(graph, SMALL)
+    assert text in excess
+
+
+def test_prepare_refuses_it():
+    with pytest.raises(InvalidRequest, match=r"too large: .* 60000 levels"):
+        check(composites(60_000))
+    with pytest.raises(InvalidRequest, match="60000 transforms, and 30000 is the most"):
+        check(composites(60_000))
+    shared = {str(n): (str(n + 1),) * 2 if n < 40 else () for n in range(41)}
+    check(attrs.evolve(EMPTY, coders=shared))
