@@ -70,6 +70,7 @@ class FakeSpark:
     told: list[Any] = attrs.field(factory=list)
     refuses: str = ""
     is_alive: bool = True
+    interface: str = ""
     dies: Callable[[Any], bool] = lambda order: False
     on_cancel: Callable[[], None] = lambda: None
 

@@ -9,6 +9,7 @@ import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coder_impl import create_InputStream
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_jobservices.metric_values import metric_value
 from beam_runner_jobservices.records import Importance, MonitoringInfo
 from beam_runner_worker.records import ResidualElement
 from rig import Rig
@@ -65,6 +66,20 @@ def test_metrics_of_a_running_job(tmp_path: Path) -> None:
     assert values(infos, "backlog_bytes") == {"read": 0, "see": 0}
     assert values(infos, "commit_lag")["see"] == 0
     assert {info.labels["PTRANSFORM"] for info in infos} == {"the read step", "the see step"}
+
+
+def test_stages_tell_of_their_transforms_and_bundles(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    rig.open_lanes()
+    rig.step()
+    watch.look(1)
+    infos = {(info.urn, info.labels["STAGE"]): info for info in watch.condition.metrics()}
+    transforms = infos["beam_spark:stage:transforms:v1", "read"]
+    assert metric_value(transforms) == {"the read step"}
+    assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "read"]) == 1
+    assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "see"]) == 0
+    assert metric_value(infos["beam_spark:stage:bundles_failed:v1", "read"]) == 0
 
 
 def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ from .errors import (
 from .guard import Guard
 from .limits import Limits
 from .metric_values import Distribution, Latest, MetricValue, metric_value
-from .ports import JobExecutor, JobHandle, JobReporter
+from .observation import Execution, JobTimes, RunningBundle, StackFrame, ThreadStack
+from .ports import JobExecutor, JobHandle, JobObserver, JobReporter
 from .records import (
     Artifact,
     Importance,
@@ -54,6 +55,7 @@ __all__ = [
     "Credentials",
     "Distribution",
     "EnvironmentDescription",
+    "Execution",
     "ExecutorFailed",
     "Guard",
     "IllegalTransition",
@@ -66,12 +68,14 @@ __all__ = [
     "JobInfo",
     "JobMessage",
     "JobMetrics",
+    "JobObserver",
     "JobRejected",
     "JobReporter",
     "JobServer",
     "JobServicesError",
     "JobSpec",
     "JobState",
+    "JobTimes",
     "Latest",
     "Limits",
     "MetricValue",
@@ -83,8 +87,11 @@ __all__ = [
     "PipelineDescription",
     "PipelineOption",
     "Prepared",
+    "RunningBundle",
+    "StackFrame",
     "StateEvent",
     "StepDescription",
+    "ThreadStack",
     "TooMany",
     "Unavailable",
     "Unguarded",

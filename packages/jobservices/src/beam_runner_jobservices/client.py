@@ -16,6 +16,7 @@ from .channels import CHANNEL_OPTIONS, Credentials, open_channel
 from .errors import JobApiError, JobServicesError
 from .following import NewEntries, NewStates, follow
 from .history import Entry
+from .observation import SERVICE, Execution, JobTimes, ThreadStack, decode, encode, record_of
 from .records import Artifact, JobInfo, JobMetrics, JobState, PipelineOption, StateEvent
 from .staging import Chunk, Dependency, Embedded, GetRequest, Resolved
 from .wire import artifacts as artifact_wire
@@ -133,6 +134,22 @@ class JobClient:
         """The job's metrics so far."""
         return wire.job_metrics(self._call(self._jobs.GetJobMetrics, wire.metrics_request(job_id)))
 
+    def job_times(self) -> tuple[JobTimes, ...]:
+        """When each job ran. UNIMPLEMENTED where the server has no such call, as in Beam's own."""
+        found = self._observe("ListJobs", {})
+        return tuple(record_of(JobTimes, one) for one in found["jobs"])
+
+    def execution(self, job_id: str) -> Execution:
+        """What a job does now. UNIMPLEMENTED where the server does not tell, FAILED_PRECONDITION
+        where the job does not run.
+        """
+        return record_of(Execution, self._observe("GetExecution", {"job_id": job_id}))
+
+    def stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
+        """What the threads of a job's worker processes do now. As `execution` otherwise."""
+        found = self._observe("GetStacks", {"job_id": job_id})
+        return tuple(record_of(ThreadStack, one) for one in found["stacks"])
+
     def describe_options(self) -> tuple[PipelineOption, ...]:
         """The pipeline options of the runner's own."""
         request = wire.describe_request()
@@ -198,6 +215,10 @@ class JobClient:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _observe(self, method: str, request: Mapping[str, Any]) -> Any:
+        call = self._channel.unary_unary(f"/{SERVICE}/{method}")
+        return decode(self._call(call, encode(request)))
 
     def _call(self, method: Any, request: Any, **overrides: Any) -> Any:
         try:

@@ -15,6 +15,7 @@ from .texts import cut, iso_time
 
 Entry = StateEvent | JobMessage
 _BATCH = 256
+_LINE = 500
 
 
 class JobHistory:
@@ -50,6 +51,14 @@ class JobHistory:
         """All states so far, oldest first."""
         with self._changed:
             return tuple(self._states)
+
+    def last_error(self) -> str:
+        """The first line of the latest error message that is kept; empty if there is none."""
+        with self._changed:
+            for entry in reversed(self._kept):
+                if isinstance(entry, JobMessage) and entry.importance is Importance.ERROR:
+                    return entry.text.partition("\n")[0][:_LINE]
+        return ""
 
     def add_state(self, state: JobState, time: float) -> None:
         """Append a state; the caller has checked that it may follow the current one."""

@@ -46,6 +46,12 @@ class Job:
         self._suspended = False
 
     @property
+    def handle(self) -> JobHandle | None:
+        """The executor's handle; None before it has taken the job on, and after the end."""
+        with self._lock:
+            return self._handle
+
+    @property
     def info(self) -> JobInfo:
         return JobInfo(
             self.spec.job_id,

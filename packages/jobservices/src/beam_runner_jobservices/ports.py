@@ -6,8 +6,9 @@ A runner gives `JobServer` one `JobExecutor`. All methods here may be called fro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
+from .observation import Execution, ThreadStack
 from .records import Importance, JobMetrics, JobSpec, JobState
 
 MessageLine: TypeAlias = tuple[Importance, str, str | None]
@@ -37,6 +38,19 @@ class JobHandle(Protocol):
 
         Asked for once more from within the report of a terminal state, on the thread that reports;
         the answer is final, and the handle is let go. So no lock that this needs may be held then.
+        """
+
+
+@runtime_checkable
+class JobObserver(Protocol):
+    """What a `JobHandle` may be besides: one that tells what its job does at this moment."""
+
+    def execution(self) -> Execution:
+        """What the job does now, as far as it is known here. Should take milliseconds."""
+
+    def stacks(self) -> tuple[ThreadStack, ...]:
+        """What the threads of the job's worker processes do now. Asks them, for seconds at most;
+        those that do not answer are left out.
         """
 
 

@@ -21,6 +21,7 @@ from .guard import Guard
 from .job_file import JobFile
 from .job_service import JobService
 from .limits import Limits
+from .observation_service import ObservationService
 from .ports import JobExecutor
 from .preparations import Preparations
 from .recorder import KeptJob, Unrecorded
@@ -132,6 +133,7 @@ class JobServer:
         add_job_service(jobs, self._server)
         add_staging_service(self._staging, self._server)
         add_retrieval_service(retrieval, self._server)
+        self._server.add_generic_rpc_handlers((ObservationService(self._registry).handlers(),))
 
     @property
     def damage(self) -> tuple[str, ...]:

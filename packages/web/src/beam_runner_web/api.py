@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from .job_list import line_of
+from .job_list import lines_of
 from .job_view import JobView
 from .logs import LogFilter, filtered
 from .pages import Pages
@@ -42,7 +42,7 @@ class Api:
 
     async def _jobs(self, request: Request) -> Response:
         def answer() -> Response:
-            lines = [line_of(job) for job in self._pages.watches.client.jobs()]
+            lines = lines_of(self._pages.watches.client)
             return _json({"jobs": plain(lines)})
 
         return await self._in_thread(answer)
@@ -90,7 +90,7 @@ class Api:
 
     async def _prometheus(self, request: Request) -> Response:
         def answer() -> Response:
-            lines = [line_of(job) for job in self._pages.watches.client.jobs()]
+            lines = lines_of(self._pages.watches.client)
             counts = Counter(line.state for line in lines)
             text = [
                 "# HELP beam_jobs Jobs that the server knows, by state.",
@@ -150,6 +150,7 @@ _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
     "stages": lambda view, request: view.figures.stages,
     "errors": lambda view, request: view.failures,
     "metrics": lambda view, request: view.figures.user,
+    "bundles": lambda view, request: view.snapshot.execution and view.snapshot.execution.bundles,
     "logs": lambda view, request: filtered(view, _log_filter(request)),
 }
 

@@ -88,6 +88,7 @@ class _Site:
             *job_pages,
             Route("/jobs/{job_id}/events", self._events.of_a_job),
             Route("/jobs/{job_id}/end", self._end),
+            Route("/jobs/{job_id}/stacks", self._stacks),
             Route("/jobs/{job_id}/cancel", self._cancel, methods=["POST"]),
             Route("/jobs/{job_id}/drain", self._drain, methods=["POST"]),
             Route("/jobs/{job_id}/logs.txt", self._api.log_text),
@@ -136,6 +137,13 @@ class _Site:
         def answer() -> Response:
             values = self._pages.job(request.path_params["job_id"], "end", request.query_params)
             return self._html("end.html", values)
+
+        return await self._in_thread(answer)
+
+    async def _stacks(self, request: Request) -> Response:
+        def answer() -> Response:
+            values = self._pages.stacks(request.path_params["job_id"], request.query_params)
+            return self._html("stacks.html", values)
 
         return await self._in_thread(answer)
 

@@ -21,6 +21,7 @@ _HOT_WALL_MS = 10_000
 _GROWING_SECONDS = 30.0
 _LAG_SECONDS = 60.0
 _STILL_SECONDS = 5.0
+_STUCK_SECONDS = 5.0
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
 
 
@@ -29,8 +30,8 @@ class Weight(enum.IntEnum):
 
     BAD = 0
     WARN = 1
-    NOTE = 2
-    GOOD = 3
+    GOOD = 2
+    NOTE = 3
 
 
 @attrs.frozen
@@ -56,8 +57,8 @@ class Facts:
 def causes_of(facts: Facts) -> tuple[Cause, ...]:
     """The sentences, the worst first; at least one."""
     found = [cause for rule in _RULES for cause in rule(facts)]
-    if not found:
-        found = [Cause(Weight.GOOD, _all_is_well(facts.snapshot))]
+    if not any(cause.weight <= Weight.WARN for cause in found):
+        found.append(Cause(Weight.GOOD, _all_is_well(facts.snapshot)))
     return tuple(sorted(found, key=lambda cause: cause.weight))
 
 
@@ -128,7 +129,7 @@ def _stands_still(facts: Facts) -> Iterator[Cause]:
     stages = [stage for stage in snapshot.figures.stages if stage.waits]
     for stage in stages:
         for wait in stage.waits:
-            yield Cause(Weight.WARN, f"{_name(facts, stage)} {wait}", "stages", _step(facts, stage))
+            yield Cause(Weight.WARN, wait, "stages", _step(facts, stage))
     last = snapshot.messages[-1] if snapshot.messages else None
     for message in () if stages or last is None else snapshot.messages[-20:]:
         found = _NOTHING_COMMITTED.match(message.text)
@@ -144,7 +145,37 @@ def _latest_report(snapshot: Snapshot) -> object:
     return next(reports, None)
 
 
+def _slow_bundles(facts: Facts) -> Iterator[Cause]:
+    """Bundles that have run for long, by the runner that tells of them."""
+    execution = facts.snapshot.execution
+    if execution is None:
+        return
+    if execution.without_place:
+        text = f"{number(execution.without_place)} bundles wait for a place on the cluster"
+        yield Cause(Weight.WARN, text, "now")
+    tree = facts.snapshot.tree
+    for one in [b for b in execution.bundles if b.seconds * 1000 >= _OLD_BUNDLE_MS][:3]:
+        steps = [step for step in map(tree.find, one.steps) if step]
+        step = _hottest(facts, steps)
+        name = tree.steps[step].name if step else " + ".join(one.steps)
+        again = f", attempt {one.attempt}" if one.attempt > 1 else ""
+        still = (
+            f", and has come no further for {duration(one.still)}"
+            if one.still > _STUCK_SECONDS
+            else ""
+        )
+        yield Cause(
+            Weight.WARN,
+            f"{name} has worked on one bundle for {duration(one.seconds)}{still}"
+            f" (process {one.pid} on {one.host}{again}): see what its code does",
+            "stacks",
+            step,
+        )
+
+
 def _old_bundles(facts: Facts) -> Iterator[Cause]:
+    if facts.snapshot.execution is not None:
+        return
     running = [s for s in facts.snapshot.figures.stages if (s.commit_lag or 0) >= _OLD_BUNDLE_MS]
     if facts.snapshot.state.is_terminal:
         return
@@ -249,9 +280,13 @@ def _name(facts: Facts, stage: StageFigures) -> str:
 
 def _step(facts: Facts, stage: StageFigures) -> str:
     """The step in a stage that takes most of its time; the last one where none has told of time."""
+    return _hottest(facts, stage.steps)
+
+
+def _hottest(facts: Facts, steps: Sequence[str]) -> str:
     walls = [
         (facts.snapshot.figures.steps[key].wall or 0, at, key)
-        for at, key in enumerate(stage.steps)
+        for at, key in enumerate(steps)
         if key in facts.snapshot.figures.steps
     ]
     return max(walls)[2] if walls else ""
@@ -261,6 +296,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
     _away,
     _failed,
     _stands_still,
+    _slow_bundles,
     _old_bundles,
     _backlog_grows,
     _watermark_lags,

@@ -27,6 +27,7 @@ _NOT_THE_USERS = (
     "/site-packages/",
     "/dist-packages/",
     "<frozen ",
+    "/pyspark/",
 )
 _STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/")
 
@@ -107,7 +108,7 @@ def failure_of(text: str, tree: StepTree) -> Failure:
             int(one["line"]),
             one["function"],
             (one["code"] or "").strip(),
-            _users(one["file"]),
+            is_users(one["file"]),
         )
         for one in _FRAME.finditer(trace)
     )
@@ -129,7 +130,8 @@ def _raised(before: str, trace: str) -> tuple[str, str]:
     return "", line
 
 
-def _users(file: str) -> bool:
+def is_users(file: str) -> bool:
+    """Whether a file is the user's own: no library's, and not a part of Beam or of this runner."""
     return not any(part in file for part in _NOT_THE_USERS) and not _STANDARD_LIBRARY.search(file)
 
 

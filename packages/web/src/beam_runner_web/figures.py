@@ -161,7 +161,9 @@ def _stage(key: str, found: Mapping[str, MonitoringInfo], tree: StepTree) -> Sta
     values = {name: metric_value(info) for name, info in found.items()}
     name = next((info.labels.get("PTRANSFORM", "") for info in found.values()), "") or key
     told = values.get("transforms")
-    names = sorted(told) if isinstance(told, frozenset) else name.split(" + ")
+    names = name.split(" + ")
+    if isinstance(told, frozenset) and set(names) != told:
+        names = sorted(told)
     waits = values.get("waits")
     durations = values.get("bundle_msecs")
     return StageFigures(

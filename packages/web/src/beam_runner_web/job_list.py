@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 import attrs
-from beam_runner_jobservices import JobInfo, JobState
+from beam_runner_jobservices import JobApiError, JobClient, JobInfo, JobState, JobTimes
 
 from . import masking
 
@@ -44,11 +44,26 @@ class JobList:
     pages: int
 
 
-def line_of(job: JobInfo) -> JobLine:
-    """What the list of the Job API says of a job."""
+def lines_of(client: JobClient) -> list[JobLine]:
+    """The jobs of a server, oldest first; with times where it tells them.
+
+    Raises:
+        JobApiError: the server does not answer.
+    """
+    try:
+        times = {one.job_id: one for one in client.job_times()}
+    except JobApiError as error:
+        if error.code != "UNIMPLEMENTED":
+            raise
+        times = {}
+    return [_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in client.jobs()]
+
+
+def _line(job: JobInfo, times: JobTimes) -> JobLine:
     name = masking.option(job.options, masking.JOB_NAME) or job.job_name or job.job_id
     streaming = bool(masking.option(job.options, "streaming"))
-    return JobLine(job.job_id, str(name), job.state, streaming)
+    started = times.started or times.submitted
+    return JobLine(job.job_id, str(name), job.state, streaming, started, times.ended, times.error)
 
 
 def job_list(lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1) -> JobList:

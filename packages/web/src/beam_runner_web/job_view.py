@@ -88,7 +88,10 @@ class JobView:
 
     @cached_property
     def states(self) -> Mapping[str, StepState]:
-        return step_states(self.tree, self.figures, self.state, self.failed_steps)
+        moving = frozenset(
+            key for key in self.figures.steps if (self.snapshot.rate(grown(key)) or 0) > 0
+        )
+        return step_states(self.tree, self.figures, self.state, self.failed_steps, moving)
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:

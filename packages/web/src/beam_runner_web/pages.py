@@ -10,10 +10,11 @@ from beam_runner_jobservices import Importance
 from starlette.datastructures import QueryParams
 
 from .graph_data import graph_data
-from .job_list import STATES, job_list, line_of
+from .job_list import STATES, job_list, lines_of
 from .job_view import JobView
 from .logs import LogFilter, filtered
 from .settings import WebSettings
+from .threads import Thread
 from .watching import Watches
 
 Values = dict[str, Any]
@@ -72,6 +73,7 @@ def _nothing(job: JobView, query: QueryParams) -> Values:
 JOB_PAGES: Mapping[str, JobPage] = {
     "": JobPage("job.html", "Overview", _overview),
     "stages": JobPage("stages.html", "Stages", _nothing),
+    "now": JobPage("now.html", "Now", _nothing),
     "logs": JobPage("logs.html", "Log", _logs),
     "errors": JobPage("errors.html", "Errors", _nothing),
     "metrics": JobPage("metrics.html", "Metrics", _nothing),
@@ -102,7 +104,7 @@ class Pages:
         """
         state, name = query.get("state", ""), query.get("name", "")
         page = query.get("page", "1")
-        lines = [line_of(job) for job in self.watches.client.jobs()]
+        lines = lines_of(self.watches.client)
         found = job_list(lines, state, name, int(page) if page.isdecimal() else 1)
         return {
             **self._common(),
@@ -121,6 +123,22 @@ class Pages:
             JobApiError: there is none, or the server does not answer.
         """
         return JobView(self.watches.get(job_id).snapshot())
+
+    def stacks(self, job_id: str, query: QueryParams) -> Values:
+        """What the threads of a job's workers do at this moment.
+
+        Raises:
+            JobApiError: UNIMPLEMENTED where the server does not tell; else as `view`.
+        """
+        found = self.watches.client.stacks(job_id)
+        everything = "all" in query
+        return {
+            **self.job(job_id, "now", query),
+            "live": False,
+            "all": everything,
+            "threads": [one for one in map(Thread.of, found) if everything or one.is_users],
+            "total": len(found),
+        }
 
     def job(self, job_id: str, page: str, query: QueryParams) -> Values:
         """What a page of a job shows. Raises as `view`."""

@@ -27,16 +27,23 @@ _ENDED_WELL = (JobState.DONE, JobState.DRAINED)
 
 
 def step_states(
-    tree: StepTree, figures: Figures, state: JobState, failed: frozenset[str]
+    tree: StepTree,
+    figures: Figures,
+    state: JobState,
+    failed: frozenset[str],
+    moving: frozenset[str] = frozenset(),
 ) -> Mapping[str, StepState]:
     """The state of each step; `failed` are the steps in which something was raised that ended the
-    job.
+    job, `moving` those that elements came out of just now.
     """
     found: dict[str, StepState] = {}
     if not state.is_terminal:
         for stage in figures.stages:
             for step in stage.steps:
                 found[step] = of_stage(stage)
+                if step in moving and found[step] is StepState.IDLE:
+                    found[step] = StepState.RUNNING
+    told = frozenset(found)
     usual = StepState.DONE if state in _ENDED_WELL else StepState.IDLE
     for key in reversed(list(tree.steps)):
         if key in failed:
@@ -46,10 +53,12 @@ def step_states(
             found.setdefault(key, usual)
             continue
         worst = next((one for one in _OF_COMPOSITES if one in children), None)
-        if worst is None:
-            # A step that no stage names, as an impulse, does not keep its composite from being done.
-            worst = StepState.DONE if StepState.DONE in children else usual
-        found[key] = worst
+        # Steps that no stage names, as an impulse, do not count.
+        leaves = [found[leaf] for leaf in tree.leaves(key) if leaf in told]
+        if worst is None and leaves:
+            is_done = all(leaf is StepState.DONE for leaf in leaves)
+            worst = StepState.DONE if is_done else StepState.IDLE
+        found[key] = worst or usual
     return found
 
 

@@ -15,6 +15,7 @@ _LONGEST = 4_000
 MAX_TIMESTAMP = 9_223_372_036_854_775
 """Beam's end of time in ms; its beginning is minus that."""
 _DAY = 86_400_000
+_NOW_SECONDS = 0.5
 
 
 def harmless(text: str, limit: int = _LONGEST) -> str:
@@ -136,4 +137,6 @@ def watermark(value: int | None, now: float) -> str:
     if is_end(value):
         return "end"
     behind = now - value / 1000
+    if abs(behind) < _NOW_SECONDS:
+        return "now"
     return f"{duration(behind)} behind" if behind >= 0 else f"{duration(-behind)} ahead"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import attrs
 from beam_runner_jobservices import (
+    Execution,
     JobApiError,
     JobClient,
     JobInfo,
@@ -45,6 +46,7 @@ class Snapshot:
     - `events`: its states, oldest first.
     - `messages`: its messages as far as they are kept here, oldest first.
     - `samples`: earlier figures, oldest first, the present ones last.
+    - `execution`: what the job does now; None where the server does not tell, or nothing runs.
     - `away`: why the server does not answer now, empty if it does; the rest is then as it was.
     """
 
@@ -55,6 +57,7 @@ class Snapshot:
     figures: Figures
     samples: tuple[Sample, ...]
     taken: float
+    execution: Execution | None = None
     away: str = ""
 
     @property
@@ -117,6 +120,7 @@ class JobWatch:
         self._latest: Snapshot | None = None
         self._asked = 0.0
         self._cost = 0.0
+        self._tells = True
         self.used = time.monotonic()
 
     @property
@@ -161,7 +165,21 @@ class JobWatch:
             figures=figures,
             samples=tuple(self._samples),
             taken=now,
+            execution=None if state.is_terminal else self._execution(),
         )
+
+    def _execution(self) -> Execution | None:
+        """What the job does now, asked for only while the server is known to tell."""
+        if not self._tells:
+            return None
+        try:
+            return self._client.execution(self._job_id)
+        except JobApiError as error:
+            if error.code == "UNIMPLEMENTED":
+                self._tells = False
+            elif error.code not in ("FAILED_PRECONDITION", "NOT_FOUND"):
+                raise
+            return None
 
     def close(self) -> None:
         """Stops following."""

@@ -50,11 +50,14 @@ class WaitFor(enum.Enum):
 
 @attrs.frozen
 class Wait:
-    """Why a stage is not complete; `why` is a sentence about it, without a full stop."""
+    """Why a stage is not complete; `why` is a sentence about it, without a full stop, and `side_input`
+    names the side input that is waited for, if one is.
+    """
 
     stage: str
     what: WaitFor
     why: str
+    side_input: str = ""
 
 
 def report(stage: StageState) -> StageReport:
@@ -101,14 +104,14 @@ def tell_time(time: Timestamp) -> str:
 def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     name = f"stage {stage.spec.name!r}"
     found = False
-    for what, why in (
-        *_running(stage),
+    for what, why, side_input in (
+        *((what, why, "") for what, why in _running(stage)),
         *_side_inputs(state, stage),
-        *_end_of_input(stage),
-        *_shards(state, stage),
+        *((what, why, "") for what, why in _end_of_input(stage)),
+        *((what, why, "") for what, why in _shards(state, stage)),
     ):
         found = True
-        yield Wait(stage.spec.name, what, f"{name} {why}")
+        yield Wait(stage.spec.name, what, f"{name} {why}", side_input)
     if not found and stage.seen_upstream < MAX_TIMESTAMP:
         for collection in stage.spec.inputs:
             watermark = state.collections[collection].watermark
@@ -124,7 +127,7 @@ def _running(stage: StageState) -> Iterator[tuple[WaitFor, str]]:
         yield WaitFor.PROCESSING_TIME, f"has residuals to resume later: {len(stage.delayed)}"
 
 
-def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[tuple[WaitFor, str]]:
+def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[tuple[WaitFor, str, str]]:
     for side in stage.sides:
         watermark = tell_time(state.collections[side.spec.collection].watermark)
         for window, waiting in side.waiting.items():
@@ -134,6 +137,7 @@ def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[tuple[Wai
                 f"has data that waits ({len(waiting)} pieces) for {what} of side input"
                 f" {side.spec.name!r}, collection {side.spec.collection!r}, whose watermark is"
                 f" {watermark}",
+                side.spec.name,
             )
 
 

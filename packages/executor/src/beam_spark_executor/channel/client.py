@@ -11,13 +11,16 @@ from typing import Any, TypeAlias
 import grpc
 from beam_runner_worker.errors import HarnessError
 
+from beam_spark_executor.channel import stacks
 from beam_spark_executor.channel.messages import (
+    DumpStacks,
     Endpoint,
     FromServer,
     FromWorker,
     Hello,
     JobWork,
     ServeLane,
+    Stacks,
     StandByOrder,
     StandDown,
 )
@@ -73,8 +76,12 @@ class ChannelClient:
 
         def listen() -> None:
             try:
-                for command in commands:
-                    on_command(pickle.loads(command))
+                for encoded in commands:
+                    command = pickle.loads(encoded)
+                    if isinstance(command, DumpStacks):
+                        self.send(Stacks(command.request, stacks.threads()))
+                    else:
+                        on_command(command)
             except grpc.RpcError:
                 pass
             finally:

@@ -18,6 +18,7 @@ from beam_runner_engine.scheduler import (
     FailureKind,
     SplitDone,
 )
+from beam_runner_jobservices.observation import ThreadStack
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.texts import encodable
@@ -211,6 +212,14 @@ class Beat:
 
 
 @attrs.frozen
+class Stacks:
+    """The answer to a :class:`DumpStacks`."""
+
+    request: int
+    threads: tuple[ThreadStack, ...]
+
+
+@attrs.frozen
 class Closed:
     """All DoFns are torn down, and there is nothing more to say; the process waits for Goodbye."""
 
@@ -227,6 +236,7 @@ FromWorker = (
     | Logged
     | ExternalWorkerStarted
     | Beat
+    | Stacks
     | Closed
 )
 
@@ -284,6 +294,13 @@ class SplitRequest:
 
 
 @attrs.frozen
+class DumpStacks:
+    """Tell what all threads do; answered with :class:`Stacks`, whatever else the process does."""
+
+    request: int
+
+
+@attrs.frozen
 class Finalize:
     """Run the finalization callbacks of committed bundles that this process has run."""
 
@@ -320,6 +337,7 @@ FromServer = (
     | RunLoop
     | LeaveLoop
     | SplitRequest
+    | DumpStacks
     | Finalize
     | CloseLane
     | TearDown

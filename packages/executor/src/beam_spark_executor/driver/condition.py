@@ -8,6 +8,10 @@ metrics, and a message when nothing moves.
 | ``beam_spark:stage:backlog_bytes:v1`` | bytes | what waits for the stage and is in no bundle |
 | ``beam_spark:stage:open_bundles:v1`` | bundles | those of the stage that are not committed |
 | ``beam_spark:stage:commit_lag:v1`` | ms | for how long the oldest of these has not been |
+| ``beam_spark:stage:transforms:v1`` | names | the transforms in the stage |
+| ``beam_spark:stage:waits:v1`` | sentences | what the stage waits for, if it is not just its turn |
+| ``beam_spark:stage:bundles_committed:v1`` | bundles | how many of the stage were committed |
+| ``beam_spark:stage:bundles_failed:v1`` | attempts | how many attempts at its bundles failed |
 
 Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it.
 """
@@ -25,8 +29,9 @@ from beam_runner_jobservices.records import Importance, MonitoringInfo
 from beam_runner_urns import metrics as metric_urns
 
 from beam_spark_executor.driver.coordinator import Coordinator
-from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.ledger import Ledger, Tally
 from beam_spark_executor.driver.processes import Silence
+from beam_spark_executor.driver.reasons import reasons
 from beam_spark_executor.plan import JobPlan
 
 LOOK_SECONDS = 0.5
@@ -44,11 +49,15 @@ class _Seen:
         time: of the look (ms).
         stages: what each stage was at.
         opened: by stage, when (ms) the oldest of its open bundles was opened.
+        waits: by stage, what it waits for, in sentences; none where nobody has asked lately.
+        tallies: by stage, how many of its bundles came to what.
     """
 
     time: int = 0
     stages: tuple[StageReport, ...] = ()
     opened: Mapping[str, int] = attrs.field(factory=dict)
+    waits: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    tallies: Mapping[str, Tally] = attrs.field(factory=dict)
 
 
 class JobCondition:
@@ -75,18 +84,26 @@ class JobCondition:
         seen = self._seen
         return tuple(info for report in seen.stages for info in self._stage(report, seen))
 
-    def look(self, ledger: Ledger, coordinator: Coordinator) -> None:
-        """Looks at a job after something may have happened; does nothing if it has just looked."""
+    def look(self, ledger: Ledger, coordinator: Coordinator, *, asked: bool = False) -> None:
+        """Looks at a job after something may have happened; does nothing if it has just looked.
+
+        ``asked``: somebody wants to know more than costs nothing to see.
+        """
         moment = time.monotonic()
         if moment < self._looked + LOOK_SECONDS and ledger.end is None:
             return
         self._looked = moment
-        self._seen = _Seen() if ledger.end is not None else self._see(ledger)
+        self._seen = _Seen() if ledger.end is not None else self._see(ledger, asked=asked)
         self._tell_if_still(ledger, coordinator, moment, self._silent())
 
-    def _see(self, ledger: Ledger) -> _Seen:
-        opened = {} if self._plan.scripts_clock else ledger.opened()
-        return _Seen(int(time.time() * 1000), tuple(ledger.reports()), opened)
+    def _see(self, ledger: Ledger, *, asked: bool) -> _Seen:
+        return _Seen(
+            int(time.time() * 1000),
+            tuple(ledger.reports()),
+            {} if self._plan.scripts_clock else ledger.opened(),
+            reasons(ledger.waits(), self._plan) if asked else {},
+            dict(ledger.tallies),
+        )
 
     def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MonitoringInfo]:
         lag = max(0, seen.time - seen.opened.get(report.stage, seen.time))
@@ -101,6 +118,15 @@ class JobCondition:
             urn = f"beam_spark:stage:{name}:v1"
             payload = encode_varint(seen.time) + encode_varint(value)
             yield MonitoringInfo(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
+        names = tuple(labels["PTRANSFORM"].split(" + "))
+        for name, texts in (("transforms", names), ("waits", seen.waits.get(report.stage, ()))):
+            if texts:
+                urn = f"beam_spark:stage:{name}:v1"
+                yield MonitoringInfo(urn, metric_urns.SET_STRING_TYPE, _texts(texts), labels)
+        tally = seen.tallies.get(report.stage, Tally())
+        for name, value in (("committed", tally.committed), ("failed", tally.failed)):
+            urn = f"beam_spark:stage:bundles_{name}:v1"
+            yield MonitoringInfo(urn, metric_urns.SUM_INT64_TYPE, encode_varint(value), labels)
 
     def _tell_if_still(
         self, ledger: Ledger, coordinator: Coordinator, moment: float, silent: Sequence[Silence]
@@ -132,6 +158,13 @@ class JobCondition:
         if waiting:
             yield f"bundles wait for a place on Spark: {waiting}"
         yield from _causes(waits, self._plan)
+
+
+def _texts(texts: Sequence[str]) -> bytes:
+    """Texts as the metric's type has them: their number, then each with its length."""
+    encoded = [text.encode() for text in texts]
+    parts = (encode_varint(len(text)) + text for text in encoded)
+    return len(encoded).to_bytes(4, "big") + b"".join(parts)
 
 
 def _only_waits_for_the_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_jobservices.observation import Execution, ThreadStack
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.records import JobMetrics, JobState
 
@@ -21,12 +22,14 @@ from beam_spark_executor.channel.messages import (
     JobWork,
     LaneOpened,
     Logged,
+    Stacks,
 )
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.condition import JobCondition
 from beam_spark_executor.driver.coordinator import Coordinator, JobSettings
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
+from beam_spark_executor.driver.observing import JobObserving
 from beam_spark_executor.driver.processes import JobProcesses
 from beam_spark_executor.driver.reporting import end_text, report_logs
 from beam_spark_executor.driver.slots import JobSlots
@@ -96,7 +99,7 @@ def _is_loss(item: _Item) -> bool:
 
 class RunningJob:
     """A job from RUNNING to its terminal state. Implements the channel's ``JobPeer`` and the Job
-    API's ``JobHandle``.
+    API's ``JobHandle`` and ``JobObserver``.
 
     Args:
         ledger: what is committed so far.
@@ -133,6 +136,7 @@ class RunningJob:
         self._metrics = MetricsTally(ledger.metrics.infos())
         self._processes = JobProcesses(settings.folder)
         self._condition = JobCondition(self._plan, reporter, self._processes.look)
+        self._observing = JobObserving(self._plan, self._processes.links, lambda: spark.interface)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._coordinator = Coordinator(
             ledger,
@@ -180,8 +184,17 @@ class RunningJob:
         if self._last_metrics is not None:
             return self._last_metrics
         totals = self._metrics.totals()
+        self._observing.touch()
         stages = () if self._ledger.end is not None else self._condition.metrics()
         return JobMetrics((*totals.attempted, *stages), totals.committed)
+
+    def execution(self) -> Execution:
+        """What the job does now."""
+        return self._observing.execution()
+
+    def stacks(self) -> tuple[ThreadStack, ...]:
+        """What its worker processes do now."""
+        return self._observing.stacks()
 
     # The channel's peer.
 
@@ -207,6 +220,8 @@ class RunningJob:
         match message:
             case Logged(records):
                 report_logs(self._reporter, records)
+            case Stacks():
+                self._observing.answered(link, message)
             case ExternalWorkerStarted():
                 self._processes.external_worker(link, message)
             case _:
@@ -247,7 +262,10 @@ class RunningJob:
                 self._take(item)
             self._coordinator.work()
             self._insist_on_cancel()
-            self._condition.look(self._ledger, self._coordinator)
+            asked = self._observing.is_asked
+            self._condition.look(self._ledger, self._coordinator, asked=asked)
+            if asked:
+                self._observing.look(self._coordinator)
 
     def _ends_with_spark(self) -> bool:
         """Whether Spark is gone, with which the server ends: no attempt at a bundle counts then."""

@@ -186,6 +186,10 @@ class Lanes:
         lane = self._lanes.pop(number, None)
         return Loss() if lane is None else self._take(lane)
 
+    def busy(self) -> Iterator[Lane]:
+        """The lanes in which something runs."""
+        return (lane for lane in self._lanes.values() if lane.is_busy)
+
     def link_of(self, attempt: Attempt) -> WorkerLink | None:
         """The process that runs a bundle."""
         return next((lane.link for lane in self._lanes.values() if lane.runs(attempt)), None)

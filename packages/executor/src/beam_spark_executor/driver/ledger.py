@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 
+import attrs
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
@@ -37,6 +38,14 @@ from beam_spark_executor.storage.refs import FileRows, Segment
 from beam_spark_executor.translation.scheduling import graph_of
 
 
+@attrs.frozen
+class Tally:
+    """How many bundles of a stage were committed, and how many attempts at them failed."""
+
+    committed: int = 0
+    failed: int = 0
+
+
 class Ledger:
     """The scheduler of a job, and what its commits have left: files, state and metrics.
 
@@ -48,6 +57,7 @@ class Ledger:
 
     Attributes:
         metrics: of everything committed.
+        tallies: by stage, how many bundles came to what.
         end: how the job ended, once it has.
         last_failure: the last attempt at a bundle that failed.
     """
@@ -56,6 +66,7 @@ class Ledger:
         self.plan = plan
         self.shards = shards
         self.metrics = Totals()
+        self.tallies: dict[str, Tally] = {}
         self._scheduler = Scheduler(graph_of(plan, shards), limits, policy)
         self._open: dict[int, Bundle] = {}
         self.end: FinishJob | FailJob | None = None
@@ -166,11 +177,16 @@ class Ledger:
             # Before the event: the last commit of a stage releases the stage's state.
             self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
         self.metrics.add(entry.metrics)
+        tally = self.tallies.get(bundle.stage, Tally())
+        self.tallies[bundle.stage] = Tally(tally.committed + 1, tally.failed)
         return self._handle(done)
 
     def _handle(self, event: Event) -> tuple[Command, ...]:
         if isinstance(event, BundleFailed) and self.is_open(event.bundle, event.attempt):
             self.last_failure = event
+            stage = self._open[event.bundle].stage
+            tally = self.tallies.get(stage, Tally())
+            self.tallies[stage] = Tally(tally.committed, tally.failed + 1)
         commands = self._scheduler.handle(event)
         if isinstance(event, BundleDone):
             for output in event.outputs:

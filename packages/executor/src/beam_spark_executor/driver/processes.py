@@ -76,6 +76,11 @@ class JobProcesses:
             self._links.discard(link)
             self._changed.notify_all()
 
+    def links(self) -> tuple[WorkerLink, ...]:
+        """Those that are attached."""
+        with self._changed:
+            return tuple(self._links)
+
     def external_worker(self, link: WorkerLink, started: ExternalWorkerStarted) -> None:
         """A process has asked a worker pool outside for an SDK harness."""
         with self._changed:

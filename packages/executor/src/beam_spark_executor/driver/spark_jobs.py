@@ -38,6 +38,11 @@ class SparkJobs:
         self._group = f"beam-{job_id}"
 
     @property
+    def interface(self) -> str:
+        """The address of Spark's own pages; empty where they are not served."""
+        return str(self._session.sparkContext.uiWebUrl or "")
+
+    @property
     def is_alive(self) -> bool:
         """Whether Spark itself runs; costs about a millisecond."""
         return answers(self._session)

@@ -1,7 +1,7 @@
 // Draws the graph from the page's data: composites are laid out from the inside out, each as a flat graph of its own.
 // dagre's own clusters are not used: an edge that ends at one makes it throw (dagre#238).
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 196;
+const WIDTH = 216;
 const HEAD = 30;
 const LINE = 16;
 const PAD = 14;
@@ -17,8 +17,15 @@ function make(name, attributes, parent, text) {
   return element;
 }
 
-function shorten(text, length) {
-  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
+const ruler = document.createElement("canvas").getContext("2d");
+
+// The text, cut where it is wider than `room` pixels.
+function fit(text, room) {
+  ruler.font = `600 12.5px ${getComputedStyle(document.body).fontFamily}`;
+  if (ruler.measureText(text).width <= room) return text;
+  let length = text.length;
+  while (length > 1 && ruler.measureText(`${text.slice(0, length)}…`).width > room) length -= 1;
+  return `${text.slice(0, length)}…`;
 }
 
 const heightOf = (node) => HEAD + 12 + Math.max(1, node.lines.length) * LINE;
@@ -80,8 +87,8 @@ function drawNode(layer, node, at, box) {
   make("rect", { class: "box", x: box.x, y: box.y, width: box.width, height: box.height, rx: 6 }, link);
   make("rect", { class: "edge-mark", x: box.x, y: box.y + 4, width: 4, height: box.height - 8, rx: 2 }, link);
   make("text", { class: "mark", x: box.x + 12, y: box.y + 20, "aria-hidden": "true" }, link, MARKS[node.state]);
-  const room = Math.floor((box.width - (node.composite ? 66 : 38)) / 7.6);
-  make("text", { class: "label", x: box.x + 30, y: box.y + 20 }, link, shorten(node.label, room));
+  const room = box.width - (node.composite ? 66 : 38);
+  make("text", { class: "label", x: box.x + 30, y: box.y + 20 }, link, fit(node.label, room));
   node.lines.forEach((line, number) => {
     if (!node.open) make("text", { class: "figures", x: box.x + 30, y: box.y + HEAD + 8 + number * LINE }, link, line);
   });

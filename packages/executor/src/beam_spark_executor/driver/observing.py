@@ -1,0 +1,102 @@
+"""What a job tells those who look at it now: its bundles that run, and what its workers' threads do.
+
+Nothing here costs anything while nobody asks: the job's own thread is asked to look, and does so in its
+next round.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from beam_runner_jobservices.observation import Execution, RunningBundle, ThreadStack
+
+from beam_spark_executor.channel.messages import DumpStacks, Stacks
+from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.driver.coordinator import Coordinator
+from beam_spark_executor.plan import JobPlan
+
+ASKED_SECONDS = 10.0
+"""For how long after a question a job looks at itself, for the next one."""
+_STACKS_SECONDS = 3.0
+
+
+class JobObserving:
+    """``look`` belongs to the job's own thread; all else may be called from any.
+
+    Args:
+        plan: the job's.
+        links: its worker processes.
+        interface: finds the address of Spark's own pages; empty where it has none.
+    """
+
+    def __init__(
+        self, plan: JobPlan, links: Callable[[], Iterable[WorkerLink]], interface: Callable[[], str]
+    ) -> None:
+        self._plan = plan
+        self._links = links
+        self._interface = interface
+        self._asked = float("-inf")
+        self._seen = Execution()
+        self._answered = threading.Condition()
+        self._request = 0
+        self._stacks: dict[WorkerLink, tuple[ThreadStack, ...]] = {}
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody has asked for anything lately."""
+        return time.monotonic() < self._asked + ASKED_SECONDS
+
+    def touch(self) -> None:
+        """Somebody asks."""
+        self._asked = time.monotonic()
+
+    def execution(self) -> Execution:
+        """What the job did at the last look."""
+        self.touch()
+        return self._seen
+
+    def look(self, coordinator: Coordinator) -> None:
+        """Sees what runs."""
+        now = time.monotonic()
+        found = []
+        for lane in coordinator.lanes.busy():
+            bundle = lane.running
+            if bundle is None or lane.link is None:
+                continue
+            stage = self._plan.stages[bundle.stage]
+            found.append(
+                RunningBundle(
+                    stage=bundle.stage,
+                    bundle=bundle.number,
+                    attempt=bundle.attempt,
+                    steps=tuple(stage.spec.name.split(" + ")),
+                    host=lane.link.hello.host,
+                    pid=lane.link.hello.pid,
+                    seconds=round(now - lane.began, 1),
+                    still=round(now - lane.changed, 1),
+                    fraction=lane.fraction,
+                    where="this process" if stage.embedded else "an SDK harness",
+                )
+            )
+        found.sort(key=lambda one: -one.seconds)
+        self._seen = Execution(tuple(found), coordinator.lanes.without_place, self._interface())
+
+    def stacks(self) -> tuple[ThreadStack, ...]:
+        """What the threads of all worker processes do now; of those that answer within seconds."""
+        links = tuple(self._links())
+        with self._answered:
+            self._request += 1
+            self._stacks = {}
+            for link in links:
+                link.send(DumpStacks(self._request))
+            self._answered.wait_for(lambda: len(self._stacks) == len(links), _STACKS_SECONDS)
+            return tuple(stack for link in links for stack in self._stacks.get(link, ()))
+
+    def answered(self, link: WorkerLink, stacks: Stacks) -> None:
+        """A worker process has told what its threads do."""
+        with self._answered:
+            if stacks.request == self._request:
+                self._stacks[link] = stacks.threads
+                self._answered.notify_all()

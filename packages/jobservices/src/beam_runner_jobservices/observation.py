@@ -1,0 +1,132 @@
+"""What a runner can tell of a job beyond the Job API, as records, and as the JSON that carries them.
+
+The service `beam_runner.observation.v1.JobObservation` stands beside the Job API on the same port. Its
+requests and answers are JSON, so that neither side needs generated code; fields that a reader does not
+know are left out, those that are missing have their defaults. A server without it answers
+UNIMPLEMENTED.
+
+| method | request | answer |
+|---|---|---|
+| `ListJobs` | `{}` | `{"jobs": [JobTimes]}` |
+| `GetExecution` | `{"job_id": ...}` | `Execution` |
+| `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
+
+All times are wall-clock seconds since the epoch, lengths of time are seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+SERVICE = "beam_runner.observation.v1.JobObservation"
+
+_Record = TypeVar("_Record", bound=attrs.AttrsInstance)
+
+
+@attrs.frozen
+class JobTimes:
+    """When a job was submitted, came to run and ended, and the first line of the error it failed with."""
+
+    job_id: str
+    submitted: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    error: str = ""
+
+
+@attrs.frozen
+class RunningBundle:
+    """An attempt at a bundle that runs now.
+
+    - `steps`: the full names of the transforms in its stage.
+    - `host`, `pid`: the process that runs it.
+    - `seconds`: for how long it has run; `still` for how long it has come no further.
+    - `fraction`: of its input that is done, from 0 to 1.
+    - `where`: what runs its user code: `this process`, or `an SDK harness`.
+    """
+
+    stage: str
+    bundle: int
+    attempt: int
+    steps: tuple[str, ...] = ()
+    host: str = ""
+    pid: int = 0
+    seconds: float = 0.0
+    still: float = 0.0
+    fraction: float = 0.0
+    where: str = ""
+
+
+@attrs.frozen
+class Execution:
+    """What a job does now.
+
+    - `bundles`: the attempts that run, those first that have run for longest.
+    - `without_place`: how many bundles wait for a place on the cluster.
+    - `interface`: the address of the cluster's own pages, empty where it has none.
+    """
+
+    bundles: tuple[RunningBundle, ...] = ()
+    without_place: int = 0
+    interface: str = ""
+
+
+@attrs.frozen
+class StackFrame:
+    """A line of a stack."""
+
+    file: str
+    line: int
+    function: str
+    code: str = ""
+
+
+@attrs.frozen
+class ThreadStack:
+    """What a thread of a worker process does at this moment, the innermost frame last."""
+
+    host: str
+    pid: int
+    thread: str
+    frames: tuple[StackFrame, ...] = ()
+
+
+_PARTS: Mapping[tuple[type, str], type] = {
+    (Execution, "bundles"): RunningBundle,
+    (ThreadStack, "frames"): StackFrame,
+}
+
+
+def encode(value: Any) -> bytes:
+    """JSON of a record, or of a mapping with records in it."""
+    return json.dumps(value, default=lambda record: attrs.asdict(record, recurse=False)).encode()
+
+
+def decode(data: bytes) -> Any:
+    """What `encode` was given, with mappings in place of records.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    return json.loads(data)
+
+
+def record_of(kind: type[_Record], found: Mapping[str, Any]) -> _Record:
+    """The record that a mapping describes.
+
+    Raises:
+        TypeError: a field without a default is missing.
+    """
+    values = {}
+    for field in attrs.fields(kind):
+        if field.name in found:
+            value = found[field.name]
+            part = _PARTS.get((kind, field.name))
+            if part is not None:
+                value = tuple(record_of(part, one) for one in value)
+            values[field.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**values)

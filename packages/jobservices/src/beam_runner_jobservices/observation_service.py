@@ -1,0 +1,78 @@
+"""The gRPC face of what runners tell beyond the Job API: see `observation`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from .answering import answering
+from .errors import InvalidRequest, JobRejected, NotReady
+from .job import Job
+from .observation import SERVICE, JobTimes, decode, encode
+from .ports import JobObserver
+from .records import JobState
+from .registry import Registry
+
+
+class ObservationService:
+    """Answers from `registry`, and asks the executor's handle of a job where it is a `JobObserver`."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def handlers(self) -> Any:
+        """What is to be added to a gRPC server."""
+        methods: dict[str, Callable[..., Any]] = {
+            "ListJobs": self.ListJobs,
+            "GetExecution": self.GetExecution,
+            "GetStacks": self.GetStacks,
+        }
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                name: grpc.unary_unary_rpc_method_handler(
+                    method, request_deserializer=bytes, response_serializer=encode
+                )
+                for name, method in methods.items()
+            },
+        )
+
+    @answering
+    def ListJobs(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        return {"jobs": [_times(job) for job in self._registry.jobs()]}
+
+    @answering
+    def GetExecution(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        return self._observer(request).execution()
+
+    @answering
+    def GetStacks(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        return {"stacks": self._observer(request).stacks()}
+
+    def _observer(self, request: bytes) -> JobObserver:
+        try:
+            job_id = str(decode(request)["job_id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidRequest("the request is not a JSON object with a job_id") from error
+        handle = self._registry.job(job_id).handle
+        if handle is None:
+            raise NotReady("the job does not run")
+        if not isinstance(handle, JobObserver):
+            raise JobRejected("this runner does not tell of the bundles of its jobs")
+        return handle
+
+
+def _times(job: Job) -> JobTimes:
+    first: dict[JobState, float] = {}
+    for event in job.history.states():
+        first.setdefault(event.state, event.time)
+    current = job.history.current
+    return JobTimes(
+        job.spec.job_id,
+        first.get(JobState.STOPPED),
+        first.get(JobState.RUNNING),
+        current.time if current.state.is_terminal else None,
+        job.history.last_error() if current.state is JobState.FAILED else "",
+    )

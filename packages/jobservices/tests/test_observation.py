@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from beam_runner_jobservices import (
+    Execution,
+    JobApiError,
+    JobClient,
+    JobState,
+    RunningBundle,
+    StackFrame,
+    ThreadStack,
+)
+from beam_runner_jobservices.observation import Execution as Record
+from beam_runner_jobservices.observation import decode, encode, record_of
+
+from .fakes import Clock, FakeExecutor, FakeJob
+
+BUNDLE = RunningBundle("s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, "an SDK harness")
+STACK = ThreadStack("host", 12, "main", (StackFrame("a.py", 3, "f", "x()"),))
+
+
+class Observed(FakeJob):
+    """A job that tells of itself."""
+
+    def execution(self) -> Execution:
+        return Execution((BUNDLE,), 4, "http://spark:4040")
+
+    def stacks(self) -> tuple[ThreadStack, ...]:
+        return (STACK,)
+
+
+def test_what_a_job_does_arrives_as_it_was_told(
+    client: JobClient, executor: FakeExecutor, pipeline: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
+    job_id = client.submit(pipeline)
+    assert client.execution(job_id) == Execution((BUNDLE,), 4, "http://spark:4040")
+    assert client.stacks(job_id) == (STACK,)
+    executor.job(job_id).reporter.state(JobState.CANCELLING)
+    executor.job(job_id).reporter.state(JobState.CANCELLED)
+    with pytest.raises(JobApiError, match="does not run") as ended:
+        client.execution(job_id)
+    assert ended.value.code == "FAILED_PRECONDITION"
+
+
+def test_a_runner_that_does_not_tell_is_said_not_to(client: JobClient, pipeline: bytes) -> None:
+    job_id = client.submit(pipeline)
+    for ask in (client.execution, client.stacks):
+        with pytest.raises(JobApiError) as refused:
+            ask(job_id)
+        assert refused.value.code == "UNIMPLEMENTED"
+
+
+def test_an_unknown_job(client: JobClient) -> None:
+    with pytest.raises(JobApiError) as refused:
+        client.execution("none")
+    assert refused.value.code == "NOT_FOUND"
+
+
+def test_the_times_of_jobs(
+    client: JobClient, executor: FakeExecutor, clock: Clock, pipeline: bytes
+) -> None:
+    began = clock.now
+    job_id = client.submit(pipeline)
+    (times,) = client.job_times()
+    assert (times.job_id, times.submitted, times.started, times.ended) == (
+        job_id,
+        began,
+        None,
+        None,
+    )
+    clock.now += 5
+    reporter = executor.job(job_id).reporter
+    reporter.state(JobState.RUNNING)
+    clock.now += 7
+    reporter.state(JobState.FAILED, "it broke\nhere")
+    (times,) = client.job_times()
+    assert (times.started, times.ended, times.error) == (began + 5, began + 12, "it broke")
+
+
+def test_a_newer_server_may_tell_more() -> None:
+    sent = json.loads(encode(Execution((BUNDLE,))))
+    sent["new"] = 1
+    sent["bundles"][0]["new"] = 2
+    del sent["bundles"][0]["pid"]
+    found = record_of(Record, decode(json.dumps(sent).encode()))
+    assert (found.bundles[0].bundle, found.bundles[0].pid) == (7, 0)

@@ -1,0 +1,37 @@
+"""Stacks of worker threads, the lines of the user's own code first."""
+
+from __future__ import annotations
+
+import attrs
+from beam_runner_jobservices import ThreadStack
+
+from .failures import Frame, is_users
+
+
+@attrs.frozen
+class Thread:
+    """What a thread does: `frames` innermost first, `outer` is what stands around the user's code."""
+
+    host: str
+    pid: int
+    name: str
+    frames: tuple[Frame, ...]
+
+    @staticmethod
+    def of(stack: ThreadStack) -> Thread:
+        """The thread that a stack describes."""
+        frames = tuple(
+            Frame(one.file, one.line, one.function, one.code, is_users(one.file))
+            for one in reversed(stack.frames)
+        )
+        return Thread(stack.host, stack.pid, stack.thread, frames)
+
+    @property
+    def own(self) -> tuple[Frame, ...]:
+        """The lines of the user's own code, innermost first."""
+        return tuple(frame for frame in self.frames if frame.users)
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it runs code of the user's own."""
+        return bool(self.own)
