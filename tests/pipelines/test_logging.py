@@ -8,6 +8,7 @@ import apache_beam as beam
 import pytest
 from beam_runner_jobservices import JobState
 from beam_runner_jobservices.records import Importance
+from job_server import JobServerProcess
 from jobs import Pipelines
 
 
@@ -26,7 +27,9 @@ class Say(beam.DoFn):
             logger.exception("exception %s", self._word)
 
 
-def test_log_records_reach_the_message_stream(everywhere: Pipelines) -> None:
+def test_log_records_reach_the_message_stream(
+    everywhere: Pipelines, server: JobServerProcess
+) -> None:
     if everywhere.environment == "LOOPBACK":
         pytest.skip("the SDK's workers in the submitting process log to its own console")
     jobs = {}
@@ -51,3 +54,4 @@ def test_log_records_reach_the_message_stream(everywhere: Pipelines) -> None:
             basic = [m for m in messages if m.importance is Importance.BASIC]
             assert len([m for m in basic if f"info {word} {number}" in m.text]) == 1
         assert f"ValueError: caught {word}" in texts
+        assert not [line for line in server.log if f"warning {word}" in line]

@@ -144,6 +144,25 @@ time.sleep(10)
     assert mark.read_text() == "ran to its end"
 
 
+def test_a_socket_that_spark_has_closed_is_not_remarked_on() -> None:
+    code = """
+import os
+from beam_spark_executor import python_daemon
+
+reading, writing = os.pipe()
+os.close(reading)
+outfile = os.fdopen(writing, "wb")
+outfile.write(b"what is left")
+try:
+    outfile.flush()
+except BrokenPipeError:
+    python_daemon._send_nowhere(outfile)
+outfile.flush()
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_tasks_find_what_they_need_imported(

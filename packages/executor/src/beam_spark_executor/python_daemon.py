@@ -139,12 +139,21 @@ def _watch_tasks() -> None:
             is_last = not os.environ.get("SPARK_REUSE_WORKER")
         finally:
             if is_last:
-                with contextlib.suppress(OSError):
+                try:
                     outfile.flush()  # an error report should not wait for the hooks
+                except OSError:
+                    _send_nowhere(outfile)
                 _run_exit_hooks()
 
     main.runs_exit_hooks = True  # type: ignore[attr-defined]
     pyspark.worker.main = main
+
+
+def _send_nowhere(outfile: BinaryIO) -> None:
+    """Spark has closed the task's socket: the daemon is not to log that nobody reads what is left."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, outfile.fileno())
+    os.close(null)
 
 
 def _import_what_tasks_need() -> None:

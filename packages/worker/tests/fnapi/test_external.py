@@ -275,11 +275,11 @@ def fake_pool() -> Iterator[tuple[FakePool, Environment]]:
 
 def test_a_pool_that_refuses_is_quoted(fake_pool: tuple[FakePool, Environment]):
     pool, environment = fake_pool
-    pool.error = "no room"
+    pool.error = "Traceback:\n  in start\nno room\n"
     host = one_stage(beam.Map(print))
     server = server_for(host, environment)
     try:
-        with pytest.raises(HarnessError, match="no room"):
+        with pytest.raises(HarnessError, match=r"did not start a worker: no room\n"):
             host.run(server.harness)
     finally:
         server.close()
@@ -291,7 +291,8 @@ def test_a_worker_that_never_connects_is_given_up(fake_pool: tuple[FakePool, Env
     server = server_for(host, environment, limits=Limits(connect=0.5))
     try:
         with pytest.raises(
-            HarnessError, match=r"within 0.5 seconds; environment '.*logged nothing"
+            HarnessError,
+            match=r"within 0.5 seconds; environment '.*logged nothing; the worker pool at .* its log",
         ):
             host.run(server.harness)
         (request,) = pool.started

@@ -10,6 +10,7 @@ from types import FrameType, TracebackType
 from apache_beam.runners.worker import operations
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.missing_modules import with_advice
 
 _STEP = re.compile(r" \[while running '(?P<step>.*)'\]$", re.DOTALL)
 _UNNAMED = {
@@ -66,7 +67,7 @@ def bundle_failed(
     cause = original(error)
     transform = _transform(error, cause, list(ops), running) or stage_name
     trace = "".join(traceback.format_exception(cause))
-    return BundleFailed(transform, describe(cause), trace)
+    return BundleFailed(transform, with_advice(describe(cause)), trace)
 
 
 def describe_failed_build(error: Exception, stage_name: str) -> Exception:
@@ -77,7 +78,8 @@ def describe_failed_build(error: Exception, stage_name: str) -> Exception:
     if isinstance(error, HarnessError):
         return error
     trace = "".join(traceback.format_exception(error))
-    return BundleFailed(stage_name, f"{describe(error)} (while loading its functions)", trace)
+    summary = with_advice(f"{describe(error)} (while loading its functions)")
+    return BundleFailed(stage_name, summary, trace)
 
 
 def _transform(

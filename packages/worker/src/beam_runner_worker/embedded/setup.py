@@ -26,6 +26,7 @@ from apache_beam.runners.worker import sdk_worker_main
 from beam_runner_worker.embedded.failures import describe
 from beam_runner_worker.embedded.logs import LogSinkHandler
 from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.missing_modules import with_advice
 from beam_runner_worker.ports import ArtifactReader, LogSink
 from beam_runner_worker.records import Artifact, JobContext
 
@@ -118,7 +119,7 @@ class ProcessSetup:
         except Exception as error:
             raise BundleFailed(
                 f"the main session of job {job.job_name}",
-                f"{describe(error)} (a package that the main module of the pipeline imports may "
+                f"{with_advice(describe(error))} (a package that the main module of the pipeline imports may "
                 "be missing or have another version here)",
                 traceback.format_exc(),
             ) from error

@@ -18,9 +18,10 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.fnapi.bundle import Received, RunningBundle
 from beam_runner_worker.fnapi.bundle_state import BundleState
+from beam_runner_worker.missing_modules import missing_module
 
 _LAST_LINES = 20
 
@@ -42,6 +43,8 @@ class SdkConnection:
     def __init__(self, worker_id: str, environment: str) -> None:
         self.explain: Callable[[], str | None] = lambda: None
         """Asked why the SDK may have gone, once it has; None if that can't be known."""
+        self.whereabouts = ""
+        """Where more may be found on it, for messages."""
         self.worker_id = worker_id
         self.environment = environment
         self.instructions: queue.SimpleQueue[beam_fn_api_pb2.InstructionRequest | None] = (
@@ -58,6 +61,7 @@ class SdkConnection:
         self._lost: str | None = None
         self._streams: set[str] = set()
         self._ended_data = False
+        self._has_worked = False
         self._bundles: dict[str, RunningBundle] = {}
         self._answers: dict[str, Future[beam_fn_api_pb2.InstructionResponse]] = {}
 
@@ -95,6 +99,7 @@ class SdkConnection:
         """Gives a response to whoever waits for it."""
         with self._changed:
             bundle = self._bundles.get(response.instruction_id)
+            self._has_worked |= bundle is not None
             if bundle is not None and bundle.abandoned:
                 del self._bundles[response.instruction_id]
             answer = self._answers.pop(response.instruction_id, None)
@@ -125,7 +130,11 @@ class SdkConnection:
             self._bundles.clear()
             self._answers.clear()
             self._changed.notify_all()
+        missing = None if self._has_worked else missing_module(self.last_lines)
         for bundle in bundles:
+            if missing is not None:
+                # As the main session is loaded, say: the next SDK would end for the same reason.
+                bundle.fail(BundleFailed(f"the environment {self.environment}", missing, lost))
             bundle.lose(lost)
         for answer in answers:
             answer.set_exception(HarnessError(lost))
@@ -150,7 +159,7 @@ class SdkConnection:
             text += ", its last log lines:\n  " + "\n  ".join(self.last_lines)
         else:
             text += ", which logged nothing"
-        return text
+        return f"{text}; {self.whereabouts}" if self.whereabouts else text
 
     def wait_connected(self, limit: float, check: Callable[[], str | None]) -> None:
         """Waits for the control stream.

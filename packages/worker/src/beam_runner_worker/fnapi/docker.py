@@ -89,6 +89,11 @@ class DockerWorker:
             return None
         return f"its container of the image {self._image!r} ended with exit code {code}"
 
+    @property
+    def whereabouts(self) -> str:
+        """Nowhere else: what it prints is logged."""
+        return ""
+
     def waits(self, connection: SdkConnection) -> None:
         """Nothing is known: it shares its interpreter with nobody."""
 

@@ -89,14 +89,26 @@ class ExternalWorker:
             if failure.code() is grpc.StatusCode.UNAVAILABLE:
                 error = f"{_GONE}: {error}"
         if error:
+            # Beam's own pool tells a traceback, which ends with what is wrong.
+            *trace, last = error.strip().splitlines()
             raise HarnessError(
-                f"the worker pool at {self._pool} of the environment {self._environment_id!r} "
-                f"did not start a worker: {error}"
+                "\n".join(
+                    (
+                        f"the worker pool at {self._pool} of the environment "
+                        f"{self._environment_id!r} did not start a worker: {last}",
+                        *trace,
+                    )
+                )
             )
 
     def failure(self, limit: float = 0.0) -> str | None:
         """Always None: pools do not tell of workers that died."""
         return None
+
+    @property
+    def whereabouts(self) -> str:
+        """The pool, whose own log may have more."""
+        return f"the worker pool at {self._pool} has started it, and its log may say more"
 
     def look(self, connection: SdkConnection) -> None:
         """Finds out whether the worker is a thread of the pool's process."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.missing_modules import with_advice
 
 _RUNNING = re.compile(r" \[while running '(?P<transform>.*?)'\]", re.DOTALL)
 _PYTHON_FRAME = re.compile(r'^  File ".*", line \d+')
@@ -35,7 +36,7 @@ def bundle_failed(text: str, stage_name: str, transform_names: Mapping[str, str]
     else:
         in_go = _GO_RUNNING.search(text)
         transform = transform_names.get(in_go["id"], stage_name) if in_go else stage_name
-    return BundleFailed(transform, _summary(text), text)
+    return BundleFailed(transform, with_advice(_summary(text)), text)
 
 
 def _summary(text: str) -> str:

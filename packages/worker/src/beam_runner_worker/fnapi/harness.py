@@ -16,6 +16,7 @@ from beam_runner_worker.fnapi.metrics import ShortIds
 from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.services import Workers
 from beam_runner_worker.fnapi.stage import FnApiStage
+from beam_runner_worker.missing_modules import missing_module
 from beam_runner_worker.ports import LogSink, SideInputReader
 from beam_runner_worker.records import Environment, StageSpec
 
@@ -137,7 +138,7 @@ class FnApiHarness:
             hopeless = launcher.hopeless
             with self._lock:
                 self._let_go(running)
-            if hopeless:
+            if hopeless or missing_module(running.connection.last_lines):
                 raise self._not_prepared(running.connection, str(error)) from error
             raise
         running.look_beside()
@@ -146,7 +147,8 @@ class FnApiHarness:
     def _not_prepared(self, connection: SdkConnection, trace: str) -> BundleFailed:
         last = [line for line in connection.last_lines if line.strip()]
         errors = [line for line in last if line.startswith("ERROR")]
-        why = (errors or last or ["it says nothing more"])[-1]
+        told = (errors or last or ["it says nothing more"])[-1]
+        why = missing_module(last) or told
         return BundleFailed(
             f"the environment {self._environment_id}", f"it can't be prepared: {why}", trace
         )
@@ -168,6 +170,7 @@ class FnApiHarness:
             self._on_external_worker,
         )
         connection.explain = lambda: launcher.failure(_GOING_SECONDS)
+        connection.whereabouts = launcher.whereabouts
         self._running = _RunningSdk(connection, launcher, sampling=self._sampling)
         self._workers.add(connection)
         try:

@@ -55,6 +55,10 @@ class Launcher(Protocol):
             limit: how long to wait for a harness to be gone, in seconds.
         """
 
+    @property
+    def whereabouts(self) -> str:
+        """Where more may be found on a harness that did not come; empty if it tells all itself."""
+
     def waits(self, connection: SdkConnection) -> bool | None:
         """Whether the interpreter that the harness shares with others has had time for them lately.
 

@@ -84,6 +84,11 @@ class ProcessWorker:
             return None
         return f"its process {shlex.join(self._command)!r} ended with exit code {code}"
 
+    @property
+    def whereabouts(self) -> str:
+        """Nowhere else: what it prints is logged."""
+        return ""
+
     def waits(self, connection: SdkConnection) -> None:
         """Nothing is known: it shares its interpreter with nobody."""
 

@@ -29,6 +29,8 @@ from beam_runner_worker.records import JobContext
 _HOST = "127.0.0.1"
 _THREADS = 1000
 _STOP_SECONDS = 5.0
+_GRACE_SECONDS = 0.5
+"""How long an SDK may take to end its streams: one that is cut off remarks on it in its log."""
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -116,7 +118,7 @@ class FnApiServer:
             closer.start()
         for closer in closers:
             closer.join()
-        self._server.stop(grace=0).wait(_STOP_SECONDS)
+        self._server.stop(grace=_GRACE_SECONDS).wait(_STOP_SECONDS)
         ending = threading.Thread(target=self._threads.shutdown, daemon=True)
         ending.start()
         ending.join(_STOP_SECONDS)
