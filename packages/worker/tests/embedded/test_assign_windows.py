@@ -72,6 +72,13 @@ class ByElement(window.NonMergingWindowFn):
         return IntervalWindowCoder()
 
 
+class Sometimes(ByElement):
+    """Odd elements are in no window."""
+
+    def assign(self, context: Any) -> list[Any]:
+        return [] if context.element % 2 else super().assign(context)
+
+
 class Later(window.FixedWindows):
     """Not Beam's own either."""
 
@@ -120,4 +127,33 @@ def test_a_pipeline_in_windows() -> None:
     fixed = [(n, n, n // 100 * 100, n // 100 * 100 + 100) for n in range(count)]
     assert_that(again, equal_to(fixed * 2), "again")
     assert_that(custom, equal_to([(n, n, 0, n) for n in range(count)]), "custom")
+    run(pipeline)
+
+
+def test_what_is_in_no_window_goes_nowhere() -> None:
+    count = 300
+    pipeline = beam.Pipeline()
+    timed = (
+        pipeline
+        | beam.Create([None])
+        | beam.FlatMap(lambda _: [TimestampedValue(number, number) for number in range(count)])
+    )
+    gaps = timed | "Gaps" >> beam.WindowInto(window.SlidingWindows(size=2, period=4))
+    own = timed | "Own" >> beam.WindowInto(Sometimes())
+    again = (
+        timed
+        | "Twice" >> beam.WindowInto(window.SlidingWindows(20, 10))
+        | "Some" >> beam.WindowInto(Sometimes())
+    )
+    in_gaps = [number for number in range(count) if number % 4 < 2]
+    even = list(range(0, count, 2))
+    for name, numbers, expected in (
+        ("gaps", gaps, in_gaps),
+        ("own", own, even),
+        ("again", again, even * 2),
+    ):
+        # All that a DoFn sees, though it asks for no window.
+        seen = numbers | f"See {name}" >> beam.Map(lambda number: number)
+        everywhere = seen | f"Global {name}" >> beam.WindowInto(window.GlobalWindows())
+        assert_that(everywhere, equal_to(expected), name)
     run(pipeline)

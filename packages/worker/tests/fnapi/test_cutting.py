@@ -61,14 +61,23 @@ def nested(coder: coders.Coder, value: Any) -> bytes:
 
 def windowed(rng: random.Random, value: Any, windows: coders.Coder) -> WindowedValue:
     if windows is GLOBAL:
-        inside = (window.GlobalWindow(),)
+        inside = (window.GlobalWindow(),) * rng.choice([0, 1, 1, 1])
         time = rng.choice([MIN_TIMESTAMP, MAX_TIMESTAMP, Timestamp(rng.randrange(-5, 5))])
     else:
-        starts = rng.sample(range(-100, 100), rng.choice([1, 1, 1, 2, 3]))
+        starts = rng.sample(range(-100, 100), rng.choice([0, 1, 1, 1, 2, 3]))
         sizes = [rng.choice([1, 60, 100_000]) for _ in starts]
         inside = tuple(window.IntervalWindow(s, s + n) for s, n in zip(starts, sizes, strict=True))
         time = Timestamp(micros=rng.randrange(-(10**9), 10**9) * 1000)
     return WindowedValue(value, time, inside, rng.choice(PANES))
+
+
+def in_windows(values: list[WindowedValue]) -> list[WindowedValue]:
+    """Those that are in any window: the others must vanish."""
+    return [value for value in values if value.windows]
+
+
+def in_the_global_window(value: Any) -> WindowedValue:
+    return WindowedValue(value, Timestamp(1), (window.GlobalWindow(),))
 
 
 def in_messages(rng: random.Random, data: bytes) -> list[bytes]:
@@ -140,7 +149,7 @@ def test_pairs_are_cut_into_keys_and_values(kind: str, windows: coders.Coder, se
         for value in values
         for place in value.windows
     ]
-    keys, _, places, times = zip(*rows(chunks), strict=True)
+    keys, _, places, times = zip(*rows(chunks), strict=True) if in_one_window else [()] * 4
     assert rows([chunk for part in parts for chunk in whole.feed(part)]) == list(
         zip(keys, encode(in_one_window, coder, windows), places, times, strict=True)
     )
@@ -164,8 +173,9 @@ def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
     key_coder, value_coder, make = PAIRS[kind]
     coder = coders.TupleCoder([key_coder, value_coder])
     values = [windowed(rng, make(rng), windows) for _ in range(rng.choice([1, 30, 300]))]
+    data = b"".join(encode(values, coder, windows))
+    values = in_windows(values)
     elements = encode(values, coder, windows)
-    data = b"".join(elements)
     with_ends = cutter(coder, windows, OutputKind.CUT_ELEMENTS)
     without = cutter(coder, windows, OutputKind.ELEMENTS)
     whole = cutter(coder, windows, OutputKind.KEYED, keyed_by_element=True)
@@ -182,7 +192,7 @@ def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
             count += chunk.count
         keyed += whole.feed(part)
     assert cut == elements
-    assert kept == data
+    assert kept == b"".join(elements)
     assert count == len(values)
     assert rows(keyed) == [
         (b"", nested(coder, value.value), nested(windows, place), millis(value))
@@ -200,6 +210,7 @@ def test_chunks_tell_their_earliest_event_time_if_asked(kind: OutputKind, window
     data = b"".join(encode(values, TEXT, windows))
     chunks = [chunk for part in in_messages(rng, data) for chunk in cut.feed(part)]
     assert len(chunks) > 3
+    values = in_windows(values)
     begin = 0
     for chunk in chunks:
         own = values[begin : begin + chunk.count]
@@ -240,7 +251,7 @@ def test_chunks_are_of_one_window_if_asked(kind: OutputKind, windows: coders.Cod
 def test_event_times_are_left_out_if_nobody_wants_them(value_coder: coders.Coder):
     coder = coders.TupleCoder([BYTES, value_coder])
     keyed = cutter(coder, GLOBAL, OutputKind.KEYED, timestamps=False)
-    data = encode([windowed(random.Random(1), (b"k", 1), GLOBAL)], coder, GLOBAL)[0]
+    data = encode([in_the_global_window((b"k", 1))], coder, GLOBAL)[0]
     (chunk,) = keyed.feed(data)
     assert chunk.timestamps is None
     assert chunk.windows == b""
@@ -248,7 +259,7 @@ def test_event_times_are_left_out_if_nobody_wants_them(value_coder: coders.Coder
 
 def test_much_data_comes_in_chunks_of_two_mebibytes():
     coder = coders.TupleCoder([BYTES, BYTES])
-    value = windowed(random.Random(1), (b"k", b"v" * 1000), GLOBAL)
+    value = in_the_global_window((b"k", b"v" * 1000))
     data = encode([value], coder, GLOBAL)[0] * 5000
     keyed = cutter(coder, GLOBAL, OutputKind.KEYED)
     chunks = list(keyed.feed(data))
@@ -257,9 +268,26 @@ def test_much_data_comes_in_chunks_of_two_mebibytes():
     assert max(len(chunk.value_data) for chunk in chunks) < (2 << 20) + 2000
 
 
+@pytest.mark.parametrize("options", [{}, {"windows": True}], ids=["plain", "by window"])
+@pytest.mark.parametrize("kind", OutputKind)
+def test_nothing_comes_of_elements_in_no_window(kind: OutputKind, options: dict[str, bool]):
+    coder = coders.TupleCoder([BYTES, BYTES])
+    nowhere = WindowedValue((b"k", b"v"), Timestamp(1), ())
+    somewhere = in_the_global_window((b"k", b"v"))
+    coder_id, protos = edge_of(coder, GLOBAL)
+    edge = OutputEdge("sink", kind, **options)
+    cut = cutter_for(edge, compile_edge(coder_id, protos, "sink"))
+    data = b"".join(encode([nowhere] * 3, coder, GLOBAL))
+    assert list(cut.feed(data)) == []
+    assert cut.rest == 0
+    data = b"".join(encode([nowhere, somewhere, nowhere], coder, GLOBAL))
+    assert [chunk.count for chunk in cut.feed(data)] == [1]
+    assert cut.rest == 0
+
+
 def test_an_element_that_ends_too_early_leaves_a_rest():
     coder = coders.TupleCoder([BYTES, BYTES])
-    data = encode([windowed(random.Random(1), (b"k", b"v"), GLOBAL)], coder, GLOBAL)[0]
+    data = encode([in_the_global_window((b"k", b"v"))], coder, GLOBAL)[0]
     for kind in OutputKind:
         cut = cutter(coder, GLOBAL, kind)
         assert list(cut.feed(data[:-1])) == []

@@ -17,7 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_worker.embedded.dofn_runners import made_runners
-from beam_runner_worker.embedded.runs import TakesRuns, output_of
+from beam_runner_worker.embedded.runs import TakesRuns, named, output_of
 
 _KEPT = 4096
 
@@ -80,7 +80,10 @@ _NAMES: dict[type[WindowFn], Callable[[Any], Callable[[int], Hashable]]] = {
 
 
 class AssignWindows(operations.DoOperation):
-    """Beam's operation for WindowInto, with windows assigned by time where that can be."""
+    """Beam's operation for WindowInto, with windows assigned by time where that can be.
+
+    What is assigned no window is put out nowhere.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -88,7 +91,6 @@ class AssignWindows(operations.DoOperation):
         self._readers: list[operations.Operation] = []
         self._output: TakesRuns | None = None
         self._windows_of: WindowsOf | None = None
-        self._process_element: Callable[[WindowedValue], None] = super().process
 
     def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
         """Called while the operations are built, for each consumer."""
@@ -99,30 +101,42 @@ class AssignWindows(operations.DoOperation):
         """Connects the consumers."""
         with made_runners() as made:
             super().setup(data_sampler)
-        window_fn = made[0].fn.windowing.windowfn
-        self._windows_of = windows_by_time(window_fn) if data_sampler is None else None
-        if self._windows_of is not None:
-            self.takes_runs = True
-            self._output = output_of(self.receivers[0], self._readers)
-
-    def process(self, o: WindowedValue) -> None:
-        """Puts an element out in its new windows."""
-        if self._windows_of is None or len(o.windows) != 1:
-            self._process_element(o)
+        if data_sampler is not None:
             return
-        micros = o.timestamp_micros
-        with self.scoped_process_state:
-            self.receivers[0].receive(
-                windowed_value.create(o.value, micros, self._windows_of(micros))
-            )
+        self._window_fn = made[0].fn.windowing.windowfn
+        self._windows_of = windows_by_time(self._window_fn)
+        if self._windows_of is None:
+            self.process = self._process_by_element
+            return
+        self.process = self._process_by_time
+        self.takes_runs = True
+        self._output = output_of(self.receivers[0], self._readers)
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
         """Puts a run out in its new windows."""
         assert self._windows_of is not None and self._output is not None
-        if len(like.windows) != 1:
-            for value in values:
-                self._process_element(like.with_value(value))
-            return
         micros = like.timestamp_micros
-        with self.scoped_process_state:
-            self._output.take(windowed_value.create(None, micros, self._windows_of(micros)), values)
+        if windows := self._windows_of(micros):
+            with self.scoped_process_state:
+                for _ in like.windows:
+                    self._output.take(windowed_value.create(None, micros, windows), values)
+
+    def _process_by_time(self, element: WindowedValue) -> None:
+        assert self._windows_of is not None
+        micros = element.timestamp_micros
+        if windows := self._windows_of(micros):
+            with self.scoped_process_state:
+                for _ in element.windows:
+                    self.receivers[0].receive(windowed_value.create(element.value, micros, windows))
+
+    def _process_by_element(self, element: WindowedValue) -> None:
+        """As Beam does, once for each window that the element has been in."""
+        value = element.value
+        try:
+            with self.scoped_process_state:
+                for window in element.windows:
+                    context = WindowFn.AssignContext(element.timestamp, value, window)
+                    if windows := tuple(self._window_fn.assign(context)):
+                        self.receivers[0].receive(WindowedValue(value, context.timestamp, windows))
+        except BaseException as error:
+            raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too

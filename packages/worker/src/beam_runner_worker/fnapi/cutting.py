@@ -4,7 +4,7 @@ A windowed value is encoded as its event time (8 bytes, big endian, milliseconds
 the order of bytes is the order of times), the number of its windows (4 bytes) and the windows, the
 pane, and the element. Elements that follow each other mostly share windows and pane, so what was
 parsed once is looked up by its bytes; such bytes end where they say they end, so equal bytes at
-the same place mean the same thing.
+the same place mean the same thing. Elements in no window are left out.
 
 The loops are written out for speed: this is the hot path of a harness over the Fn API.
 """
@@ -143,18 +143,26 @@ class Cutter(abc.ABC):
         position, size = 0, len(data)
         while position < size:
             end, chunk = self._cut(data, position, min(size, position + CHUNK_BYTES))
-            if chunk is None:
+            if end == position:
                 break
             position = end
-            yield chunk
+            if chunk is not None:
+                yield chunk
         self._rest = data[position:]
 
     @abc.abstractmethod
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
-        """Cuts every whole element that begins in ``[start, stop)``; gives the place after them."""
+        """Cuts every whole element that begins in ``[start, stop)``.
+
+        Returns:
+            the place after them, and those of them that are in windows; None if none is.
+        """
 
     def _header(self, data: bytes, position: int) -> tuple[bytes, ...]:
         """The windows of a header that begins at its window count; remembers its size.
+
+        A header without windows is never known, so that those loops that need not look at windows
+        come here with it.
 
         Raises:
             IndexError: the header is cut off.
@@ -171,6 +179,8 @@ class Cutter(abc.ABC):
         if len(self._known) >= _MAX_KNOWN_HEADERS:
             self._known.clear()
         self._header_size = end - position
+        if not windows:
+            return ()
         return self._known.setdefault(data[position:end], tuple(windows))
 
 
@@ -188,12 +198,20 @@ class ElementCutter(Cutter):
         skip = self._coder.element
         known, header_size, size = self._known, self._header_size, len(data)
         position = start
+        left_out: list[tuple[int, int]] = []
         try:
             while position < stop:
                 header = position + TIME_BYTES
                 if data[header : header + header_size] not in known:
-                    self._header(data, header)
+                    windows = self._header(data, header)
                     header_size = self._header_size
+                    if not windows:
+                        end = skip(data, header + header_size)
+                        if end > size:
+                            break
+                        left_out.append((position, end))
+                        position = end
+                        continue
                 end = skip(data, header + header_size)
                 if end > size:
                     break
@@ -202,18 +220,39 @@ class ElementCutter(Cutter):
         except IndexError:
             pass  # The data ends within an element: its begin is kept as the rest.
         if not ends:
-            return start, None
+            return position, None
+        if left_out:
+            return position, self._chunk(*_without(left_out, data, start, position, ends))
         relative = ends if start == 0 else [end - start for end in ends]
-        return position, ElementChunk(
+        return position, self._chunk(data[start:position], relative)
+
+    def _chunk(self, data: bytes, ends: list[int]) -> ElementChunk:
+        return ElementChunk(
             len(ends),
-            data[start:position],
-            relative if self._wants_ends else None,
-            _min_timestamp(data, start, ends) if self._wants_time else None,
+            data,
+            ends if self._wants_ends else None,
+            _min_timestamp(data, ends) if self._wants_time else None,
         )
 
 
-def _min_timestamp(data: bytes, start: int, ends: list[int]) -> int:
-    """The earliest event time (ms) of the elements that begin at ``start`` and at all but the last
-    of ``ends``; encoded times are in the order of their bytes."""
-    earliest = min(data[begin : begin + TIME_BYTES] for begin in chain((start,), ends[:-1]))
+def _without(
+    left_out: list[tuple[int, int]], data: bytes, start: int, stop: int, ends: list[int]
+) -> tuple[bytes, list[int]]:
+    """The data from ``start`` to ``stop`` and the ends of its elements, less what is left out."""
+    pieces: list[bytes] = []
+    moved: list[int] = []
+    position, by = start, start
+    for begin, end in (*left_out, (stop, stop)):
+        pieces.append(data[position:begin])
+        while len(moved) < len(ends) and ends[len(moved)] <= begin:
+            moved.append(ends[len(moved)] - by)
+        position = end
+        by += end - begin
+    return b"".join(pieces), moved
+
+
+def _min_timestamp(data: bytes, ends: list[int]) -> int:
+    """The earliest event time (ms) of the elements that end there, the first of which begins the
+    data; encoded times are in the order of their bytes."""
+    earliest = min(data[begin : begin + TIME_BYTES] for begin in chain((0,), ends[:-1]))
     return int.from_bytes(earliest, "big") - TIME_SHIFT

@@ -59,7 +59,7 @@ class KeyedCutter(Cutter):
             position = self._cut_delimited(data, start, stop, rows)
         else:
             position = self._cut_pairs(data, start, stop, rows)
-        return position, rows.chunk(self._timestamps) if rows.values else None
+        return position, rows.chunk(self._timestamps)
 
     def _cut_delimited(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
         key, value, time, window = (
@@ -190,16 +190,19 @@ class _Rows:
         self.times: list[bytes] = []
         self.windows: list[tuple[bytes, ...]] = []
 
-    def chunk(self, timestamps: bool) -> KeyedChunk:
-        """The rows so far, an element in several windows repeated for each."""
+    def chunk(self, timestamps: bool) -> KeyedChunk | None:
+        """The rows so far, an element once for each of its windows; None if there are none."""
+        if not self.windows:
+            return None
         first = self.windows[0]
         windows: bytes | list[bytes]
         if len(first) == 1 and self.windows.count(first) == len(self.windows):
             windows = first[0]
-        elif max(map(len, self.windows)) == 1:
-            windows = [only for (only,) in self.windows]
         else:
-            self._repeat_for_windows()
+            if set(map(len, self.windows)) != {1}:
+                self._repeat_for_windows()
+                if not self.windows:
+                    return None
             windows = [only for (only,) in self.windows]
         return KeyedChunk(
             key_data=b"".join(self.keys),

@@ -1,6 +1,6 @@
 """Cuts a stream of encoded windowed values into chunks of one window each.
 
-An element in several windows becomes one in each.
+An element in several windows becomes one in each, and one in none is left out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WindowCutter(Cutter):
         except IndexError:
             pass  # The data ends within an element: its begin is kept as the rest.
         if not elements:
-            return start, None
+            return position, None
         *self._waiting, last = (self._chunk(*of_window) for of_window in elements.items())
         return position, last
 
