@@ -139,6 +139,7 @@ def _stage(
         splittable=splittable,
         whole_input=whole_input,
         joint_shards=whole_input and keyed and not leaks and draw(st.booleans()),
+        joint_pieces=not (whole_input or keyed or splittable) and draw(st.booleans()),
     )
     behaviour = Behaviour(
         unbounded=splittable and draw(st.integers(0, 2)) == 0,

@@ -15,6 +15,7 @@ from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.storage.rows import Row, RowKind, read_elements
 from beam_spark_executor.task.columns import from_bytes
 from beam_spark_executor.task.outputs import row_port
+from beam_spark_executor.task.written import LITTLE_BYTES
 
 SIZE = 4
 
@@ -46,6 +47,27 @@ def test_dealing_is_even_and_complete(counts: list[int], shards: int, partition:
         dealt[row.shard] += len(numbers_in(row))
     assert sorted(n for row in rows for n in numbers_in(row)) == list(range(first))
     assert max(dealt.values()) - min(dealt.values()) <= 1
+
+
+@given(st.lists(st.integers(1, 20), max_size=10), st.integers(1, 9))
+def test_a_few_dealt_elements_stay_in_order_where_it_counts(counts: list[int], shards: int) -> None:
+    rows: list[Row] = []
+    port = row_port(BufferKind.DEALT, shards, 3, rows.append, in_order=True)
+    first = 0
+    for count in counts:
+        before = len(rows)
+        port.write(chunk_of(first, count))
+        first += count
+        lengths = [row.count for row in rows[before:]]
+        assert len(lengths) == min(count, shards) and max(lengths) - min(lengths) <= 1
+    assert [n for row in rows for n in numbers_in(row)] == list(range(first))
+
+
+def test_many_elements_are_dealt_one_by_one_also_where_order_counts() -> None:
+    rows: list[Row] = []
+    port = row_port(BufferKind.DEALT, 2, 0, rows.append, in_order=True)
+    port.write(chunk_of(0, LITTLE_BYTES // SIZE + 1))
+    assert [numbers_in(row)[:3] for row in rows] == [[0, 2, 4], [1, 3, 5]]
 
 
 def test_tasks_begin_to_deal_at_different_shards() -> None:

@@ -105,6 +105,26 @@ def test_groups_of_bounded_input_are_made_of_all_of_it() -> None:
     assert {stage for stage in graph.stages if stage.joint_shards} == set(grouping)
 
 
+@pytest.mark.parametrize(
+    ("build", "joint"),
+    [
+        (samples.reshuffle_then_group, {True}),
+        (samples.reshuffle_of_groups, {True}),
+        (samples.splittable, {False}),
+        (samples.periodic, {False}),
+        (samples.scripted_reshuffle, {False}),
+    ],
+)
+def test_bounded_reshuffles_of_elements_are_read_in_order_while_they_are_small(
+    build: samples.Build, joint: set[bool]
+) -> None:
+    plan = samples.plan_of(build)
+    graph, _ = started(plan)
+    dealt = {b for b, buffer in plan.buffers.items() if buffer.kind is BufferKind.DEALT}
+    reading = [stage for stage in graph.stages if not dealt.isdisjoint(stage.inputs)]
+    assert {stage.joint_pieces for stage in reading} == joint
+
+
 def test_what_nobody_writes_is_a_root_without_data() -> None:
     plan = samples.plan_of(samples.flatten_of_nothing)
     assert roots_of(plan) == ()

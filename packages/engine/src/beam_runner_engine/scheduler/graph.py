@@ -98,6 +98,8 @@ def _check_stage(stage: StageSpec) -> None:
         raise GraphError(
             f"{where} can't join shards: it is not keyed, or does not wait for its end"
         )
+    if stage.joint_pieces and (stage.keyed or stage.splittable or stage.whole_input):
+        raise GraphError(f"{where} can't join pieces: it is not an ordinary stage of elements")
     if stage.keyed and stage.splittable:
         raise GraphError(f"{where} is keyed: it can't be splittable")
 

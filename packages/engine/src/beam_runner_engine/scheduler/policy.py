@@ -29,7 +29,8 @@ class RunningBundle:
     """What is known about a running bundle: `fraction` of its work done after `elapsed` ms.
 
     `stalled` counts the latest progress reports in a row that told of no progress. `splittable`
-    bundles can be checkpointed.
+    bundles can be checkpointed. `joint` ones have several pieces that could have bundles of their
+    own, and share this one since they are little data.
     """
 
     stage: str
@@ -37,6 +38,7 @@ class RunningBundle:
     elapsed: Duration
     stalled: int
     splittable: bool
+    joint: bool = False
 
 
 class SplittingPolicy(Protocol):
@@ -65,7 +67,8 @@ class DefaultPolicy:
     """Bundles of about `bundle_bytes`, or smaller where that gives idle slots something to do, unless
     `spreads` is False: then only once a bundle takes long.
 
-    A bundle is split in half when a slot is idle and the bundle is expected to run for
+    A joint bundle leaves what it has not begun to idle slots at its first report. Another one is split
+    in half when a slot is idle and the bundle is expected to run for
     `split_above` ms more, or has stalled for `stalled_reports` reports; and checkpointed after
     `checkpoint_after` ms, so that long restrictions commit now and then.
     """
@@ -100,6 +103,8 @@ class DefaultPolicy:
     def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
         """Halves long or stalled bundles for idle slots; checkpoints old ones."""
         if load.idle:
+            if bundle.joint:
+                return 0.0
             if bundle.stalled >= self.stalled_reports:
                 return 0.5
             if bundle.fraction > 0.0:

@@ -89,8 +89,17 @@ def _ordinary_openings(
     most = state.limits.bundles_per_stage - stage.open
     if most < 1:
         return
+    if stage.spec.joint_pieces and _can_share(queue, state.limits.joint_bytes):
+        yield Opening(None, _take(known, len(queue)), stage.input)
+        return
     for count in initial_split(state, stage, [items[0].data.facts for items in queue], most):
         yield Opening(None, _take(known, count), stage.input)
+
+
+def _can_share(queue: list[list[Work]], most_bytes: int) -> bool:
+    """Whether pieces may have one bundle: little that no other bundle has given away."""
+    size = sum(items[0].data.facts.size for items in queue)
+    return size <= most_bytes and not any(work.residual for items in queue for work in items)
 
 
 def _take(known: ShardState, count: int) -> list[Work]:

@@ -97,6 +97,8 @@ class StageSpec:
     to truncate on drain. A stage with `whole_input` starts only when its input has ended, with all
     of it at once: bounded sections that run as one unit are such stages. With `joint_shards` such a
     keyed stage keeps nothing of a shard beyond its bundle; small shards of it then share a bundle.
+    With `joint_pieces` so do, in their order, small pieces of an ordinary stage; they are given to
+    idle slots as soon as that bundle is seen to take time.
     """
 
     name: str
@@ -107,6 +109,7 @@ class StageSpec:
     splittable: bool = False
     whole_input: bool = False
     joint_shards: bool = False
+    joint_pieces: bool = False
 
     @property
     def keyed(self) -> bool:
@@ -177,8 +180,8 @@ class Limits:
     `parallelism` is how many bundles the host can run at the same time: the aim of splitting, not a
     bound on open bundles. `user_attempts` and `outside_attempts` are how often a bundle is tried
     that fails by an exception of user code, or from outside of it. A splittable stage is not
-    resumed while a consumer that is busy has more than `backlog_bytes` waiting. Shards that may be
-    joined share a bundle as long as it has no more than `joint_bytes`.
+    resumed while a consumer that is busy has more than `backlog_bytes` waiting. Shards and pieces
+    that may be joined share a bundle as long as it has no more than `joint_bytes`.
     """
 
     parallelism: int = attrs.field(default=4, validator=_at_least_one)

@@ -73,6 +73,7 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
         elapsed=record.progress.elapsed,
         stalled=record.stalled,
         splittable=stage.spec.splittable,
+        joint=stage.spec.joint_pieces and len({work.piece for work in record.work}) > 1,
     )
     open_bundles = len(state.bundles)
     parallelism = open_bundles if record.progress.takes_turns else state.limits.parallelism

@@ -333,7 +333,12 @@ class RunningBundle:
             self._written.append(written)
             turn = self._order.bundle.number
             ports[transform_id] = row_port(
-                buffer.kind, work.shards, turn, written.write, windows=buffer.windows
+                buffer.kind,
+                work.shards,
+                turn,
+                written.write,
+                windows=buffer.windows,
+                in_order=buffer.in_order,
             )
         return ports
 

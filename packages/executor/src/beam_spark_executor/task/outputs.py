@@ -19,6 +19,7 @@ from beam_spark_executor.task.columns import (
     to_batch,
     to_bytes,
 )
+from beam_spark_executor.task.written import LITTLE_BYTES
 
 RowSink = Callable[[Row], None]
 
@@ -31,7 +32,13 @@ class RowPort(Protocol):
 
 
 def row_port(
-    kind: BufferKind, shards: int, turn: int, sink: RowSink, *, windows: bool = False
+    kind: BufferKind,
+    shards: int,
+    turn: int,
+    sink: RowSink,
+    *,
+    windows: bool = False,
+    in_order: bool = False,
 ) -> RowPort:
     """The port for a buffer of some kind.
 
@@ -41,12 +48,13 @@ def row_port(
         turn: the number of the writing bundle: dealing begins at another share in each.
         sink: takes the rows.
         windows: whether each row must be of one window and tell it. Chunks of elements already are.
+        in_order: whether dealt elements stay in their order while they are few.
     """
     match kind:
         case BufferKind.STORED:
             return _StoredPort(sink)
         case BufferKind.DEALT:
-            return _DealingPort(shards, turn, sink)
+            return _DealingPort(shards, turn, sink, in_order=in_order)
         case BufferKind.GROUPED | BufferKind.KEYED:
             return _KeyedPort(shards, sink, windows=windows)
         case BufferKind.SIDE_ITERABLE | BufferKind.SIDE_MULTIMAP:
@@ -65,20 +73,27 @@ class _StoredPort:
 
 
 class _DealingPort:
-    """Element after element to share after share, so that shares differ by one element at most."""
+    """Element after element to share after share, so that shares differ by one element at most.
 
-    def __init__(self, shards: int, turn: int, sink: RowSink) -> None:
+    Where order counts, a little chunk is cut into runs instead, each of which goes to another share.
+    """
+
+    def __init__(self, shards: int, turn: int, sink: RowSink, *, in_order: bool) -> None:
         self._shards = shards
         self._next = turn % shards
         self._sink = sink
+        self._in_order = in_order
 
     def write(self, chunk: OutputChunk) -> None:
         assert isinstance(chunk, ElementChunk) and chunk.ends is not None
         data = memoryview(chunk.data)
         starts = [0, *chunk.ends[:-1]]
         hand = min(self._shards, chunk.count)
+        in_runs = self._in_order and len(data) <= LITTLE_BYTES
         for offset in range(hand):
             mine = slice(offset, None, self._shards)
+            if in_runs:
+                mine = slice(chunk.count * offset // hand, chunk.count * (offset + 1) // hand)
             parts = [data[s:e] for s, e in zip(starts[mine], chunk.ends[mine], strict=True)]
             shard = (self._next + offset) % self._shards
             share = ElementChunk(

@@ -18,6 +18,9 @@ from beam_spark_executor.storage.rows import Row
 
 INLINE_BYTES = 32 * 1024
 """More than this from one bundle to one buffer goes to a file."""
+LITTLE_BYTES = 64 * 1024
+"""No more than this from one bundle to one buffer stays in its order, where that counts: see
+`Limits.joint_bytes` of the scheduler."""
 _PIECE_BYTES = 1024 * 1024
 
 
@@ -81,7 +84,12 @@ class WrittenBuffer:
         """Finishes the file, and tells what was written as data of the buffer."""
         if self._file is not None:
             self._file.close()
-        cut = self._by_shard() if self._buffer.kind.is_shuffle else self._in_order()
+        if self._buffer.in_order and self._size <= LITTLE_BYTES:
+            cut = self._row_by_row()
+        elif self._buffer.kind.is_shuffle:
+            cut = self._by_shard()
+        else:
+            cut = self._in_order()
         if self._buffer.windows:
             cut = self._by_window(cut)
         return tuple(Output(self.buffer_id, self._data(numbers)) for numbers in cut if numbers)
@@ -94,6 +102,10 @@ class WrittenBuffer:
     @property
     def _path(self) -> str:
         return f"{self._name}.arrow"
+
+    def _row_by_row(self) -> Iterator[list[int]]:
+        """Pieces for one bundle, which may be given to several as long as it has not begun them."""
+        return ([number] for number in range(len(self._rows)))
 
     def _by_shard(self) -> Iterator[list[int]]:
         numbers: dict[int, list[int]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 from beam_runner_engine.keyed.bulk import fires_once
 from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_urns.transforms import PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, BufferPlan
@@ -39,8 +40,15 @@ def plan_buffers(
         strategy_id: windowing_strategy(proto, components)
         for strategy_id, proto in components.windowing_strategies.items()
     }
+    of_restrictions = {
+        node.source_buffer
+        for node in graph.nodes
+        if any(t.spec.urn == PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS for t in node.transforms)
+    }
     buffers = {
-        buffer_id: _buffer(buffer_id, kind, written[buffer_id], strategies)
+        buffer_id: _buffer(
+            buffer_id, kind, written[buffer_id], strategies, buffer_id not in of_restrictions
+        )
         for buffer_id, kind in graph.kinds.items()
     }
     names = _names_of_readers(graph)
@@ -74,10 +82,12 @@ def _buffer(
     kind: BufferKind,
     written: list[_protos.PCollection],
     strategies: dict[str, WindowingStrategy],
+    of_elements: bool,
 ) -> BufferPlan:
     strategy = strategies.get(written[0].windowing_strategy_id) if written else None
-    if not kind.is_keyed or strategy is None:
-        return BufferPlan(buffer_id, kind, strategy)
     bounded = all(p.is_bounded != _protos.IsBounded.UNBOUNDED for p in written)
+    if not kind.is_keyed or strategy is None:
+        in_order = kind is BufferKind.DEALT and bounded and of_elements
+        return BufferPlan(buffer_id, kind, strategy, in_order=in_order)
     once = kind is BufferKind.KEYED or fires_once(strategy)
     return BufferPlan(buffer_id, kind, strategy, bulk=bounded and once, whole=bounded)

@@ -85,6 +85,7 @@ def _stage(plan: JobPlan, stage: StagePlan) -> StageSpec:
         splittable=stage.splittable,
         whole_input=source is not None and source.kind.is_keyed and source.whole,
         joint_shards=source is not None and source.kind is BufferKind.GROUPED and source.bulk,
+        joint_pieces=source is not None and source.in_order,
     )
 
 

@@ -1,0 +1,72 @@
+"""Small pieces of elements share a bundle in their order, and are given to idle slots if it is slow."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_engine.scheduler.commands import FinishJob, Input, OpenBundles, SplitBundle
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.errors import GraphError
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    Output,
+    Progress,
+    Residual,
+    SplitDone,
+    Start,
+)
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
+
+from .samples import data, only, refs
+
+READ = StageSpec("read", ("root",), joint_pieces=True)
+PIECES = [data(name, size=10) for name in "abcd"]
+
+
+def opened(pieces: list[Data], most: int = 40) -> tuple[Scheduler, list[list[str]]]:
+    """A job with these pieces to read, and what its bundles are given."""
+    limits = Limits(joint_bytes=most, parallelism=4)
+    scheduler = Scheduler(GraphSpec((READ,), ("root",)), limits)
+    commands = scheduler.handle(Start(roots=tuple(Output("root", piece) for piece in pieces)))
+    return scheduler, [refs(bundle) for bundle in only(commands, OpenBundles).bundles]
+
+
+def test_a_few_pieces_have_one_bundle_and_many_are_spread() -> None:
+    assert opened(PIECES)[1] == [["a", "b", "c", "d"]]
+    assert opened(PIECES, most=39)[1] == [["a"], ["b"], ["c"], ["d"]]
+
+
+def test_pieces_that_are_not_begun_are_spread_over_idle_slots_at_the_first_report() -> None:
+    scheduler, _ = opened(PIECES)
+    assert only(scheduler.handle(Progress(0, 1, 0.0, 500)), SplitBundle).fraction == 0.0
+    a, *rest = PIECES
+    commands = scheduler.handle(SplitDone(0, 1, (Input(a),), tuple(map(Residual, rest))))
+    assert [refs(bundle) for bundle in only(commands, OpenBundles).bundles] == [["b"], ["c"], ["d"]]
+    for number in range(4):
+        commands = scheduler.handle(BundleDone(number, 1))
+    assert only(commands, FinishJob)
+
+
+def test_they_stay_together_where_nobody_is_idle() -> None:
+    scheduler, _ = opened(PIECES)
+    assert scheduler.handle(Progress(0, 1, 0.0, 500, takes_turns=True)) == ()
+
+
+def test_a_piece_alone_is_not_asked_for() -> None:
+    scheduler, _ = opened(PIECES[:1])
+    assert scheduler.handle(Progress(0, 1, 0.0, 500)) == ()
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        StageSpec("odd", ("r",), kind=StageKind.STATEFUL, joint_pieces=True),
+        StageSpec("odd", ("r",), splittable=True, joint_pieces=True),
+        StageSpec("odd", ("r",), whole_input=True, joint_pieces=True),
+    ],
+    ids=["keyed", "splittable", "whole"],
+)
+def test_only_elements_that_come_as_they_are_can_be_joined(stage: StageSpec) -> None:
+    with pytest.raises(GraphError, match="'odd' can't join pieces"):
+        Scheduler(GraphSpec((stage,), ("r",)))
