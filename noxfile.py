@@ -66,6 +66,7 @@ nox.options.sessions = [
     "layers",
     "purity",
     "tests",
+    "browser",
     "pipelines",
     "cluster",
     "kills",

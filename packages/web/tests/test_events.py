@@ -78,6 +78,13 @@ def test_seven_pages_share_what_is_asked(server: Server, url: str) -> None:
             one.__exit__(None, None, None)
 
 
+def test_a_page_without_a_stream_asks_for_all_parts(server: Server, url: str) -> None:
+    job = server.submit()
+    job.reporter.state(JobState.DONE)
+    found = httpx.get(f"{url}/jobs/{job.id}/events?page=logs&once=1").json()
+    assert found["over"] and "Nothing has been logged" in found["parts"]["live_lines"]
+
+
 def test_a_page_that_does_not_exist_has_no_stream(server: Server, url: str) -> None:
     job = server.submit()
     assert httpx.get(f"{url}/jobs/{job.id}/events?page=none").status_code == 404

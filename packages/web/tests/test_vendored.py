@@ -20,6 +20,12 @@ def test_files_of_others_are_as_they_were_published() -> None:
     assert scripts == named | OUR_OWN
 
 
+def test_the_browser_tests_have_theirs_as_published() -> None:
+    folder = Path(__file__).parent / "browser"
+    (one,) = tomllib.loads((folder / "VENDOR.toml").read_text())["file"]
+    assert hashlib.sha256((folder / one["file"]).read_bytes()).hexdigest() == one["sha256"]
+
+
 def test_each_has_its_licence_beside_it() -> None:
     for one in tomllib.loads((STATIC / "VENDOR.toml").read_text())["file"]:
         assert (STATIC / f"{one['file'].partition('.')[0]}.LICENSE.txt").read_text()

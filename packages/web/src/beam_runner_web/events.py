@@ -14,7 +14,7 @@ from typing import Any
 
 from beam_runner_jobservices import JobApiError
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from .pages import JOB_PAGES, Pages
 from .rendering import Renderer
@@ -49,7 +49,7 @@ class Events:
             values = self._pages.jobs(request.query_params)
             return self._renderer.live_parts("jobs.html", values), _LIST_PAUSE_SECONDS, False
 
-        return self._stream(render)
+        return await self._answer(request, render)
 
     async def of_a_job(self, request: Request) -> Response:
         """The stream of one of a job's pages, which the parameter `page` names."""
@@ -65,9 +65,13 @@ class Events:
             parts = self._renderer.live_parts(JOB_PAGES[page].template, values)
             return parts, self._pages.watches.get(job_id).pause, over
 
-        return self._stream(render)
+        return await self._answer(request, render)
 
-    def _stream(self, render: Callable[[], _Rendered]) -> Response:
+    async def _answer(self, request: Request, render: Callable[[], _Rendered]) -> Response:
+        """A stream, or with the parameter `once` all parts as they are, for pages that ask again."""
+        if "once" in request.query_params:
+            parts, _, over = await self._in_thread(render)
+            return JSONResponse({"parts": parts, "over": over})
         if self._open >= MOST_STREAMS:
             return PlainTextResponse("Too many live pages are open; reload this one.", 503)
         return StreamingResponse(

@@ -3,8 +3,14 @@ import { drawGraph } from "./graph.js";
 import { followLog } from "./table.js";
 
 const AWAY = "The server does not answer: this is what was last known";
+const STREAMS = 3;
+const ASK_MS = 2000;
 let stream = null;
+let opening = false;
 let over = false;
+// Counts up at each close: what was begun before does not count any more.
+let turn = 0;
+let leavePlace = () => {};
 
 const main = () => document.getElementById("main");
 const state = document.getElementById("link-state");
@@ -39,9 +45,37 @@ function update(parts) {
   followLog();
 }
 
-function open() {
+// A browser has six connections to a server for all its tabs, and a stream takes one. So a few pages have streams, and the
+// others ask every two seconds. (Without locks, as on a page that is not from this machine, each has a stream.)
+async function takePlace() {
+  if (!navigator.locks) return true;
+  for (let number = 0; number < STREAMS; number += 1) {
+    const taken = await new Promise((answer) => {
+      navigator.locks.request(`beam-web-stream-${number}`, { ifAvailable: true }, (lock) => {
+        answer(Boolean(lock));
+        return lock ? new Promise((done) => (leavePlace = done)) : undefined;
+      });
+    });
+    if (taken) return true;
+  }
+  return false;
+}
+
+async function open() {
   const address = main().dataset.events;
-  if (stream || over || !address || document.hidden) return;
+  if (stream || opening || over || !address || document.hidden) return;
+  opening = true;
+  const mine = turn;
+  const placed = await takePlace();
+  opening = false;
+  if (mine !== turn || document.hidden) {
+    leavePlace();
+    if (!document.hidden) open();
+  } else if (placed) listen(address);
+  else ask(address, mine);
+}
+
+function listen(address) {
   stream = new EventSource(address);
   stream.addEventListener("parts", (event) => {
     say("");
@@ -67,9 +101,27 @@ function open() {
   });
 }
 
+async function ask(address, mine) {
+  try {
+    const answer = await fetch(`${address}${address.includes("?") ? "&" : "?"}once=1`);
+    if (!answer.ok) throw new Error("no parts");
+    const found = await answer.json();
+    if (mine !== turn) return;
+    say("");
+    update(found.parts);
+    over = found.over;
+  } catch {
+    if (mine !== turn) return;
+    say(AWAY);
+  }
+  setTimeout(() => mine === turn && open(), ASK_MS);
+}
+
 function close() {
+  turn += 1;
   if (stream) stream.close();
   stream = null;
+  leavePlace();
 }
 
 // Links that only change what is seen of this page: no reload, so that focus and scrolling stay.

@@ -1,0 +1,216 @@
+"""The pages in a real Chromium. Skipped where Playwright or Chromium is not there; `nox -s browser` wants both."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam_runner_jobservices import Importance, JobMetrics, JobState
+
+from beam_runner_web.server import WebServer
+from beam_runner_web.settings import WebSettings
+
+from ..conftest import Server, count, stage, user, wall
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+if not CHROMIUM:
+    pytest.skip("there is no chromium: apt-get install chromium", allow_module_level=True)
+sync_api = pytest.importorskip("playwright.sync_api", reason="there is no playwright")
+
+AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+TRACE = """KeyError: 'b' [while running 'Read/Lines']
+Traceback (most recent call last):
+  File "/home/me/words.py", line 12, in look_up
+    return {'a': 1}[word]
+KeyError: 'b'"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def url(server: Server) -> Iterator[str]:
+    web = WebServer(WebSettings(server.address, port=0))
+    web.start()
+    yield web.url.rstrip("/")
+    web.stop()
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def open_page(chromium: Any, url: str) -> Iterator[Open]:
+    """Opens a page of the server; fails at the end if it said or asked what it must not."""
+    contexts, wrongs = [], []
+
+    def open_(path: str, **options: Any) -> Any:
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: wrongs.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and wrongs.append(said.text))
+        page.on("request", lambda asked: asked.url.startswith(url) or wrongs.append(asked.url))
+        page.goto(f"{url}{path}")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert wrongs == []
+
+
+def figures(job: Any) -> None:
+    """Metrics as a running job has them."""
+    job.given = JobMetrics(
+        (
+            count("files", 3),
+            count("lines", 1234),
+            wall("Read/Lines", 20_000),
+            user("Count", "seen", 5),
+            stage("s", "Count", "open_bundles", 1),
+            stage("s", "Count", "backlog_bytes", 4096),
+            stage("s", "Count", "commit_lag", 42_000),
+        ),
+        (user("Count", "seen", 4),),
+    )
+
+
+def test_the_graph_is_opened_and_closed_by_click_and_by_key(
+    server: Server, open_page: Open
+) -> None:
+    page = open_page(f"/jobs/{server.submit().id}")
+    assert page.locator(".node").count() == 3
+    page.locator("a.fold[aria-label='Open Read']").click()
+    page.locator(".node", has_text="Lines").wait_for()
+    assert "open=t0" in page.url
+    assert page.locator(".node").count() == 5
+    page.locator(".node", has_text="Read").first.focus()
+    page.keyboard.press("e")
+    page.wait_for_function("document.querySelectorAll('.node').length === 3")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.locator("#live_panel h2", has_text="Count").wait_for()
+    page.go_back()
+    page.locator("#live_panel h2", has_text="Where the time goes").wait_for()
+
+
+def test_figures_change_while_the_job_runs(server: Server, open_page: Open) -> None:
+    job = server.submit()
+    page = open_page(f"/jobs/{job.id}")
+    page.locator(".node", has_text="Count").wait_for()
+    figures(job)
+    page.locator("#live_steps", has_text="1,234").wait_for()
+    page.locator(".node", has_text="1,234 out").wait_for()
+    page.locator("#live_causes", has_text="Count has worked on one bundle for 42 s").wait_for()
+    job.reporter.state(JobState.DONE)
+    page.locator("#live_head .pill", has_text="done").wait_for()
+
+
+def test_a_failed_job_leads_to_the_users_line_in_one_click(server: Server, open_page: Open) -> None:
+    job = server.submit()
+    job.reporter.state(JobState.FAILED, TRACE)
+    page = open_page(f"/jobs/{job.id}")
+    # The way to the step that failed is open, and the step is red.
+    page.locator(".node.failed", has_text="Lines").wait_for()
+    page.locator("#live_causes a", has_text="words.py:12 in look_up").click()
+    page.locator(".frames .first", has_text="return {'a': 1}[word]").wait_for()
+
+
+def test_a_job_is_cancelled_and_drained(server: Server, open_page: Open) -> None:
+    for button, word in (("Cancel the job", "cancelled"), ("Drain the job", "drained")):
+        page = open_page(f"/jobs/{server.submit().id}")
+        page.get_by_text("End the job").click()
+        page.get_by_role("button", name=button).click()
+        page.locator("#live_head .pill", has_text=word).wait_for()
+
+
+def test_the_log_is_followed_with_its_filter(server: Server, open_page: Open) -> None:
+    job = server.submit()
+    job.reporter.message(Importance.BASIC, "the first line", "Count")
+    page = open_page(f"/jobs/{job.id}/logs?step=t3")
+    page.locator(".lines", has_text="the first line").wait_for()
+    job.reporter.message(Importance.BASIC, "of another step", "Write")
+    job.reporter.message(Importance.WARNING, "the second line", "Count")
+    page.locator(".lines .warning", has_text="the second line").wait_for()
+    assert page.locator(".lines", has_text="of another step").count() == 0
+
+
+def test_what_the_reader_types_stays_while_the_page_changes(
+    server: Server, open_page: Open
+) -> None:
+    page = open_page("/")
+    page.locator("input[name=name]").fill("abc")
+    server.submit(name="a new one")
+    page.locator("#live_jobs", has_text="a new one").wait_for()
+    assert page.locator("input[name=name]").input_value() == "abc"
+
+
+def test_pages_work_without_scripts(server: Server, open_page: Open) -> None:
+    job = server.submit()
+    figures(job)
+    page = open_page(f"/jobs/{job.id}", java_script_enabled=False)
+    page.get_by_label("open Read").click()
+    page.locator("#row-t2", has_text="1,234").wait_for()
+    page.get_by_text("End the job").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    page.locator(".pill", has_text="cancelled").wait_for()
+
+
+def test_seven_tabs_of_one_job_are_all_live(server: Server, open_page: Open) -> None:
+    job = server.submit()
+    first = open_page(f"/jobs/{job.id}")
+    pages = [first]
+    for _ in range(6):
+        page = first.context.new_page()
+        page.goto(first.url)
+        pages.append(page)
+    figures(job)
+    for page in pages:
+        page.bring_to_front()
+        page.locator("#live_steps", has_text="1,234").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 380])
+def test_every_page_is_accessible_and_fits(
+    server: Server, open_page: Open, scheme: str, width: int
+) -> None:
+    job, failed = server.submit(), server.submit(name="a-name-without-a-break" * 5)
+    figures(job)
+    job.reporter.message(Importance.WARNING, "look " * 200, "Count")
+    failed.reporter.state(JobState.FAILED, TRACE)
+    paths = ("", "/stages", "/now", "/logs", "/metrics", "/environment", "/end")
+    page = open_page("/", color_scheme=scheme, viewport={"width": width, "height": 800})
+    base = page.url.rstrip("/")
+    for path in ("/", f"/jobs/{failed.id}/errors", *(f"/jobs/{job.id}{one}" for one in paths)):
+        page.goto(base + path)
+        page.locator("h1").wait_for()
+        page.evaluate(AXE)
+        found = page.evaluate("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))")
+        assert found == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (max(map(int, re.findall(r"\d+", ground)[:3])) < 60) == (scheme == "dark")
+
+
+def test_a_theme_is_kept(server: Server, open_page: Open) -> None:
+    page = open_page("/")
+    for _ in range(2):
+        page.get_by_role("button", name="Theme").click()
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
