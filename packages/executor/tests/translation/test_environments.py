@@ -23,11 +23,13 @@ from beam_runner_jobservices.records import Artifact
 from beam_runner_urns import environments as environment_urns
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation import docker_here
 from beam_spark_executor.translation.environments import (
     ResolvedEnvironment,
     resolve_environments,
 )
 from beam_spark_executor.translation.errors import InvalidPipeline
+from beam_spark_executor.translation.sdks import own_versions
 
 MAIN_SESSION = "pickled_main_session"
 SUBMISSION_DEPENDENCIES = "submission_environment_dependencies.txt"
@@ -52,6 +54,15 @@ def process() -> Environment:
 
 def embedded() -> Environment:
     return EmbeddedPythonEnvironment(capabilities=CAPABILITIES)
+
+
+def of_version(image: str) -> Environment:
+    """A default environment of another SDK."""
+    return docker(image, capabilities=[f"beam:version:sdk_base:{image}"])
+
+
+OLD = of_version("apache/beam_python3.13_sdk:2.55.1")
+JAVA = of_version("apache/beam_java17_sdk:2.60.0")
 
 
 @pytest.fixture(autouse=True)
@@ -212,7 +223,21 @@ def test_the_default_runs_embedded_also_where_docker_is() -> None:
     ("environment", "options", "reason"),
     [
         (docker("example.com/other:1"), {}, "docker image 'example.com/other:1', .*no command"),
-        (docker(capabilities=[]), {}, "an SDK other than the server's own"),
+        (
+            docker(capabilities=[]),
+            {},
+            "an SDK that does not tell its version, the server's own are",
+        ),
+        (
+            OLD,
+            {},
+            rf"of Beam 2.55.1 and Python 3.13, the server's own are {own_versions()}; .*LOOPBACK",
+        ),
+        (
+            JAVA,
+            {},
+            rf"of the SDK 'apache/beam_java17_sdk:2.60.0', the server's own .*{own_versions()}",
+        ),
         (docker(), {"environment_type": "DOCKER"}, "leave out --environment_type=DOCKER"),
         (
             SubprocessSDKEnvironment("python -m boot", capabilities=CAPABILITIES),
@@ -220,12 +245,31 @@ def test_the_default_runs_embedded_also_where_docker_is() -> None:
             "environments of kind",
         ),
     ],
-    ids=["image", "other SDK", "named", "subprocess"],
+    ids=["image", "other SDK", "old", "java", "named", "subprocess"],
 )
 def test_rejections(environment: Environment, options: dict[str, str], reason: str) -> None:
     decision = resolved(environment, **options)
     assert not decision.embedded
     assert re.search(reason, decision.rejection), decision.rejection
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 1", "the command 'docker' reaches no daemon: this pipeline is of Beam 2.55.1"),
+        ("/bin/sleep 60", "the command 'docker' has not reached its daemon within"),
+    ],
+)
+def test_a_docker_command_without_a_daemon(
+    script: str, reason: str, no_docker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker_here, "_SECONDS", 0.5)
+    asked = no_docker / "asked"
+    (no_docker / "docker").write_text(f"#!/bin/sh\necho asked >> {asked}\n{script}\n")
+    (no_docker / "docker").chmod(0o755)
+    for _ in range(2):
+        assert reason in resolved(OLD).rejection
+    assert asked.read_text() == "asked\n"
 
 
 def test_an_artifact_that_was_never_staged() -> None:

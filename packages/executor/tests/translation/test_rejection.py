@@ -113,6 +113,37 @@ def test_transforms_without_an_environment() -> None:
         translate(samples.job_of(proto))
 
 
+def test_transforms_that_the_sdk_does_not_know() -> None:
+    for flags in (samples.EMBEDDED, samples.EXTERNAL):
+        proto = samples.built(samples.map_only, *flags)
+        for transform in proto.components.transforms.values():
+            if transform.spec.urn == "beam:transform:pardo:v1":
+                transform.spec.urn = "beam:transform:odd:v1"
+        with pytest.raises(UnsupportedPipeline, match=r"'beam:transform:odd:v1' \(in 'Create"):
+            translate(samples.job_of(proto))
+
+
+def test_transforms_that_do_nothing_need_not_be_known() -> None:
+    proto = samples.built(samples.map_only)
+    idle = proto.components.transforms["idle"]
+    idle.unique_name, idle.spec.urn = "Idle", "beam:transform:generic_composite:v1"
+    idle.environment_id = next(iter(proto.components.environments))
+    proto.root_transform_ids.append("idle")
+    assert translate(samples.job_of(proto)).stages
+
+
+def test_coders_that_the_sdk_does_not_know() -> None:
+    proto = samples.built(samples.group)
+    for coder in proto.components.coders.values():
+        if coder.spec.urn == "beam:coder:varint:v1":
+            coder.spec.urn = "beam:coder:odd:v1"
+    with pytest.raises(UnsupportedPipeline, match=r"the coder 'beam:coder:odd:v1' \(in '"):
+        translate(samples.job_of(proto))
+    for environment in proto.components.environments.values():
+        environment.capabilities.append("beam:coder:odd:v1")
+    assert translate(samples.job_of(proto)).stages
+
+
 def test_a_requirement_without_a_transform_to_blame() -> None:
     proto = samples.proto_of(samples.map_only)
     proto.requirements.append("beam:requirement:odd:v1")

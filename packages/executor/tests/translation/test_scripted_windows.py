@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import apache_beam as beam
+import pytest
 import samples
 from apache_beam.internal import pickler
 from apache_beam.testing.test_stream import TestStream as Stream
@@ -16,6 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.scripted_windows import let_out_of_holders
 
 HELD = WindowedValue(
@@ -59,3 +61,14 @@ def test_what_lets_them_out_needs_nothing_but_beam() -> None:
 
 def test_plain_elements_need_nothing() -> None:
     assert pardos("windowed_value") == []
+
+
+def test_no_code_crosses_the_border_of_a_version() -> None:
+    holder = WindowedValueHolder(HELD)
+    proto = samples.proto_of(lambda p: p | Stream().add_elements([holder]) | beam.Map(str))
+    for environment in proto.components.environments.values():
+        environment.capabilities[:] = ["beam:version:sdk_base:apache/beam_python3.13_sdk:2.76.0"]
+    with pytest.raises(
+        UnsupportedPipeline, match="of Beam 2.76.0 and Python 3.13, the server's own"
+    ):
+        let_out_of_holders(proto)

@@ -11,12 +11,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from apache_beam.transforms.environments import DockerEnvironment, sdk_base_version_capability
+from apache_beam.transforms.environments import DockerEnvironment
 from beam_runner_jobservices.records import Artifact as JobArtifact
 from beam_runner_urns import artifacts as artifact_urns
 from beam_runner_urns import environments as environment_urns
@@ -26,7 +25,9 @@ from beam_runner_worker.packages import need_installing
 from beam_runner_worker.records import Artifact, Environment
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation.docker_here import why_no_docker
 from beam_spark_executor.translation.errors import InvalidPipeline
+from beam_spark_executor.translation.sdks import is_our_own, versions
 
 _PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
 
@@ -135,13 +136,14 @@ def _resolve(
             reason = _NAMED if _names_docker(options) else _why_not_embedded(chosen)
             if not reason:
                 return _with_this_python(environment)
-            if shutil.which("docker") is not None:
+            missing = why_no_docker()
+            if not missing:
                 return ResolvedEnvironment(environment, embedded=False)
             image = _protos.DockerPayload.FromString(chosen.payload).container_image
             return ResolvedEnvironment(
                 environment,
                 False,
-                f"the docker image {image!r}, where there is no command 'docker' ({reason})",
+                f"the docker image {image!r}, where {missing}: {versions(proto)}; {reason}",
             )
         case urn:
             return ResolvedEnvironment(environment, False, f"environments of kind {urn!r}")
@@ -177,25 +179,17 @@ _NAMED = (
     "install docker, or leave out --environment_type=DOCKER: what needs no other image than the "
     "SDK's default runs in the server's own Python"
 )
+_OTHER_IMAGE = (
+    "only the SDK's default image of the server's own versions is replaced by its own Python: submit "
+    "from the same versions, install docker, or name --environment_type=LOOPBACK, EXTERNAL or PROCESS"
+)
 
 
 def _why_not_embedded(proto: _protos.Environment) -> str:
     """Why a docker environment can't be replaced by this very Python, or nothing if it can."""
     image = _protos.DockerPayload.FromString(proto.payload).container_image
-    default = DockerEnvironment.default_docker_image()
-    if image != default:
-        return (
-            f"only the SDK's default image {default!r} is replaced by the server's own Python; "
-            "install docker, or name --environment_type=LOOPBACK, EXTERNAL or PROCESS"
-        )
-    capability = sdk_base_version_capability()
-    if capability not in proto.capabilities:
-        return (
-            "it stands for an SDK other than the server's own "
-            f"({capability.rsplit('/', 1)[-1]}): submit from the same Python and Beam version, "
-            "install docker, or name --environment_type"
-        )
-    return ""
+    own = image == DockerEnvironment.default_docker_image() and is_our_own(proto)
+    return "" if own else _OTHER_IMAGE
 
 
 def _artifact(

@@ -15,6 +15,7 @@ from beam_spark_executor.translation.environments import ResolvedEnvironment
 from beam_spark_executor.translation.leaves import RESHUFFLES, leaves, puts_out
 from beam_spark_executor.translation.sdks import environment_of, is_of_python
 from beam_spark_executor.translation.stateful import is_stateful
+from beam_spark_executor.translation.unknown import is_unknown, unknown_coders
 from beam_spark_executor.translation.window_coders import has_own_coder
 
 # Leaves that the runner itself carries out and that need no environment.
@@ -55,6 +56,8 @@ def unsupported(
         for feature in features:
             used_by.setdefault(feature, []).append(transform.unique_name)
     if not used_by:
+        used_by = unknown_coders(components)
+    if not used_by:
         return list(_of_requirements(pipeline.requirements))
     return [f"{feature} (in {_some_of(names)})" for feature, names in used_by.items()]
 
@@ -79,8 +82,16 @@ def _of_transform(transform: _protos.PTransform, components: _protos.Components)
         # One without parts, which no SDK can run.
         if puts_out(transform):
             yield f"the transform {urn!r}, which has no parts"
-    elif urn in _OF_RUNNERS or (not transform.environment_id and urn not in _RUNNER_LEAVES):
+    elif urn in _OF_RUNNERS or (urn not in _RUNNER_LEAVES and _is_nobodys(transform, components)):
         yield f"the transform {urn!r}"
+
+
+def _is_nobodys(transform: _protos.PTransform, components: _protos.Components) -> bool:
+    """Whether no SDK can run it."""
+    if not transform.environment_id:
+        return True
+    # One that puts out nothing of its own is no work, and left out.
+    return puts_out(transform) and is_unknown(transform, components)
 
 
 def _reads_unbounded(transform: _protos.PTransform) -> bool:

@@ -17,14 +17,21 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
+from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.leaves import leaves
+from beam_spark_executor.translation.sdks import is_our_own, versions
 
 # A holder is pickled as a row of these two fields, the second of which is this URN.
 _SIGNS = (b"windowed_value", coder_urns.ROW.encode())
 
 
 def let_out_of_holders(pipeline: _protos.Pipeline) -> None:
-    """Adds a transform behind each output of each TestStream whose elements may be holders."""
+    """Adds a transform behind each output of each TestStream whose elements may be holders.
+
+    Raises:
+        UnsupportedPipeline: the SDK is of other versions than the server: the transform is code of the
+            server's Python and Beam.
+    """
     for transform_id, transform in list(leaves(pipeline.root_transform_ids, pipeline.components)):
         if transform.spec.urn == transform_urns.TEST_STREAM and _has_holders(transform):
             _let_out(pipeline, transform_id, transform)
@@ -42,6 +49,14 @@ def _has_holders(transform: _protos.PTransform) -> bool:
 def _let_out(pipeline: _protos.Pipeline, transform_id: str, transform: _protos.PTransform) -> None:
     components = pipeline.components
     environment_id = transform.environment_id or next(iter(components.environments), "")
+    environment = components.environments.get(environment_id, _protos.Environment())
+    if not is_our_own(environment):
+        raise UnsupportedPipeline(
+            [
+                "a TestStream with elements that bring their windows, in an SDK of other versions than "
+                f"the server's: {versions(environment)} (in '{transform.unique_name}')"
+            ]
+        )
     siblings = _siblings(pipeline, transform_id)
     for tag, pcollection_id in sorted(transform.outputs.items()):
         held = f"{pcollection_id}/held"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import platform
+import re
+
+from apache_beam import version
+from apache_beam.coders.coders import Coder
+from apache_beam.runners.worker.bundle_processor import BeamTransformFactory
+from apache_beam.transforms.environments import sdk_base_version_capability
 from beam_runner_urns import protocols as protocol_urns
 
 from beam_spark_executor import _protos
 
 _PYTHON = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
 _GO = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}go:"
+_PYTHON_IMAGE = re.compile(r"apache/beam_python(\d+\.\d+)_sdk:(.+)")
 
 
 def environment_of(
@@ -25,3 +34,40 @@ def is_of_python(environment: _protos.Environment) -> bool:
 def is_of_go(environment: _protos.Environment) -> bool:
     """Whether it is one of the Go SDK."""
     return any(capability.startswith(_GO) for capability in environment.capabilities)
+
+
+def is_our_own(environment: _protos.Environment) -> bool:
+    """Whether it is one of Python and Beam in the server's own versions."""
+    return sdk_base_version_capability() in environment.capabilities
+
+
+def versions(environment: _protos.Environment) -> str:
+    """Its versions and the server's, as a clause."""
+    return f"this pipeline is of {_of(environment)}, the server's own are {own_versions()}"
+
+
+def own_versions() -> str:
+    """The versions in which the server's own Python runs pipelines."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"Beam {version.__version__} and Python {python}"
+
+
+def _of(environment: _protos.Environment) -> str:
+    for capability in environment.capabilities:
+        if capability.startswith(protocol_urns.SDK_BASE_VERSION_PREFIX):
+            image = capability.removeprefix(protocol_urns.SDK_BASE_VERSION_PREFIX)
+            python = _PYTHON_IMAGE.fullmatch(image)
+            return f"Beam {python[2]} and Python {python[1]}" if python else f"the SDK {image!r}"
+    return "an SDK that does not tell its version"
+
+
+@functools.cache
+def our_transforms() -> frozenset[str]:
+    """The transforms that an SDK of the server's own versions can run."""
+    return frozenset(BeamTransformFactory._known_urns)
+
+
+@functools.cache
+def our_coders() -> frozenset[str]:
+    """The coders that an SDK of the server's own versions knows."""
+    return frozenset(filter(None, Coder._known_urns))

@@ -1,0 +1,42 @@
+"""Whether containers can be run here: a docker command that reaches a daemon."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+
+_SECONDS = 5.0
+_ASK_AGAIN = 60.0
+_lock = threading.Lock()
+_told: dict[str, tuple[float, str]] = {}
+
+
+def why_no_docker() -> str:
+    """Why containers can't be run, as a clause; empty if they can. Takes up to five seconds once a minute."""
+    command = shutil.which("docker")
+    if command is None:
+        return "there is no command 'docker'"
+    with _lock:
+        asked, answer = _told.get(command, (0.0, ""))
+        if not asked or time.monotonic() > asked + _ASK_AGAIN:
+            answer = _ask(command)
+            _told[command] = time.monotonic(), answer
+        return answer
+
+
+def _ask(command: str) -> str:
+    try:
+        subprocess.run(
+            [command, "version", "--format", "{{.Server.Version}}"],
+            check=True,
+            capture_output=True,
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return f"the command 'docker' has not reached its daemon within {_SECONDS:.0f} seconds"
+    except (OSError, subprocess.CalledProcessError):
+        return "the command 'docker' reaches no daemon"
+    return ""
