@@ -199,10 +199,11 @@ def tests(session: nox.Session, suite: str) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def damages(session: nox.Session) -> None:
-    """1,200 damages to the journal of a server that was closed or killed, none of them silent; CI runs some of them."""
+    """1,200 damages each to journal and job list of a server that was closed or killed, none of them silent; CI runs some of them."""
     install(session, distribution("executor"), *group("test"))
     count = os.environ.get("BEAM_DAMAGES", "1200")
-    tests = ("packages/executor/tests/journal/test_damage.py", "-s", *session.posargs)
+    suites = ("executor/tests/journal/test_damage.py", "jobservices/tests/test_damages.py")
+    tests = (*(f"packages/{suite}" for suite in suites), "-s", *session.posargs)
     session.run(
         "python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": "", "BEAM_DAMAGES": count}
     )

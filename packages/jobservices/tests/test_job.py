@@ -65,7 +65,14 @@ def job(ends):
 def make(ends):
     history = JobHistory(Limits(), [StateEvent(JobState.STOPPED, 1.0)])
     recorder = Unrecorded()
-    return Job(SPEC, history, recorder=recorder, clock=Clock(), on_end=lambda: ends.append(1))
+    return Job(
+        SPEC,
+        history,
+        recorder=recorder,
+        clock=Clock(),
+        on_end=lambda: ends.append(1),
+        on_ended=lambda job: None,
+    )
 
 
 def names(job):

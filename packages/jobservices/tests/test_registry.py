@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,6 +19,7 @@ from beam_runner_jobservices import (
     Unavailable,
 )
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
+from beam_runner_jobservices.ended import Ended
 from beam_runner_jobservices.preparations import Peer, Preparations
 from beam_runner_jobservices.recorder import Unrecorded
 from beam_runner_jobservices.registry import Registry
@@ -27,8 +30,7 @@ from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto, run_to_end
 
 
 class Jobs:
-    def __init__(self, folder, executor):
-        limits = Limits(ended_jobs=3)
+    def __init__(self, folder, executor, limits=Limits(ended_jobs=3)):  # noqa: B008
         self.store = ArtifactStore(folder)
         self.preparations = Preparations(self.store, limits, Clock())
         self.registry = Registry(
@@ -162,7 +164,7 @@ def test_of_the_ended_jobs_the_last_are_remembered(jobs, executor):
     executor.on_start = run_to_end
     preparations = [jobs.prepare() for _ in range(5)]
     ids = [jobs.run(preparation) for preparation in preparations]
-    assert [job.spec.job_id for job in jobs.registry.jobs()] == [running, *ids[2:]]
+    assert [job.info.job_id for job in jobs.registry.jobs()] == [running, *ids[2:]]
     assert jobs.run(preparations[4]) == ids[4]
     with pytest.raises(NotFound):
         jobs.run(preparations[0])
@@ -199,3 +201,48 @@ def test_a_registry_that_refuses_still_answers_for_what_was_run(jobs):
     assert jobs.run(ran) == job_id
     with pytest.raises(Unavailable):
         jobs.run(waiting)
+
+
+def test_of_a_job_that_has_ended_nothing_stays_in_memory_but_its_line_in_the_list(jobs, executor):
+    executor.on_start = run_to_end
+    job_id = jobs.run(jobs.prepare())
+    job, fake = jobs.registry.job(job_id), weakref.ref(executor.jobs.pop())
+    assert isinstance(job, Ended)
+    assert job.info.state is JobState.DONE
+    assert job.pipeline() == pipeline_proto().SerializeToString()
+    assert [entry.state for entry in job.history.entries()][-1] is JobState.DONE
+    assert job.cancel() is job.drain() is JobState.DONE
+    gc.collect()
+    assert fake() is None
+
+
+def test_a_job_that_was_refused_keeps_nothing_alive(jobs, executor):
+    def reject(fake):
+        raise JobRejected("no")
+
+    executor.on_start = reject
+    preparation = jobs.prepare()
+    with pytest.raises(JobRejected):
+        jobs.run(preparation)
+    gone = weakref.ref(preparation)
+    preparation_id = preparation.preparation_id
+    del preparation
+    executor.jobs.clear()
+    gc.collect()
+    assert gone() is None
+    for _ in range(3):
+        with pytest.raises(JobRejected) as refused:
+            jobs.registry.run(preparation_id, "localhost:1")
+        assert len(refused.traceback) < 5
+
+
+def test_of_the_ended_jobs_so_many_bytes_are_remembered(tmp_path, executor):
+    jobs = Jobs(tmp_path, executor, Limits(ended_bytes=3_000))
+    executor.on_start = run_to_end
+    ids = [jobs.run(jobs.prepare()) for _ in range(30)]
+    left = [job.info.job_id for job in jobs.registry.jobs()]
+    assert 1 < len(left) < 20
+    assert left == ids[-len(left) :]
+    with pytest.raises(NotFound):
+        jobs.registry.job(ids[0])
+    jobs.store.close()

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import grpc
 
 from .errors import (
+    Damaged,
     DiskFull,
     ExecutorFailed,
     InvalidRequest,
@@ -33,6 +34,7 @@ STATUS_OF: dict[type[BaseException], grpc.StatusCode] = {
     TooMany: grpc.StatusCode.RESOURCE_EXHAUSTED,
     DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Unavailable: grpc.StatusCode.UNAVAILABLE,
+    Damaged: grpc.StatusCode.DATA_LOSS,
     ExecutorFailed: grpc.StatusCode.INTERNAL,
 }
 

@@ -22,6 +22,7 @@ SEAL_SUFFIX = "-seal"
 _COMPANIONS = ("", "-wal", "-shm", SEAL_SUFFIX)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BUSY_SECONDS = 10.0
+_INCREMENTAL = 2
 
 
 @attrs.frozen
@@ -47,7 +48,8 @@ def open_database(
     """Open the file at `path`, new where there is none, and say in a sentence what was set aside.
 
     A damaged file is moved to `<name>.damaged-<n>`, its seal with it, and replaced with a new one; one of
-    an older version is upgraded. The caller holds the folder, see `folders`. The connection may be used from any thread, by one at a time, and begins
+    an older version is upgraded. The caller holds the folder, see `folders`. What is not used in it any more
+    is given back to the disk. The connection may be used from any thread, by one at a time, and begins
     transactions only when told, see `transaction`. With `durable` a commit waits for the disk;
     without, it survives the end of the process but not that of the machine. Reads the whole file,
     at about a second for each GB.
@@ -110,6 +112,7 @@ def _create(path: Path, schema: Schema) -> None:
     new.unlink(missing_ok=True)
     connection = sqlite3.connect(new, isolation_level=None)
     try:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.executescript(schema.statements)
         connection.execute(f"PRAGMA user_version = {schema.version}")
     finally:
@@ -136,6 +139,7 @@ def _open(path: Path, schema: Schema, durable: bool) -> sqlite3.Connection:
                 with transaction(connection):
                     schema.upgrades[version](connection)
                     connection.execute(f"PRAGMA user_version = {version + 1}")
+            _shrink(connection)
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
         except BaseException:
             connection.close()
@@ -145,6 +149,16 @@ def _open(path: Path, schema: Schema, durable: bool) -> sqlite3.Connection:
             raise DatabaseDamaged(str(error)) from error
         raise JobServicesError(f"{path} cannot be opened: {error}") from error
     return connection
+
+
+def _shrink(connection: sqlite3.Connection) -> None:
+    """Give back to the disk what is not used any more."""
+    if connection.execute("PRAGMA auto_vacuum").fetchone() != (_INCREMENTAL,):
+        # An older version made it, and only a rewrite can change that.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("VACUUM")
+    # Only a script is run to its end: by `execute` one page is given back.
+    connection.executescript("PRAGMA incremental_vacuum")
 
 
 def _text(data: bytes) -> str:

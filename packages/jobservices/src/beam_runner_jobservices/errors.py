@@ -68,5 +68,9 @@ class Unavailable(JobServicesError):
     """The server is shutting down."""
 
 
+class Damaged(JobServicesError):
+    """What was kept of something is not what was written."""
+
+
 class ExecutorFailed(JobServicesError):
     """The executor raised something other than `JobRejected` while it started the job."""

@@ -18,6 +18,14 @@ _BATCH = 256
 _LINE = 500
 
 
+def last_error(entries: Sequence[Entry]) -> str:
+    """The first line of the latest error message among entries; empty if there is none."""
+    for entry in reversed(entries):
+        if isinstance(entry, JobMessage) and entry.importance is Importance.ERROR:
+            return entry.text.partition("\n")[0][:_LINE]
+    return ""
+
+
 class JobHistory:
     """States and messages of one job. Thread-safe.
 
@@ -47,6 +55,11 @@ class JobHistory:
         """The latest state."""
         return self._states[-1]
 
+    def entries(self) -> tuple[Entry, ...]:
+        """All that is kept, oldest first."""
+        with self._changed:
+            return (*(event for _, event in self._dropped_states), *self._kept)
+
     def states(self) -> tuple[StateEvent, ...]:
         """All states so far, oldest first."""
         with self._changed:
@@ -55,10 +68,7 @@ class JobHistory:
     def last_error(self) -> str:
         """The first line of the latest error message that is kept; empty if there is none."""
         with self._changed:
-            for entry in reversed(self._kept):
-                if isinstance(entry, JobMessage) and entry.importance is Importance.ERROR:
-                    return entry.text.partition("\n")[0][:_LINE]
-        return ""
+            return last_error(self._kept)
 
     def add_state(self, state: JobState, time: float) -> None:
         """Append a state; the caller has checked that it may follow the current one."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from .errors import Unavailable
 from .history import JobHistory
+from .observation import JobTimes
 from .ports import JobHandle, MessageLine
 from .recorder import Recorder
 from .records import Importance, JobInfo, JobMetrics, JobSpec, JobState, StateEvent
@@ -20,9 +21,8 @@ _LOGGER = logging.getLogger(__name__)
 class Job:
     """A job and its history. Implements `JobReporter`. Thread-safe.
 
-    `history` is what has become of it so far, and `metrics` the final ones of a job that has ended.
-    `on_end` is called once, on the thread that reports the terminal state, after that is recorded
-    and before readers learn of it.
+    `history` is what has become of it so far. `on_end` is called once, on the thread that reports the
+    terminal state, after that is recorded and before readers learn of it; `on_ended` after they have.
     """
 
     def __init__(
@@ -33,16 +33,19 @@ class Job:
         recorder: Recorder,
         clock: Callable[[], float],
         on_end: Callable[[], None],
-        metrics: JobMetrics | None = None,
+        on_ended: Callable[[Job], None],
     ) -> None:
         self.spec = spec
         self.history = history
         self._recorder = recorder
         self._clock = clock
         self._on_end = on_end
+        self._on_ended = on_ended
         self._lock = threading.RLock()
         self._handle: JobHandle | None = None
-        self._metrics = metrics or JobMetrics()
+        self._metrics = JobMetrics()
+        self.kept_bytes: int | None = None
+        """About how many bytes are kept of it, once it has ended and can be read back."""
         self._suspended = False
 
     @property
@@ -75,15 +78,19 @@ class Job:
                 importance = Importance.ERROR if state is JobState.FAILED else Importance.BASIC
                 self._add_message(importance, reason)
             event = StateEvent(state, self._clock())
-            self._recorder.state(self.spec.job_id, event)
             if state.is_terminal:
+                entries = (*self.history.entries(), event)
+                self.kept_bytes = self._recorder.end(self.spec, entries, self._metrics)
                 self._on_end()
+            else:
+                self._recorder.state(self.spec.job_id, event)
             self.history.add_state(event.state, event.time)
             if state.is_terminal and self._handle is asked:
                 self._handle = None
         if state.is_terminal:
             # Of a handle that came meanwhile.
             self._collect_metrics()
+            self._on_ended(self)
         _LOGGER.info("job %s is %s", self.spec.job_id, state.name)
         return True
 
@@ -132,6 +139,19 @@ class Job:
             ended = self.history.current.state.is_terminal
         self.history.wake()
         return not ended
+
+    @property
+    def current(self) -> StateEvent:
+        """The latest state."""
+        return self.history.current
+
+    def times(self) -> JobTimes:
+        """When it was submitted, came to run and ended."""
+        return JobTimes.of(self.spec.job_id, self.history.states(), self.history.last_error())
+
+    def pipeline(self) -> bytes:
+        """The serialized pipeline."""
+        return self.spec.pipeline
 
     @property
     def suspended(self) -> bool:
@@ -204,5 +224,6 @@ class Job:
         else:
             with self._lock:
                 self._metrics = metrics
-                self._recorder.metrics(self.spec.job_id, metrics)
+                if self.history.current.state.is_terminal:
+                    self._recorder.metrics(self.spec.job_id, metrics)
         return handle

@@ -2,63 +2,59 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import sqlite3
 import threading
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from .databases import (
-    DatabaseDamaged,
-    Schema,
-    name_aside,
-    open_database,
-    transaction,
-)
-from .errors import Unavailable
+from .archive import Archive, pack, unpack
+from .databases import name_aside, open_database, transaction
+from .errors import Damaged, DiskFull, NotFound, Unavailable
 from .folders import STATE, hold_folder
 from .history import Entry
-from .recorder import KeptJob
-from .records import Artifact, Importance, JobMessage, JobMetrics, JobSpec, JobState, StateEvent
+from .job_tables import (
+    DROPPED_EACH,
+    IDENTITY,
+    NO_JOB,
+    SCHEMA,
+    artifacts_of,
+    artifacts_text,
+    content_of,
+    end,
+    entries_of,
+    item_of,
+    put_content,
+    put_messages,
+    put_state,
+    seal,
+)
+from .observation import JobTimes
+from .recorder import EndedJob, KeptJob
+from .records import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
+from .seals import Change, Seals
 from .texts import one_line
-from .wire.jobs import metrics_bytes, metrics_of_bytes
 
-_MESSAGES_PER_SWEEP = 1000
 _LOGGER = logging.getLogger(__name__)
 
 FILE = "jobs.sqlite"
 LOCK = "jobs.lock"
 
-_SCHEMA = Schema(
-    1,
-    """
-    CREATE TABLE jobs (
-        job_id TEXT PRIMARY KEY, checksum INTEGER NOT NULL, preparation_id TEXT NOT NULL,
-        owner TEXT NOT NULL, job_name TEXT NOT NULL, options TEXT NOT NULL, artifacts TEXT NOT NULL,
-        pipeline BLOB NOT NULL, taken_on INTEGER NOT NULL DEFAULT 0, metrics BLOB
-    );
-    CREATE TABLE history (
-        number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, time NOT NULL, state INTEGER,
-        message_id INTEGER, importance INTEGER, text TEXT
-    );
-    CREATE INDEX history_of_job ON history (job_id, number);
-    """,
-)
-_COLUMNS = "job_id, checksum, preparation_id, owner, job_name, options, artifacts, pipeline"
+_USED = b"used\n"
+"""In the lock's file as soon as there is a list of jobs that could be missing."""
 
 
 class JobFile:
     """The jobs kept in `folder`, which is made if it is not there. Implements `Recorder`.
 
     What is damaged is set aside: the whole file if SQLite cannot read it, else a copy of it, and the
-    damaged jobs are taken out. `damage` says in sentences what was.
+    damaged jobs are taken out. What is missing is noticed, see `seals`. `damage` says in sentences what
+    was. Of jobs that have ended only the list is read, all else with `read`.
 
     Raises:
         JobServicesError: another server uses the folder, another version wrote the file, or the
@@ -69,203 +65,237 @@ class JobFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder.absolute() / FILE
         self._mutex = threading.Lock()
+        self._last_message_ids: dict[str, int] = {}
+        self._damage: list[str] = []
         self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
+        self._seals = Seals(self._path)
         try:
-            self._connection, damage = open_database(self._path, _SCHEMA, durable=True)
+            self._connection = self._open()
+            self.jobs = self._read_jobs()
+            """The jobs that were there when the file was opened, in the order in which they were run."""
         except BaseException:
+            self._seals.close()
             self._lock_file.close()
             raise
-        damages = [] if damage is None else [f"{damage}; the jobs in it are not known any more"]
-        self.jobs, damaged = self._read()
-        """The jobs that were there when the file was opened, in the order in which they were run."""
-        self.damage = (*damages, *damaged)
 
-    def _read(self) -> tuple[tuple[KeptJob, ...], tuple[str, ...]]:
-        jobs, reasons = [], {}
-        rows = self._connection.execute(
-            f"SELECT {_COLUMNS}, taken_on, metrics FROM jobs ORDER BY rowid"
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Sentences that say what was found damaged or missing, and where what is left is kept."""
+        return tuple(self._damage)
+
+    def _open(self) -> sqlite3.Connection:
+        is_missing = self._lock_file.read() == _USED and not self._path.exists()
+        connection, damage = open_database(self._path, SCHEMA, durable=True)
+        if damage is None and is_missing:
+            damage = f"{self._path} is missing, though this folder has been used before"
+        if damage is not None:
+            self._damage.append(f"{damage}; the jobs in it are not known any more")
+        self._lock_file.seek(0)
+        self._lock_file.write(_USED)
+        self._lock_file.flush()
+        return connection
+
+    def _read_jobs(self) -> tuple[KeptJob | EndedJob, ...]:
+        connection = self._connection
+        rows = connection.execute(
+            f"SELECT {IDENTITY}, taken_on, end, end_time, times, item FROM jobs ORDER BY number"
         ).fetchall()
+        missing = self._seals.open(connection, (row[-1] for row in rows))
+        jobs: list[KeptJob | EndedJob] = []
+        reasons: dict[str, str] = {}
         for row in rows:
             try:
-                jobs.append(self._kept_job(row))
-            except DatabaseDamaged as error:
+                jobs.append(self._job(*row))
+            except Damaged as error:
                 reasons[row[0]] = str(error)
-        if not reasons:
-            return tuple(jobs), ()
+        if missing is None and not reasons:
+            return tuple(jobs)
         kept = name_aside(self._path)
-        self._connection.execute("VACUUM INTO ?", (str(kept),))
-        for job_id in reasons:
-            self.forget(job_id)
-        return tuple(jobs), tuple(
+        connection.execute("VACUUM INTO ?", (str(kept),))
+        kept.chmod(0o600)
+        if missing is not None:
+            self._damage.append(
+                f"{self._path}: {missing}; jobs may be missing from the list, or be in it as they were"
+                f" before; a copy is kept as {kept}"
+            )
+        self._damage.extend(
             f"what is kept of job {job_id} in {self._path} is damaged ({reason}), and the job is not"
             f" known any more; a copy is kept as {kept}"
             for job_id, reason in reasons.items()
         )
+        with transaction(connection):
+            for job_id in reasons:
+                _forget(connection, job_id)
+        found = connection.execute("SELECT item FROM jobs").fetchall()
+        self._seals.renew(connection, (item for (item,) in found))
+        return tuple(jobs)
 
-    def _kept_job(self, row: tuple[Any, ...]) -> KeptJob:
-        *content, taken_on, metrics = row
-        job_id, checksum, preparation_id, owner, name, options, artifacts, pipeline = content
-        if checksum != _checksum(job_id, preparation_id, owner, name, options, artifacts, pipeline):
-            raise DatabaseDamaged("it has another checksum")
-        history = self._connection.execute(
-            "SELECT time, state, message_id, importance, text FROM history WHERE job_id = ?"
-            " ORDER BY number",
-            (job_id,),
-        )
+    def _job(self, job_id: str, *row: Any) -> KeptJob | EndedJob:
+        """A job by its row of the table.
+
+        Raises:
+            Damaged: it is not what was recorded.
+        """
+        preparation_id, job_name, options_json, owner, artifacts, taken_on, *ended, item = row
+        state, time, times = ended
+        connection = self._connection
+        if item_of(connection, job_id) != item:
+            raise Damaged("it has another checksum")
         try:
-            entries = tuple(_entry(*columns) for columns in history)
-            final = JobMetrics() if metrics is None else metrics_of_bytes(metrics)
-        except (TypeError, ValueError) as error:
-            raise DatabaseDamaged(one_line(error)) from error
-        if not any(isinstance(entry, StateEvent) for entry in entries):
-            raise DatabaseDamaged("it has no state")
+            options = json.loads(options_json)
+            last = None if state is None else StateEvent(JobState(state), float(time))
+        except (ValueError, TypeError) as error:
+            raise Damaged(one_line(error)) from error
+        if last is not None:
+            size = self._size(job_id, options_json)
+            told = JobTimes(**json.loads(times))
+            return EndedJob(job_id, job_name, options, preparation_id, last, told, size)
+        entries, has_all_messages = entries_of(connection, job_id)
+        if not has_all_messages:
+            self._damage.append(f"messages of job {job_id} in {self._path} are missing or damaged")
+        messages = [entry for entry in entries if isinstance(entry, JobMessage)]
+        self._last_message_ids[job_id] = int(messages[-1].message_id) if messages else 0
         spec = JobSpec(
             job_id=job_id,
-            job_name=name,
-            pipeline=pipeline,
-            options=json.loads(options),
-            options_json=options,
-            artifacts=_artifacts(artifacts),
+            job_name=job_name,
+            pipeline=content_of(connection, job_id) or b"",
+            options=options,
+            options_json=options_json,
+            artifacts=artifacts_of(artifacts),
             retrieval_endpoint="",
         )
-        return KeptJob(spec, preparation_id, owner, entries, bool(taken_on), final)
+        return KeptJob(spec, preparation_id, owner, entries, bool(taken_on))
+
+    def _size(self, job_id: str, options_json: str) -> int:
+        """About how many bytes a job that has ended takes."""
+        (size,) = self._connection.execute(
+            "SELECT length(content) FROM contents WHERE job_id = ?", (job_id,)
+        ).fetchone()
+        return int(size) + 2 * len(options_json)
 
     def add(self, job: KeptJob) -> None:
         """See `Recorder.add`."""
         spec = job.spec
-        content = (
+        row = (
+            spec.job_id,
             job.preparation_id,
-            job.owner,
             spec.job_name,
             spec.options_json,
-            _artifacts_text(spec.artifacts),
-            spec.pipeline,
+            job.owner,
+            artifacts_text(spec.artifacts),
+            NO_JOB,
         )
         try:
-            with self._transaction(durable=True) as connection:
+            with self._sealed() as (connection, change):
                 connection.execute(
-                    f"INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (spec.job_id, _checksum(spec.job_id, *content), *content),
+                    f"INSERT INTO jobs ({IDENTITY}, item) VALUES (?, ?, ?, ?, ?, ?, ?)", row
                 )
+                put_content(connection, spec.job_id, spec.pipeline)
                 for entry in job.entries:
-                    _insert(connection, spec.job_id, entry)
-        except sqlite3.Error as error:
-            raise Unavailable(
+                    assert isinstance(entry, StateEvent), "a new job has no messages"
+                    put_state(connection, spec.job_id, entry, 0)
+                seal(connection, change, spec.job_id)
+        except (sqlite3.Error, OSError) as error:
+            full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+            raise (DiskFull if full else Unavailable)(
                 f"the job was not started, because it could not be recorded in {self._path}: {error}"
             ) from error
 
     def taken_on(self, job_id: str) -> None:
         """See `Recorder.taken_on`."""
-        self._execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", job_id, durable=True)
+        with self._told(), self._sealed() as (connection, change):
+            connection.execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", (job_id,))
+            seal(connection, change, job_id)
 
     def state(self, job_id: str, event: StateEvent) -> None:
         """See `Recorder.state`."""
-        self._execute(_INSERT_STATE, job_id, event.time, event.state.value, durable=True)
+        with self._told(), self._sealed() as (connection, change):
+            put_state(connection, job_id, event, self._last_message_ids.get(job_id, 0))
+            seal(connection, change, job_id)
 
     def messages(self, job_id: str, messages: Sequence[JobMessage], first_message_id: int) -> None:
         """See `Recorder.messages`."""
-        try:
-            with self._transaction(durable=False) as connection:
-                rows = ((job_id, *_columns(message)) for message in messages)
-                connection.executemany(_INSERT_MESSAGE, rows)
-        except sqlite3.Error:
-            self._tell_unwritten()
         first, last = (int(messages[place].message_id) for place in (0, -1))
-        if last // _MESSAGES_PER_SWEEP > (first - 1) // _MESSAGES_PER_SWEEP:
-            self._execute(
-                "DELETE FROM history WHERE job_id = ? AND message_id < ?",
-                job_id,
-                first_message_id,
-            )
+        with self._told(), self._quick() as connection:
+            put_messages(connection, job_id, messages)
+            if last // DROPPED_EACH > (first - 1) // DROPPED_EACH:
+                connection.execute(
+                    "DELETE FROM history WHERE job_id = ? AND message_id < ? AND state IS NULL",
+                    (job_id, first_message_id),
+                )
+        self._last_message_ids[job_id] = last
+
+    def end(self, spec: JobSpec, entries: Sequence[Entry], metrics: JobMetrics) -> int | None:
+        """See `Recorder.end`."""
+        archive = Archive(spec.pipeline, tuple(entries), metrics)
+        size = None
+        with self._told(), self._sealed() as (connection, change):
+            size = end(connection, spec.job_id, archive) + 2 * len(spec.options_json)
+            seal(connection, change, spec.job_id)
+        self._last_message_ids.pop(spec.job_id, None)
+        return size
 
     def metrics(self, job_id: str, metrics: JobMetrics) -> None:
         """See `Recorder.metrics`."""
-        self._execute(
-            "UPDATE jobs SET metrics = ? WHERE job_id = ?", metrics_bytes(metrics), job_id
-        )
+        with self._told():
+            archive = pack(attrs.evolve(self.read(job_id), metrics=metrics))
+            with self._sealed() as (connection, change):
+                put_content(connection, job_id, archive)
+                seal(connection, change, job_id)
+
+    def read(self, job_id: str) -> Archive:
+        """See `Recorder.read`."""
+        try:
+            with self._mutex:
+                content = content_of(self._connection, job_id)
+            if content is None:
+                raise NotFound(f"job {job_id!r} has been forgotten")
+            return unpack(content)
+        except (sqlite3.Error, Damaged) as error:
+            raise Damaged(
+                f"what is kept of job {job_id} in {self._path} is damaged ({error})"
+            ) from error
 
     def forget(self, job_id: str) -> None:
         """See `Recorder.forget`."""
-        self._execute("DELETE FROM jobs WHERE job_id = ?", job_id)
-        self._execute("DELETE FROM history WHERE job_id = ?", job_id)
+        with self._told(), self._sealed() as (connection, change):
+            row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+            if row is not None:
+                _forget(connection, job_id)
+                change(row[0], None)
 
     def close(self) -> None:
         """Give up the folder. What is recorded afterwards is not kept. May be called again."""
         with self._mutex:
             self._connection.close()
+            self._seals.close()
             self._lock_file.close()
 
-    def _execute(self, statement: str, *values: object, durable: bool = False) -> None:
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What cannot be written is told in the log, and the server goes on."""
         try:
-            with self._transaction(durable) as connection:
-                connection.execute(statement, values)
-        except sqlite3.Error:
-            self._tell_unwritten()
-
-    def _tell_unwritten(self) -> None:
-        _LOGGER.exception("%s cannot be written; a restart will not know of it", self._path)
+            yield
+        except (sqlite3.Error, OSError, Damaged, NotFound):
+            _LOGGER.exception("%s cannot be written; a restart will not know of it", self._path)
 
     @contextmanager
-    def _transaction(self, durable: bool) -> Iterator[sqlite3.Connection]:
-        """One transaction; with `durable` it, and all before it, are on the disk at the end."""
+    def _sealed(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+        """A transaction that is on the disk at the end, with all before it, and sealed."""
         with self._mutex:
-            connection = self._connection
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            with transaction(connection):
+            self._connection.execute("PRAGMA synchronous = FULL")
+            with self._seals.transaction(self._connection) as change:
+                yield self._connection, change
+
+    @contextmanager
+    def _quick(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that survives the end of the process."""
+        with self._mutex:
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            with transaction(self._connection) as connection:
                 yield connection
 
 
-_INSERT_STATE = "INSERT INTO history (job_id, time, state) VALUES (?, ?, ?)"
-_INSERT_MESSAGE = (
-    "INSERT INTO history (job_id, time, message_id, importance, text) VALUES (?, ?, ?, ?, ?)"
-)
-
-
-def _insert(connection: sqlite3.Connection, job_id: str, entry: Entry) -> None:
-    if isinstance(entry, StateEvent):
-        connection.execute(_INSERT_STATE, (job_id, entry.time, entry.state.value))
-    else:
-        connection.execute(_INSERT_MESSAGE, (job_id, *_columns(entry)))
-
-
-def _columns(message: JobMessage) -> tuple[str, int, int, str]:
-    return message.time, int(message.message_id), message.importance.value, message.text
-
-
-def _entry(time: Any, state: int | None, message_id: Any, importance: Any, text: Any) -> Entry:
-    if state is not None:
-        return StateEvent(JobState(state), float(time))
-    return JobMessage(str(int(message_id)), str(time), Importance(importance), str(text))
-
-
-def _checksum(*content: str | bytes) -> int:
-    checksum = 0
-    for part in content:
-        data = part.encode() if isinstance(part, str) else part
-        checksum = zlib.crc32(data, zlib.crc32(b"%d" % len(data), checksum))
-    return checksum
-
-
-def _artifacts_text(artifacts: Mapping[str, tuple[Artifact, ...]]) -> str:
-    return json.dumps(
-        {
-            environment_id: [
-                {
-                    **attrs.asdict(artifact),
-                    "role_payload": base64.b64encode(artifact.role_payload).decode(),
-                }
-                for artifact in found
-            ]
-            for environment_id, found in artifacts.items()
-        }
-    )
-
-
-def _artifacts(text: str) -> dict[str, tuple[Artifact, ...]]:
-    return {
-        environment_id: tuple(
-            Artifact(**{**found, "role_payload": base64.b64decode(found["role_payload"])})
-            for found in artifacts
-        )
-        for environment_id, artifacts in json.loads(text).items()
-    }
+def _forget(connection: sqlite3.Connection, job_id: str) -> None:
+    for table in ("jobs", "contents", "history"):
+        connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))

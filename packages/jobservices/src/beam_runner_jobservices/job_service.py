@@ -11,8 +11,9 @@ import grpc
 
 from ._protos import JobServicer
 from .answering import answering, streaming
+from .ended import Ended
 from .errors import TooMany, Unavailable
-from .history import Entry
+from .history import Entry, JobHistory
 from .job import Job
 from .preparations import Peer, Preparations
 from .records import PipelineOption, StateEvent
@@ -61,11 +62,11 @@ class JobService(JobServicer):
 
     @answering
     def GetState(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.state_message(self._registry.job(request.job_id).history.current)
+        return wire.state_message(self._registry.job(request.job_id).current)
 
     @answering
     def GetPipeline(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.pipeline_message(self._registry.job(request.job_id).spec.pipeline)
+        return wire.pipeline_message(self._registry.job(request.job_id).pipeline())
 
     @answering
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -86,24 +87,27 @@ class JobService(JobServicer):
     @streaming
     def GetStateStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         job = self._registry.job(request.job_id)
-        for event in self._follow(job, context, job.history.follow_states):
+        history = job.history
+        for event in self._follow(job, history, context, history.follow_states):
             yield wire.state_message(event)
 
     @streaming
     def GetMessageStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         job = self._registry.job(request.job_id)
-        for entry in self._follow(job, context, job.history.follow):
+        history = job.history
+        for entry in self._follow(job, history, context, history.follow):
             yield wire.entry_message(entry)
 
     def _follow(
         self,
-        job: Job,
+        job: Job | Ended,
+        history: JobHistory,
         context: grpc.ServicerContext,
         entries: Callable[[Callable[[], bool]], Iterator[_Entry]],
     ) -> Iterator[_Entry]:
         """The entries to the terminal state, or until the client has gone or the server stops."""
         with self._counted():
-            context.add_callback(job.history.wake)
+            context.add_callback(history.wake)
             for entry in entries(lambda: job.suspended or not context.is_active()):
                 yield entry
                 if isinstance(entry, StateEvent) and entry.state.is_terminal:

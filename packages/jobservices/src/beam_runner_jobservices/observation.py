@@ -17,10 +17,12 @@ All times are wall-clock seconds since the epoch, lengths of time are seconds.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import attrs
+
+from .records import JobState, StateEvent
 
 SERVICE = "beam_runner.observation.v1.JobObservation"
 
@@ -36,6 +38,21 @@ class JobTimes:
     started: float | None = None
     ended: float | None = None
     error: str = ""
+
+    @classmethod
+    def of(cls, job_id: str, states: Iterable[StateEvent], last_error: str) -> JobTimes:
+        """The times of a job with these states, oldest first, and this error, if it failed."""
+        first: dict[JobState, float] = {}
+        for event in states:
+            first.setdefault(event.state, event.time)
+        end = event if event.state.is_terminal else None
+        return cls(
+            job_id,
+            first.get(JobState.STOPPED),
+            first.get(JobState.RUNNING),
+            None if end is None else end.time,
+            last_error if event.state is JobState.FAILED else "",
+        )
 
 
 @attrs.frozen

@@ -9,10 +9,8 @@ import grpc
 
 from .answering import answering
 from .errors import InvalidRequest, JobRejected, NotReady
-from .job import Job
-from .observation import SERVICE, JobTimes, decode, encode
+from .observation import SERVICE, decode, encode
 from .ports import JobObserver
-from .records import JobState
 from .registry import Registry
 
 
@@ -41,7 +39,7 @@ class ObservationService:
 
     @answering
     def ListJobs(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return {"jobs": [_times(job) for job in self._registry.jobs()]}
+        return {"jobs": [job.times() for job in self._registry.jobs()]}
 
     @answering
     def GetExecution(self, request: bytes, context: grpc.ServicerContext) -> Any:
@@ -62,17 +60,3 @@ class ObservationService:
         if not isinstance(handle, JobObserver):
             raise JobRejected("this runner does not tell of the bundles of its jobs")
         return handle
-
-
-def _times(job: Job) -> JobTimes:
-    first: dict[JobState, float] = {}
-    for event in job.history.states():
-        first.setdefault(event.state, event.time)
-    current = job.history.current
-    return JobTimes(
-        job.spec.job_id,
-        first.get(JobState.STOPPED),
-        first.get(JobState.RUNNING),
-        current.time if current.state.is_terminal else None,
-        job.history.last_error() if current.state is JobState.FAILED else "",
-    )

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import attrs
 
+from .archive import Archive, pack, unpack
+from .errors import NotFound
 from .history import Entry
+from .observation import JobTimes
 from .records import JobMessage, JobMetrics, JobSpec, StateEvent
 
 
 @attrs.frozen
 class KeptJob:
-    """A job as it is kept.
+    """A job that has not ended, as it is kept.
 
     - `preparation_id`: what it was run as; a repeated Run asks with it.
     - `owner`: the name that holds its artifacts.
     - `entries`: its states and messages, oldest first.
     - `taken_on`: whether an executor has taken it on.
-    - `metrics`: the final ones, once the job has ended.
     """
 
     spec: JobSpec
@@ -27,12 +29,24 @@ class KeptJob:
     owner: str
     entries: tuple[Entry, ...]
     taken_on: bool = False
-    metrics: JobMetrics = attrs.field(factory=JobMetrics, repr=False)
 
-    @property
-    def last(self) -> StateEvent:
-        """The job's state."""
-        return next(entry for entry in reversed(self.entries) if isinstance(entry, StateEvent))
+
+@attrs.frozen
+class EndedJob:
+    """A job that has ended, as the list of jobs shows it.
+
+    - `preparation_id`: what it was run as.
+    - `last`: its terminal state; `times`: of it and others before.
+    - `size`: about how many bytes are kept of it.
+    """
+
+    job_id: str
+    job_name: str
+    options: Mapping[str, Any] = attrs.field(repr=False)
+    preparation_id: str
+    last: StateEvent
+    times: JobTimes
+    size: int
 
 
 class Recorder(Protocol):
@@ -61,15 +75,35 @@ class Recorder(Protocol):
         the process, not that of the machine.
         """
 
+    def end(self, spec: JobSpec, entries: Sequence[Entry], metrics: JobMetrics) -> int | None:
+        """The job is about to enter its terminal state, the last of `entries`; returns when that is
+        durable.
+
+        Returns about how many bytes are kept of it from now on; None where `read` can't tell more.
+        """
+
     def metrics(self, job_id: str, metrics: JobMetrics) -> None:
-        """The job's final metrics."""
+        """The job that has ended has other final metrics."""
+
+    def read(self, job_id: str) -> Archive:
+        """All that is kept of a job that has ended.
+
+        Raises:
+            NotFound: nothing is.
+            Damaged: it is not what was kept.
+        """
 
     def forget(self, job_id: str) -> None:
         """The job is not remembered any longer."""
 
 
 class Unrecorded:
-    """Keeps nothing: jobs live as long as the server. Implements `Recorder`."""
+    """Jobs live as long as the server, those that have ended packed in its memory. Implements
+    `Recorder`.
+    """
+
+    def __init__(self) -> None:
+        self._ended: dict[str, bytes] = {}
 
     def add(self, job: KeptJob) -> None: ...
 
@@ -81,6 +115,23 @@ class Unrecorded:
         self, job_id: str, messages: Sequence[JobMessage], first_message_id: int
     ) -> None: ...
 
-    def metrics(self, job_id: str, metrics: JobMetrics) -> None: ...
+    def end(self, spec: JobSpec, entries: Sequence[Entry], metrics: JobMetrics) -> int | None:
+        """See `Recorder.end`."""
+        packed = pack(Archive(spec.pipeline, tuple(entries), metrics))
+        self._ended[spec.job_id] = packed
+        return len(packed) + 2 * len(spec.options_json)
 
-    def forget(self, job_id: str) -> None: ...
+    def metrics(self, job_id: str, metrics: JobMetrics) -> None:
+        """See `Recorder.metrics`."""
+        self._ended[job_id] = pack(attrs.evolve(self.read(job_id), metrics=metrics))
+
+    def read(self, job_id: str) -> Archive:
+        """See `Recorder.read`."""
+        packed = self._ended.get(job_id)
+        if packed is None:
+            raise NotFound(f"job {job_id!r} has been forgotten")
+        return unpack(packed)
+
+    def forget(self, job_id: str) -> None:
+        """See `Recorder.forget`."""
+        self._ended.pop(job_id, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 import secrets
@@ -13,13 +14,14 @@ from concurrent.futures import Future
 
 import attrs
 
+from .ended import Ended
 from .errors import ExecutorFailed, JobRejected, JobServicesError, NotFound, Unavailable
 from .history import JobHistory
 from .job import Job
 from .limits import Limits
 from .ports import JobExecutor
 from .preparations import Preparation, Preparations
-from .recorder import KeptJob, Recorder
+from .recorder import EndedJob, KeptJob, Recorder
 from .records import Importance, JobSpec, JobState, StateEvent
 from .store import ArtifactStore
 from .texts import one_line
@@ -64,8 +66,9 @@ class Registry:
         self._lock = threading.Lock()
         self._refusing = False
         self._starts: dict[str, _Start] = {}
-        self._jobs: dict[str, Job] = {}
-        self._ended: deque[_Start] = deque()
+        self._jobs: dict[str, Job | Ended] = {}
+        self._ended: deque[tuple[_Start, int]] = deque()
+        self._ended_bytes = 0
         self._unfinished: list[KeptJob] = []
 
     def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
@@ -94,9 +97,12 @@ class Registry:
             try:
                 self._start(start, preparation, retrieval_endpoint)
             except BaseException as error:
-                start.answer.set_exception(error)
+                # Kept as long as the job, without all that was at hand where it was raised.
+                start.answer.set_exception(_bare(error))
             else:
                 start.answer.set_result(start.job_id)
+        if refusal := start.answer.exception():
+            raise copy.copy(refusal)
         return start.answer.result()
 
     def _new_job_id(self, preparation: Preparation) -> str:
@@ -120,7 +126,7 @@ class Registry:
             recorder=self._recorder,
             clock=self._clock,
             on_end=lambda: self._end(start, kept.owner),
-            metrics=kept.metrics,
+            on_ended=lambda job: self._put_away(start, job),
         )
         with self._lock:
             self._jobs[start.job_id] = job
@@ -146,19 +152,23 @@ class Registry:
         if not spec.resumed:
             self._recorder.taken_on(spec.job_id)
 
-    def restore(self, jobs: Iterable[KeptJob]) -> None:
+    def restore(self, jobs: Iterable[KeptJob | EndedJob]) -> None:
         """Bring back the jobs of an earlier life of the server; before anything else is done."""
-        ended = []
+        ended: list[tuple[_Start, Ended]] = []
         for kept in jobs:
-            start = _Start(kept.preparation_id, kept.spec.job_id, Future())
-            start.answer.set_result(start.job_id)
+            job_id = kept.job_id if isinstance(kept, EndedJob) else kept.spec.job_id
+            start = _Start(kept.preparation_id, job_id, Future())
+            start.answer.set_result(job_id)
             self._starts[start.preparation_id] = start
-            self._add(kept, start)
-            if kept.last.state.is_terminal:
-                ended.append((kept.last.time, start))
+            if isinstance(kept, EndedJob):
+                job = Ended(kept, self._recorder, self._limits)
+                self._jobs[job_id] = job
+                ended.append((start, job))
             else:
+                self._add(kept, start)
                 self._unfinished.append(kept)
-        self._ended.extend(start for _, start in sorted(ended, key=lambda item: item[0]))
+        for start, job in sorted(ended, key=lambda item: item[1].current.time):
+            self._remember(start, job.size)
 
     def resume(self, retrieval_endpoint: str) -> None:
         """Give the jobs that were brought back and have not ended to the executor again.
@@ -170,6 +180,8 @@ class Registry:
             if self._refusing:
                 return
             job = self.job(kept.spec.job_id)
+            if isinstance(job, Ended):
+                continue
             if missing := self._missing(kept.spec):
                 job.state(JobState.FAILED, f"the job cannot be resumed: {missing}")
                 continue
@@ -195,21 +207,49 @@ class Registry:
         return ""
 
     def _end(self, start: _Start, owner: str) -> None:
-        """Let go of an ended job's artifacts, and of the job that ended longest ago."""
+        """Let go of an ended job's artifacts."""
         try:
             self._store.release(owner)
         except OSError:
             _LOGGER.exception("job %s: its artifacts could not be removed", start.job_id)
-        with self._lock:
-            self._ended.append(start)
-            if len(self._ended) <= self._limits.ended_jobs:
-                return
-            forgotten = self._ended.popleft()
-            del self._jobs[forgotten.job_id]
-            del self._starts[forgotten.preparation_id]
-        self._recorder.forget(forgotten.job_id)
 
-    def job(self, job_id: str) -> Job:
+    def _put_away(self, start: _Start, job: Job) -> None:
+        """Keep of an ended job in memory only what the list of jobs shows."""
+        size = job.kept_bytes
+        if size is not None:
+            info = job.info
+            ended = EndedJob(
+                info.job_id,
+                info.job_name,
+                info.options,
+                start.preparation_id,
+                job.current,
+                job.times(),
+                size,
+            )
+            with self._lock:
+                self._jobs[start.job_id] = Ended(ended, self._recorder, self._limits)
+        self._remember(start, size or 0)
+
+    def _remember(self, start: _Start, size: int) -> None:
+        """Remember that a job has ended, and forget those that ended longest ago beyond the limits."""
+        forgotten = []
+        with self._lock:
+            self._ended.append((start, size))
+            self._ended_bytes += size
+            while len(self._ended) > 1 and (
+                len(self._ended) > self._limits.ended_jobs
+                or self._ended_bytes > self._limits.ended_bytes
+            ):
+                oldest, its_size = self._ended.popleft()
+                self._ended_bytes -= its_size
+                del self._jobs[oldest.job_id]
+                del self._starts[oldest.preparation_id]
+                forgotten.append(oldest.job_id)
+        for job_id in forgotten:
+            self._recorder.forget(job_id)
+
+    def job(self, job_id: str) -> Job | Ended:
         """The job with this id.
 
         Raises:
@@ -221,7 +261,7 @@ class Registry:
             raise NotFound(f"no job {job_id!r} on this server")
         return job
 
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> tuple[Job | Ended, ...]:
         """All jobs that are remembered, in the order in which they were run."""
         with self._lock:
             return tuple(self._jobs.values())
@@ -249,16 +289,23 @@ class Registry:
         return tuple(job.spec.job_id for job in running)
 
     def _running(self) -> list[Job]:
-        return [job for job in self.jobs() if not job.history.current.state.is_terminal]
+        return [
+            job for job in self.jobs() if isinstance(job, Job) and not job.current.state.is_terminal
+        ]
 
     def suspend_all(self) -> tuple[str, ...]:
         """Hear nothing more of any job; returns the ids of those that have not ended."""
-        return tuple(job.spec.job_id for job in self.jobs() if job.suspend())
+        return tuple(job.info.job_id for job in self.jobs() if job.suspend())
 
     def refuse(self) -> None:
         """Take no more jobs."""
         with self._lock:
             self._refusing = True
+
+
+def _bare(error: BaseException) -> BaseException:
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _spec(job_id: str, preparation: Preparation, retrieval_endpoint: str) -> JobSpec:

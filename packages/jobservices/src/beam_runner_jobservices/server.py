@@ -24,7 +24,7 @@ from .limits import Limits
 from .observation_service import ObservationService
 from .ports import JobExecutor
 from .preparations import Preparations
-from .recorder import KeptJob, Unrecorded
+from .recorder import EndedJob, KeptJob, Unrecorded
 from .records import JobInfo, PipelineOption
 from .registry import Registry
 from .store import ArtifactStore
@@ -236,12 +236,12 @@ def _open_folders(
         raise
 
 
-def _held(jobs: Iterable[KeptJob]) -> dict[str, set[str]]:
+def _held(jobs: Iterable[KeptJob | EndedJob]) -> dict[str, set[str]]:
     """The hashes of the artifacts that jobs still need, per owner."""
     return {
         job.owner: {artifact.sha256 for found in job.spec.artifacts.values() for artifact in found}
         for job in jobs
-        if not job.last.state.is_terminal
+        if isinstance(job, KeptJob)
     }
 
 

@@ -1,0 +1,78 @@
+"""A job that has ended: what the list of jobs shows of it is here, all else is read when asked for."""
+
+from __future__ import annotations
+
+from .archive import Archive
+from .history import JobHistory
+from .limits import Limits
+from .observation import JobTimes
+from .recorder import EndedJob, Recorder
+from .records import JobInfo, JobMetrics, JobState, StateEvent
+
+
+class Ended:
+    """As `Job` is to those who ask, once nothing of the job changes any more. Thread-safe.
+
+    Each method that reads raises `Damaged` where what is kept of the job is not what was.
+    """
+
+    suspended = False
+
+    def __init__(self, job: EndedJob, recorder: Recorder, limits: Limits) -> None:
+        self._job = job
+        self._recorder = recorder
+        self._limits = limits
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are kept of it."""
+        return self._job.size
+
+    @property
+    def job_id(self) -> str:
+        return self._job.job_id
+
+    @property
+    def info(self) -> JobInfo:
+        job = self._job
+        return JobInfo(job.job_id, job.job_name, job.last.state, job.options)
+
+    @property
+    def current(self) -> StateEvent:
+        """The terminal state."""
+        return self._job.last
+
+    @property
+    def history(self) -> JobHistory:
+        """Its states and messages, read now."""
+        return JobHistory(self._limits, self._read().entries)
+
+    @property
+    def handle(self) -> None:
+        """No executor has it any more."""
+        return None
+
+    def times(self) -> JobTimes:
+        """When it was submitted, came to run and ended."""
+        return self._job.times
+
+    def pipeline(self) -> bytes:
+        """The serialized pipeline."""
+        return self._read().pipeline
+
+    def metrics(self) -> JobMetrics:
+        """The final metrics."""
+        return self._read().metrics
+
+    def cancel(self) -> JobState:
+        """Does nothing; the job's state."""
+        return self._job.last.state
+
+    drain = cancel
+
+    def suspend(self) -> bool:
+        """Whether the job is left to the next server: it is not."""
+        return False
+
+    def _read(self) -> Archive:
+        return self._recorder.read(self._job.job_id)

@@ -1,0 +1,288 @@
+"""The tables of the file of jobs, and what a job in them comes to.
+
+A job is one item of the file's seal: its checksum is made of all that was recorded durably of it. Small
+columns come first, what is large is in a table of its own, so that the list of jobs is read without it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from .archive import Archive, pack
+from .databases import Schema
+from .errors import Damaged
+from .history import Entry, last_error
+from .observation import JobTimes
+from .records import Artifact, Importance, JobMessage, JobMetrics, JobState, StateEvent
+from .seals import SEAL_TABLE, Change, first_seal
+from .texts import one_line
+from .wire.jobs import metrics_of_bytes
+
+_TABLES = (
+    """
+    CREATE TABLE jobs (
+        number INTEGER PRIMARY KEY, job_id TEXT NOT NULL UNIQUE, preparation_id TEXT NOT NULL,
+        job_name TEXT NOT NULL, options TEXT NOT NULL, owner TEXT NOT NULL, artifacts TEXT NOT NULL,
+        taken_on INTEGER NOT NULL DEFAULT 0, end INTEGER, end_time REAL, times TEXT,
+        item INTEGER NOT NULL
+    )
+    """,
+    # The pipeline of a job that has not ended, the archive of one that has.
+    """
+    CREATE TABLE contents (
+        job_id TEXT PRIMARY KEY, checksum INTEGER NOT NULL, content BLOB NOT NULL
+    )
+    """,
+    # Of jobs that have not ended; a state has the number of the last message before it.
+    """
+    CREATE TABLE history (
+        number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, time NOT NULL, state INTEGER,
+        message_id INTEGER, importance INTEGER, text TEXT, checksum INTEGER
+    )
+    """,
+    "CREATE INDEX history_of_job ON history (job_id, number)",
+)
+IDENTITY = "job_id, preparation_id, job_name, options, owner, artifacts"
+_HISTORY = (
+    "SELECT state, time, message_id, importance, text, checksum FROM history WHERE job_id = ?"
+    " ORDER BY number"
+)
+DROPPED_EACH = 1000
+"""After so many messages those that are not kept any more are dropped."""
+
+NO_JOB = -1
+"""Of a row that has just been made."""
+
+
+def item_of(connection: sqlite3.Connection, job_id: str) -> int:
+    """The checksum of all that was recorded durably of a job, by what is in the tables now.
+
+    Raises:
+        Damaged: a part of it is not there.
+    """
+    row = connection.execute(
+        f"SELECT {IDENTITY}, taken_on, end, end_time, times FROM jobs WHERE job_id = ?", (job_id,)
+    ).fetchone()
+    content = connection.execute(
+        "SELECT checksum, length(content) FROM contents WHERE job_id = ?", (job_id,)
+    ).fetchone()
+    if content is None:
+        raise Damaged("its pipeline is missing")
+    states = connection.execute(
+        "SELECT time, state, message_id FROM history WHERE job_id = ? AND state IS NOT NULL"
+        " ORDER BY number",
+        (job_id,),
+    ).fetchall()
+    digest = hashlib.blake2b(repr((row, content, states)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 2
+
+
+def seal(connection: sqlite3.Connection, change: Change, job_id: str) -> None:
+    """Tell the seal that the job has changed, within the transaction that changes it."""
+    row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+    if row is None:
+        return
+    (before,) = row
+    after = item_of(connection, job_id)
+    connection.execute("UPDATE jobs SET item = ? WHERE job_id = ?", (after, job_id))
+    change(None if before == NO_JOB else before, after)
+
+
+def put_content(connection: sqlite3.Connection, job_id: str, content: bytes) -> None:
+    """Keep the pipeline of a job that begins, or the archive of one that ends."""
+    connection.execute(
+        "REPLACE INTO contents VALUES (?, ?, ?)", (job_id, zlib.crc32(content), content)
+    )
+
+
+def content_of(connection: sqlite3.Connection, job_id: str) -> bytes | None:
+    """What `put_content` was given last, or None.
+
+    Raises:
+        Damaged: it is not what it was given.
+    """
+    row = connection.execute(
+        "SELECT checksum, content FROM contents WHERE job_id = ?", (job_id,)
+    ).fetchone()
+    if row is None:
+        return None
+    checksum, content = row
+    if not isinstance(content, bytes) or zlib.crc32(content) != checksum:
+        raise Damaged("it has another checksum")
+    return content
+
+
+def put_state(
+    connection: sqlite3.Connection, job_id: str, event: StateEvent, last_message_id: int
+) -> None:
+    """Append a state to the history of a job that has not ended."""
+    connection.execute(
+        "INSERT INTO history (job_id, state, time, message_id) VALUES (?, ?, ?, ?)",
+        (job_id, event.state.value, event.time, last_message_id),
+    )
+
+
+def put_messages(
+    connection: sqlite3.Connection, job_id: str, messages: Iterable[JobMessage]
+) -> None:
+    """Append messages to the history of a job that has not ended."""
+    contents = (
+        (message.time, int(message.message_id), message.importance.value, message.text)
+        for message in messages
+    )
+    connection.executemany(
+        "INSERT INTO history (job_id, time, message_id, importance, text, checksum)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        ((job_id, *content, _checksum(content)) for content in contents),
+    )
+
+
+def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry, ...], bool]:
+    """The history of a job that has not ended, and whether all messages are there as they were written:
+    those after its last state may be missing unnoticed.
+
+    Raises:
+        Damaged: there is something in it that is none.
+    """
+    entries: list[Entry] = []
+    numbers, told, whole = [], 0, True
+    for state, *content, checksum in connection.execute(_HISTORY, (job_id,)):
+        time, message_id, importance, text = content
+        try:
+            if state is not None:
+                entries.append(StateEvent(JobState(state), float(time)))
+                told = max(told, int(message_id))
+                continue
+            whole = whole and checksum in (None, _checksum(tuple(content)))
+            numbers.append(int(message_id))
+            entries.append(
+                JobMessage(str(numbers[-1]), str(time), Importance(importance), str(text))
+            )
+        except (TypeError, ValueError) as error:
+            raise Damaged(one_line(error)) from error
+    if not any(isinstance(entry, StateEvent) for entry in entries):
+        raise Damaged("it has no state")
+    return tuple(entries), whole and _are_whole(numbers, told)
+
+
+def _checksum(content: tuple[Any, ...]) -> int:
+    """Of a message; None in the place of one says that an older version wrote it."""
+    return zlib.crc32(repr(content).encode("utf-8", "replace"))
+
+
+def _are_whole(numbers: list[int], told: int) -> bool:
+    """Whether the numbers of messages have no gap, and reach to that which a state `told`."""
+    if not numbers:
+        return not told
+    first, last = numbers[0], numbers[-1]
+    begins = first == 1 or last >= DROPPED_EACH
+    return begins and last >= told and numbers == list(range(first, last + 1))
+
+
+def artifacts_text(artifacts: Mapping[str, tuple[Artifact, ...]]) -> str:
+    """Artifacts per environment, as JSON."""
+    return json.dumps(
+        {
+            environment_id: [
+                {
+                    **attrs.asdict(artifact),
+                    "role_payload": base64.b64encode(artifact.role_payload).decode(),
+                }
+                for artifact in found
+            ]
+            for environment_id, found in artifacts.items()
+        }
+    )
+
+
+def artifacts_of(text: str) -> dict[str, tuple[Artifact, ...]]:
+    """What `artifacts_text` was given."""
+    return {
+        environment_id: tuple(
+            Artifact(**{**found, "role_payload": base64.b64decode(found["role_payload"])})
+            for found in artifacts
+        )
+        for environment_id, artifacts in json.loads(text).items()
+    }
+
+
+def _upgrade_from_1(connection: sqlite3.Connection) -> None:
+    """Jobs that had ended were kept as they ran, and nothing was sealed."""
+    for name in ("jobs", "history"):
+        connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
+    connection.execute("DROP INDEX history_of_job")
+    for statement in (*_TABLES, SEAL_TABLE):
+        connection.execute(statement)
+    items = []
+    identity = "job_id, preparation_id, owner, job_name, options, artifacts, pipeline"
+    rows = connection.execute(f"SELECT {identity}, checksum, taken_on, metrics FROM old_jobs")
+    for *content, checksum, taken_on, metrics in rows.fetchall():
+        job_id, preparation_id, owner, job_name, options, artifacts, pipeline = content
+        connection.execute(
+            f"INSERT INTO jobs ({IDENTITY}, taken_on, item) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (job_id, preparation_id, job_name, options, owner, artifacts, taken_on, NO_JOB),
+        )
+        put_content(connection, job_id, pipeline)
+        connection.execute(
+            "INSERT INTO history SELECT number, job_id, time, state,"
+            " CASE WHEN state IS NULL THEN message_id ELSE 0 END, importance, text, NULL"
+            " FROM old_history WHERE job_id = ?",
+            (job_id,),
+        )
+        if checksum == _old_checksum(*content) and _end_old(connection, job_id, pipeline, metrics):
+            item = item_of(connection, job_id)
+            connection.execute("UPDATE jobs SET item = ? WHERE job_id = ?", (item, job_id))
+            items.append(item)
+        else:
+            items.append(NO_JOB)
+    first_seal(connection, items)
+    for name in ("jobs", "history"):
+        connection.execute(f"DROP TABLE old_{name}")
+
+
+def _end_old(
+    connection: sqlite3.Connection, job_id: str, pipeline: bytes, metrics: bytes | None
+) -> bool:
+    """Put away a job if it has ended; whether it is whole."""
+    try:
+        entries, _ = entries_of(connection, job_id)
+        final = JobMetrics() if metrics is None else metrics_of_bytes(metrics)
+    except (Damaged, ValueError):
+        return False
+    last = next(entry for entry in reversed(entries) if isinstance(entry, StateEvent))
+    if last.state.is_terminal:
+        end(connection, job_id, Archive(pipeline, entries, final))
+    return True
+
+
+def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
+    """Put away a job that ends: all of it is in the archive. Returns the archive's bytes."""
+    states = [entry for entry in archive.entries if isinstance(entry, StateEvent)]
+    times = JobTimes.of(job_id, states, last_error(archive.entries))
+    connection.execute(
+        "UPDATE jobs SET end = ?, end_time = ?, times = ?, artifacts = '{}' WHERE job_id = ?",
+        (states[-1].state.value, states[-1].time, json.dumps(attrs.asdict(times)), job_id),
+    )
+    packed = pack(archive)
+    put_content(connection, job_id, packed)
+    connection.execute("DELETE FROM history WHERE job_id = ?", (job_id,))
+    return len(packed)
+
+
+def _old_checksum(*content: str | bytes) -> int:
+    checksum = 0
+    for part in content:
+        data = part.encode() if isinstance(part, str) else part
+        checksum = zlib.crc32(data, zlib.crc32(b"%d" % len(data), checksum))
+    return checksum
+
+
+SCHEMA = Schema(2, ";".join((*_TABLES, SEAL_TABLE)), {1: _upgrade_from_1})

@@ -1,0 +1,120 @@
+"""A list of jobs, closed or killed, damaged in every way: each damage is whole, told, or silent."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from contextlib import closing
+
+import attrs
+
+from beam_runner_jobservices import JobMetrics, JobServicesError, JobState, StateEvent
+from beam_runner_jobservices.job_file import FILE, JobFile
+
+from .test_job_file import kept, message
+
+KINDS = ("delete", "truncate", "zero", "flip", "older", "older pair")
+
+
+def write(file, dice, jobs):
+    """Some jobs, of which half end; returns nothing that `content` would not tell."""
+    for number in jobs:
+        job = kept(f"job-{number}")
+        spec = attrs.evolve(job.spec, pipeline=dice.randbytes(dice.randrange(30_000)))
+        job = attrs.evolve(job, spec=spec)
+        file.add(job)
+        file.taken_on(job.spec.job_id)
+        entries = [message(at, "text" * dice.randrange(200)) for at in range(1, 9)]
+        file.messages(job.spec.job_id, entries, 1)
+        running = StateEvent(JobState.RUNNING, 2.0)
+        file.state(job.spec.job_id, running)
+        if number % 2:
+            done = StateEvent(JobState.DONE, 3.0)
+            file.end(spec, (*job.entries, *entries, running, done), JobMetrics())
+
+
+def content(folder):
+    """Everything in the list of jobs, and what was told of it."""
+    with closing(JobFile(folder)) as file:
+        told = list(file.damage)
+        found = {}
+        for job in file.jobs:
+            if not hasattr(job, "job_id"):
+                found[job.spec.job_id] = job
+                continue
+            try:
+                found[job.job_id] = (job, file.read(job.job_id))
+            except JobServicesError as error:
+                told.append(str(error))
+        return found, told
+
+
+class States:
+    """Folders of one list of jobs: closed and killed, and as both were before its last jobs."""
+
+    def __init__(self, folder, dice):
+        self.folder = folder
+        with closing(JobFile(folder / "live")) as file:
+            write(file, dice, range(6))
+            shutil.copytree(folder / "live", folder / "older killed")
+        shutil.copytree(folder / "live", folder / "older closed")
+        with closing(JobFile(folder / "live")) as file:
+            write(file, dice, range(6, 9))
+            shutil.copytree(folder / "live", folder / "killed")
+        shutil.copytree(folder / "live", folder / "closed")
+        self.whole = content(folder / "live")[0]
+
+
+def damage(states, dice, folder):
+    """Put a damaged list into `folder`; returns what was done, and whether it must be told."""
+    name = dice.choice(["closed", "killed"])
+    shutil.copytree(states.folder / name, folder)
+    files = [path for path in folder.glob(f"{FILE}*") if not path.name.endswith("-shm")]
+    aim = dice.choice(files)
+    kind = dice.choice(KINDS)
+    older = states.folder / f"older {name}"
+    if kind == "delete":
+        aim.unlink()
+    elif kind == "older":
+        shutil.copy(older / aim.name, aim)
+    elif kind == "older pair":
+        # The list and its log, but not the seal beside them.
+        for path in folder.glob(f"{FILE}*"):
+            if not path.name.endswith("-seal"):
+                path.unlink()
+        for path in older.glob(f"{FILE}*"):
+            if not path.name.endswith("-seal"):
+                shutil.copy(path, folder)
+    else:
+        data = bytearray(aim.read_bytes())
+        at = dice.randrange(len(data))
+        if kind == "truncate":
+            del data[at:]
+        elif kind == "zero":
+            length = dice.choice([1, 100, 4096])
+            data[at : at + length] = bytes(len(data[at : at + length]))
+        else:
+            data[at] ^= 1 << dice.randrange(8)
+        aim.write_bytes(data)
+    return f"{name}: {kind} {aim.name}"
+
+
+def run(damages, seed, folder):
+    """How many damages were whole, told and silent; the silent ones by name."""
+    dice = random.Random(seed)
+    states = States(folder, dice)
+    counts, silent = Counter(), []
+    for number in range(damages):
+        damaged = folder / f"damaged {number}"
+        what = damage(states, dice, damaged)
+        found, told = content(damaged)
+        if told:
+            counts["told"] += 1
+        elif found == states.whole:
+            counts["whole"] += 1
+        else:
+            counts["silent"] += 1
+            silent.append(f"{number} {what}")
+        shutil.rmtree(damaged)
+    return counts, silent
