@@ -24,6 +24,7 @@ from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
 from beam_spark_executor.driver.stand_by import StandBys
+from beam_spark_executor.driver.starts import counted_start
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
@@ -99,13 +100,14 @@ class SparkJobExecutor:
         """Starts a job, or goes on with one that an earlier server had begun.
 
         Raises:
-            JobRejected: the pipeline uses something that is not supported, or what an earlier
-                server had committed of the job is lost.
+            JobRejected: the pipeline is malformed or uses something that is not supported, what an
+                earlier server had committed of the job is lost, or two servers have ended in the midst
+                of starting it.
         """
         journal = self._store.journal(job.job_id)
         folder = self._settings.folder / job.job_id
-        ledger = self._ledger(job, journal, folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        with counted_start(folder):
+            ledger = self._ledger(job, journal, folder)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
         running = RunningJob(
             ledger,
