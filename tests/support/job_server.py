@@ -22,8 +22,8 @@ _MARK = "BEAM_TEST_SERVER"
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
 _DAEMON = "beam_spark_executor.python_daemon"
-# The server's own: locks, the list of all jobs and their journals, with what SQLite keeps beside them.
-_BOOKS = ("lock", "journal.lock", "journal.sqlite", "jobs.sqlite")
+# The server's own: marks, locks, the list of all jobs and their journals, with what is kept beside them.
+_BOOKS = ("beam-runner-folder", "lock", "journal.lock", "journal.sqlite", "jobs.sqlite")
 
 
 def wait_until(
