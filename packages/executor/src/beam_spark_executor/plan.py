@@ -6,7 +6,7 @@ Made once by ``translation`` and read by ``driver`` and ``task``; nothing in it 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 from beam_runner_engine.keyed.state import State
@@ -281,6 +281,10 @@ class JobPlan:
             if stage.input_buffer is not None:
                 found.setdefault(stage.input_buffer, []).append(stage)
         return found
+
+    def embedded_specs(self) -> Iterator[StageSpec]:
+        """The stages that run in the process that asks for them."""
+        return (stage.spec for stage in self.stages.values() if stage.embedded)
 
     def writers(self, buffer_id: str) -> tuple[StagePlan, ...]:
         """The stages that write a buffer, in a fixed order."""

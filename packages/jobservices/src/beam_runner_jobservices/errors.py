@@ -31,6 +31,10 @@ class JobApiError(JobServicesError):
         self.code = code
         self.text = text
 
+    def __reduce__(self) -> tuple[type[JobApiError], tuple[str, str]]:
+        """Pickles by its two texts: clients may run in other processes."""
+        return (JobApiError, (self.code, self.text))
+
 
 class IllegalTransition(JobServicesError):
     """A job was told to enter a state that its present state does not lead to."""

@@ -263,16 +263,16 @@ class WorkerProcess:
         return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
 
     def _harness(self, plan: StagePlan | MergingPlan) -> Harness:
-        environment_id = plan.spec.environment_id
         # All embedded environments of a job are one: there is only one interpreter here.
-        key = "" if plan.embedded else environment_id
+        key = "" if plan.embedded else plan.spec.environment_id
         if key not in self._harnesses:
             if plan.embedded:
+                job = self._work.plan
                 self._harnesses[key] = EmbeddedHarness(
-                    self._work.plan.context, self.channel, self, table_budget()
+                    job.context, self.channel, self, table_budget(), job.embedded_specs
                 )
             else:
-                self._harnesses[key] = self._fnapi_server().harness(environment_id)
+                self._harnesses[key] = self._fnapi_server().harness(key)
         return self._harnesses[key]
 
     def _fnapi_server(self) -> FnApiServer:

@@ -9,6 +9,7 @@ from types import FrameType, TracebackType
 
 from apache_beam.runners.worker import operations
 
+from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.missing_modules import with_advice
 

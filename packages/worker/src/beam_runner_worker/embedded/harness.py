@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 
 from apache_beam.runners.worker.data_sampler import DataSampler
 
 from beam_runner_worker import samples
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
+from beam_runner_worker.embedded.main_module import functions_of
 from beam_runner_worker.embedded.setup import ProcessSetup
 from beam_runner_worker.embedded.stage import EmbeddedStage
 from beam_runner_worker.ports import ArtifactReader, LogSink, SideInputReader
@@ -27,6 +29,8 @@ class EmbeddedHarness:
         artifacts: where they are read.
         logs: takes what is logged through Python's ``logging`` in this process.
         table_bytes: how much memory the table of a lifted combine may take.
+        stages: gives all stages of the job; asked where an element's class, which the user's script
+            defines, did not come along with the functions that were loaded here.
 
     Raises:
         BundleFailed: the main session cannot be loaded.
@@ -39,9 +43,10 @@ class EmbeddedHarness:
         artifacts: ArtifactReader,
         logs: LogSink,
         table_bytes: int = TABLE_BYTES,
+        stages: Callable[[], Iterable[StageSpec]] = tuple,
     ) -> None:
         self._table_bytes = table_bytes
-        self._setup = ProcessSetup(job, artifacts, logs)
+        self._setup = ProcessSetup(job, artifacts, logs, lambda: functions_of(stages()))
         self._stages: dict[str, EmbeddedStage] = {}
         self._closed = False
         wanted = samples.is_wanted(job.options_json)

@@ -13,8 +13,7 @@ import shutil
 import sys
 import tempfile
 import traceback
-import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from apache_beam.internal import pickler
 from apache_beam.io.filesystems import FileSystems
@@ -25,6 +24,7 @@ from apache_beam.runners.worker import sdk_worker_main
 
 from beam_runner_worker.embedded.failures import describe
 from beam_runner_worker.embedded.logs import LogSinkHandler
+from beam_runner_worker.embedded.main_module import MainModule
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.missing_modules import with_advice
 from beam_runner_worker.ports import ArtifactReader, LogSink
@@ -38,13 +38,20 @@ class ProcessSetup:
         job: the job that this process serves.
         artifacts: where staged files are read.
         logs: takes what is logged through Python's ``logging`` from now on.
+        functions: gives the job's pickled functions, in which classes of its script are looked for.
 
     Raises:
         BundleFailed: the pickled main session cannot be loaded.
         HarnessError: a staged file is missing or damaged.
     """
 
-    def __init__(self, job: JobContext, artifacts: ArtifactReader, logs: LogSink) -> None:
+    def __init__(
+        self,
+        job: JobContext,
+        artifacts: ArtifactReader,
+        logs: LogSink,
+        functions: Callable[[], Iterable[bytes]] = tuple,
+    ) -> None:
         self.log_handler = LogSinkHandler(logs)
         root = logging.getLogger()
         self._level_before = root.level
@@ -54,7 +61,7 @@ class ProcessSetup:
         try:
             self.options = self._apply_options(job.options_json)
             self._stage_files(job, artifacts)
-            self._load_main_session(job)
+            self._load_main_session(job, functions)
             plugins = self.options.view_as(SetupOptions).beam_plugins or []
             sdk_worker_main._import_beam_plugins(plugins)
         except BaseException:
@@ -103,9 +110,9 @@ class ProcessSetup:
         if "no_staged_dir_in_sys_path" not in experiments:
             sys.path.append(staged)
 
-    def _load_main_session(self, job: JobContext) -> None:
+    def _load_main_session(self, job: JobContext, functions: Callable[[], Iterable[bytes]]) -> None:
         """Loads the main session into a ``__main__`` of its own: this process has one already."""
-        main = types.ModuleType("__main__")
+        main = MainModule(functions)
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
         _tell_dill(main)
@@ -125,7 +132,7 @@ class ProcessSetup:
             ) from error
 
 
-def _tell_dill(main: types.ModuleType) -> None:
+def _tell_dill(main: MainModule) -> None:
     """Dill keeps the ``__main__`` it saw when it was imported, and unpickles into that one."""
     for name in ("dill._dill", "dill.dill", "dill.session"):
         module = sys.modules.get(name)

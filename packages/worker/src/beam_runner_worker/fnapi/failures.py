@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.missing_modules import with_advice
 

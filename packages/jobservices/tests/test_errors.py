@@ -1,0 +1,16 @@
+"""Errors of the client come whole out of the process in which it runs."""
+
+from __future__ import annotations
+
+import pickle
+
+from beam_runner_jobservices import JobApiError
+
+
+def test_a_client_in_another_process_can_send_its_error() -> None:
+    error = pickle.loads(pickle.dumps(JobApiError("NOT_FOUND", "no such job")))
+    assert (str(error), error.code, error.text) == (
+        "no such job (NOT_FOUND)",
+        "NOT_FOUND",
+        "no such job",
+    )

@@ -1,0 +1,99 @@
+"""The ``__main__`` of user code, which knows the classes that came along with the job's functions.
+
+A function of the user's script is pickled with the classes of the script that it mentions, by value; but
+an element names its class, and whoever reads the element looks for it in ``__main__``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from apache_beam.internal import pickler
+from apache_beam.internal.cloudpickle import cloudpickle
+from beam_runner_urns import transforms as urns
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_worker.records import StageSpec
+
+_LOGGER = logging.getLogger(__name__)
+_WITH_DO_FN = (
+    urns.PAR_DO,
+    urns.PAIR_WITH_RESTRICTION,
+    urns.SPLIT_AND_SIZE_RESTRICTIONS,
+    urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS,
+    urns.TRUNCATE_SIZED_RESTRICTION,
+)
+_WITH_COMBINE_FN = (
+    urns.COMBINE_PER_KEY_PRECOMBINE,
+    urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
+    urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
+    urns.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS,
+    urns.COMBINE_GROUPED_VALUES,
+)
+
+
+class MainModule(types.ModuleType):
+    """A ``__main__`` that finds a class when somebody asks for it by name.
+
+    Classes that functions have brought into this process are at hand. If there is none of that name,
+    the functions of the job's other stages are loaded, one after the other, until one brings it.
+
+    Args:
+        functions: gives the pickled functions of all stages; asked once, if ever.
+    """
+
+    def __init__(self, functions: Callable[[], Iterable[bytes]]) -> None:
+        super().__init__("__main__")
+        self._lock = threading.RLock()
+        self._left = _lazily(functions)
+
+    def __getattr__(self, name: str) -> Any:
+        """The class; raises AttributeError if no function of the job brings it."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        with self._lock:
+            found = _unpickled(name)
+            while found is None:
+                pickled = next(self._left, None)
+                if pickled is None:
+                    raise AttributeError(f"no function of the job brings the class {name!r} along")
+                _load(pickled)
+                found = _unpickled(name)
+            setattr(self, name, found)
+            return found
+
+
+def functions_of(stages: Iterable[StageSpec]) -> Iterator[bytes]:
+    """The pickled DoFns and CombineFns of stages."""
+    for stage in stages:
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+        for transform in descriptor.transforms.values():
+            spec = transform.spec
+            if spec.urn in _WITH_DO_FN:
+                yield beam_runner_api_pb2.ParDoPayload.FromString(spec.payload).do_fn.payload
+            elif spec.urn in _WITH_COMBINE_FN:
+                payload = beam_runner_api_pb2.CombinePayload.FromString(spec.payload)
+                yield payload.combine_fn.payload
+
+
+def _lazily(functions: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
+    yield from functions()
+
+
+def _unpickled(name: str) -> type | None:
+    """A class of the user's script that was unpickled in this process."""
+    known = list(cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.values())
+    matching = (each for each in known if each.__module__ == "__main__")
+    return next((each for each in matching if each.__qualname__ == name), None)
+
+
+def _load(pickled: bytes) -> None:
+    try:
+        pickler.loads(pickled)
+    except Exception:
+        # The stage that needs it tells what is wrong with it.
+        _LOGGER.debug("A function could not be loaded", exc_info=True)

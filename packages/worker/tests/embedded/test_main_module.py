@@ -1,0 +1,72 @@
+"""Classes of the user's script are found where its functions have brought them."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from beam_runner_worker.advice import with_advice
+from beam_runner_worker.embedded.main_module import MainModule
+
+SCRIPT = """
+import pickle, sys
+from apache_beam.internal import cloudpickle_pickler
+
+class Plain:
+    def __init__(self, x):
+        self.x = x
+
+def made(x):
+    return Plain(x)
+
+def other(x):
+    return x
+
+parts = [cloudpickle_pickler.dumps(other), cloudpickle_pickler.dumps(made), pickle.dumps(Plain(5))]
+sys.stdout.write(" ".join(part.hex() for part in parts))
+"""
+
+
+@pytest.fixture(scope="module")
+def pickled() -> list[bytes]:
+    """What another program pickled: a function, one that makes elements, and an element."""
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    return [bytes.fromhex(part) for part in done.stdout.split()]
+
+
+def test_an_element_is_read_before_the_function_that_makes_it_is_loaded(
+    pickled: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *functions, element = pickled
+    asked = []
+
+    def give() -> list[bytes]:
+        asked.append(True)
+        return functions
+
+    main = MainModule(give)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert not hasattr(main, "__file__")
+    assert asked == []
+    read = pickle.loads(element)
+    assert (read.x, asked) == (5, [True])
+    assert pickle.loads(pickle.dumps(read)).__class__ is main.Plain is read.__class__
+    with pytest.raises(AttributeError, match="no function of the job brings the class 'Point'"):
+        _ = main.Point
+    assert asked == [True]
+
+
+def test_what_no_function_brings(pickled: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "__main__", MainModule(lambda: [b"not a pickle"]))
+    missing = pickled[-1].replace(b"Plain", b"Other")
+    with pytest.raises(AttributeError) as raised:
+        pickle.loads(missing)
+    assert "--save_main_session" in with_advice(f"AttributeError: {raised.value}")
+
+
+def test_other_errors_get_no_advice() -> None:
+    assert with_advice("ValueError: boom") == "ValueError: boom"
