@@ -61,7 +61,7 @@ if __name__ == "__main__":
 def run_script(folder: Path, text: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
     (folder / "main.py").write_text(text)
     return subprocess.run(
-        [sys.executable, "main.py", "out", "--runner=PortableRunner", *flags],
+        [sys.executable, "main.py", str(folder / "out"), "--runner=PortableRunner", *flags],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -40,7 +40,7 @@ def test_all_flags() -> None:
             *("--state-dir", "/s", "--max-task-attempts", "3", "--on-sigterm", "suspend"),
             *("--spark-conf", "spark.a=1", "--spark-conf=spark.b_c=x=y", "--log-kind", "json"),
             *("--allow-remote", "--token-file", "/t", "--tls-cert=/c", "--tls-key=/k"),
-            "--tls-client-ca=/ca",
+            *("--tls-client-ca=/ca", "--hide-elements"),
         ]
     )
     assert settings == ServerSettings(
@@ -50,6 +50,7 @@ def test_all_flags() -> None:
         artifacts_dir=Path("/a/b"),
         on_sigterm="suspend",
         max_task_attempts=3,
+        hide_elements=True,
         spark=SparkSettings("spark://host:7077", {"spark.a": "1", "spark.b_c": "x=y"}, "error"),
         log_level="error",
         log_kind="json",

@@ -42,6 +42,7 @@ class ServerSettings:
     - ``token_file``: has the token that clients must send with every call.
     - ``tls_cert``, ``tls_key``, ``tls_client_ca``: PEM files of the server, and of the authority whose
       certificates clients must have.
+    - ``hide_elements``: whether the errors of jobs leave out the element that was processed.
     - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
     - ``log_kind``: ``text``, or ``json`` for one object per line.
     - ``extensions``: what is served beside the Job API.
@@ -53,6 +54,7 @@ class ServerSettings:
     artifacts_dir: Path | None = None
     on_sigterm: str | None = None
     max_task_attempts: int = 1
+    hide_elements: bool = False
     spark: SparkSettings = attrs.field(factory=SparkSettings)
     log_level: str = "info"
     log_kind: str = "text"
@@ -92,6 +94,7 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         artifacts_dir=found.artifacts_dir,
         on_sigterm=found.on_sigterm,
         max_task_attempts=found.max_task_attempts,
+        hide_elements=found.hide_elements,
         spark=SparkSettings(
             master=found.spark_master_url,
             conf=dict(found.spark_conf),
@@ -220,6 +223,12 @@ def _add_job_flags(flag: Callable[..., Any]) -> None:
         metavar="N",
         help="how often a bundle is tried whose user code raises, before its job fails (default:"
         " %(default)s); one that fails for other reasons is tried 4 times",
+    )
+    flag(
+        "--hide-elements",
+        action="store_true",
+        help="leave the element that was processed out of the errors of jobs (what user code puts"
+        " into its exceptions stays)",
     )
     flag(
         "--spark-master-url",

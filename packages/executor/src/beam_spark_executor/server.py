@@ -51,6 +51,7 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         self._durable = settings.state_dir is not None
         self._task_attempts = settings.max_task_attempts
+        self._hides_elements = settings.hide_elements
         if settings.state_dir is None:
             self._folder = Path(tempfile.mkdtemp(prefix="beam-spark-jobserver-"))
             mark_folder(self._folder, STATE)
@@ -108,6 +109,7 @@ class Server:
                 self._channel_host(self.spark),
                 self._task_attempts,
                 slots_of(self.spark.master),
+                self._hides_elements,
             ),
         )
         return self._job_server.start()

@@ -24,10 +24,11 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
     SplitRequest,
 )
-from beam_spark_executor.driver.coordinator import Coordinator, JobSettings
+from beam_spark_executor.driver.coordinator import Coordinator
 from beam_spark_executor.driver.executor import _sweep, recover
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
+from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan

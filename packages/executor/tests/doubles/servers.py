@@ -26,10 +26,10 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
 )
 from beam_spark_executor.channel.server import WorkerLink
-from beam_spark_executor.driver.coordinator import JobSettings
 from beam_spark_executor.driver.executor import _sweep, recover
 from beam_spark_executor.driver.job import RunningJob
 from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.translation.scheduling import roots_of

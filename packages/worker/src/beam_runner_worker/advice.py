@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from beam_runner_worker import missing_modules
+
 _NOT_IN_MAIN = re.compile(
     r"Can't pickle <class '__main__\.|Can't get attribute '\S+' on <module '__main__'"
 )
@@ -16,4 +18,6 @@ _ABOUT_MAIN = (
 
 def with_advice(summary: str) -> str:
     """An exception in one line, and what to do about it, if that is known."""
-    return summary + _ABOUT_MAIN if _NOT_IN_MAIN.search(summary) else summary
+    if _NOT_IN_MAIN.search(summary):
+        return summary + _ABOUT_MAIN
+    return missing_modules.with_advice(summary)

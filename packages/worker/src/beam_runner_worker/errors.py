@@ -19,17 +19,19 @@ class BundleFailed(Exception):
         transform: the full name of the transform that was running, or of the stage if unknown.
         summary: exception type and message, one line.
         trace: the traceback as text.
+        element: what is known of the element that was processed, in one line; may be empty.
     """
 
-    def __init__(self, transform: str, summary: str, trace: str) -> None:
+    def __init__(self, transform: str, summary: str, trace: str, element: str = "") -> None:
         self.transform = encodable(transform)
         self.summary = encodable(summary)
         self.trace = encodable(trace)
+        self.element = encodable(element)
         super().__init__(f"{self.summary} [while running '{self.transform}']")
 
-    def __reduce__(self) -> tuple[type[BundleFailed], tuple[str, str, str]]:
-        """Pickles by its three texts."""
-        return (BundleFailed, (self.transform, self.summary, self.trace))
+    def __reduce__(self) -> tuple[type[BundleFailed], tuple[str, str, str, str]]:
+        """Pickles by its four texts."""
+        return (BundleFailed, (self.transform, self.summary, self.trace, self.element))
 
 
 class UnsupportedEnvironment(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_worker.fnapi.failures import bundle_failed
+from beam_runner_worker.fnapi.failures import bundle_failed, which_element
 
 PYTHON = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1498, in process
@@ -86,3 +86,14 @@ def test_the_innermost_transform_counts():
 
 def test_a_long_message_is_shortened():
     assert len(bundle_failed("x" * 10_000, "the stage", {}).summary) < 600
+
+
+def test_which_element_is_told_as_far_as_it_is_known() -> None:
+    assert which_element(0.0, 0, b"") == ""
+    assert which_element(0.0, 9, b"abc") == "one of the elements 1 to 9 of the bundle's input"
+    assert which_element(4.7, 9, b"abc") == "one of the elements 5 to 9 of the bundle's input"
+    assert which_element(8.0, 9, b"abc") == "the element 9 of the bundle's input"
+    assert which_element(9.0, 9, b"abc") == "the element 9 of the bundle's input"
+    one = which_element(0.0, 1, b"abc")
+    assert one == "616263 (encoded, with its time, windows and pane)"
+    assert "..." in which_element(0.0, 1, bytes(1000))

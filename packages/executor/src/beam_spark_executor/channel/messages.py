@@ -116,16 +116,19 @@ class UserFailure:
         transform: the full name of the transform.
         summary: type and text of the exception.
         trace: the traceback.
+        element: what is known of the element that was processed, in one line; may be empty.
     """
 
     transform: str = attrs.field(converter=encodable)
     summary: str = attrs.field(converter=encodable)
     trace: str = attrs.field(converter=encodable)
+    element: str = attrs.field(default="", converter=encodable)
 
     @property
     def text(self) -> str:
-        """What was raised and where, in one line, then the traceback."""
-        return f"{self.summary} [while running '{self.transform}']\n{self.trace}".rstrip()
+        """What was raised and where, in one line, then the element, then the traceback."""
+        element = f"The element: {self.element}\n" if self.element else ""
+        return f"{self.summary} [while running '{self.transform}']\n{element}{self.trace}".rstrip()
 
 
 @attrs.frozen
@@ -378,8 +381,10 @@ class JobWork:
         plan: the job's.
         shards: how many key shards there are.
         folder: the job's folder, to which all paths are relative.
+        hides_elements: whether errors must not show the element that was processed.
     """
 
     plan: JobPlan
     shards: int
     folder: str
+    hides_elements: bool = False

@@ -11,9 +11,7 @@ import logging
 import pickle
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-import attrs
 from beam_runner_engine.scheduler import (
     Abort,
     Bundle,
@@ -54,6 +52,7 @@ from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
 from beam_spark_executor.driver.loop_lease import LoopLease
 from beam_spark_executor.driver.metrics import MetricsTally
+from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.spark_jobs import LaneStarter
 from beam_spark_executor.journal.journal import Journal
@@ -63,27 +62,6 @@ from beam_spark_executor.storage.side_index import remove_with_indexes
 _ENTRIES_PER_SNAPSHOT = 2000
 _LANE_FAILURES = 4
 _LOGGER = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class JobSettings:
-    """What a job is run with.
-
-    Attributes:
-        folder: the job's own, which all executors can read and write.
-        epoch: of the server.
-        cores: how many bundles can use a core at once.
-        most_lanes: how many bundles may run at once, blocked ones included.
-        loop_bytes: the loop inside a task is for bundles whose inputs are together no larger.
-        resumable: another server can go on with the job if this one can't.
-    """
-
-    folder: Path
-    epoch: int
-    cores: int
-    most_lanes: int
-    loop_bytes: int = 256 * 1024
-    resumable: bool = False
 
 
 class Coordinator:

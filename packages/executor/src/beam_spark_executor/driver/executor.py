@@ -18,9 +18,9 @@ from beam_runner_jobservices.records import JobSpec
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.server import ChannelServer
-from beam_spark_executor.driver.coordinator import JobSettings
 from beam_spark_executor.driver.job import RunningJob
 from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
 from beam_spark_executor.driver.stand_by import StandBys
@@ -61,6 +61,7 @@ class ExecutorSettings:
     channel_host: str = "127.0.0.1"
     task_attempts: int = 1
     slots: int | None = None
+    hides_elements: bool = False
 
 
 class SparkJobExecutor:
@@ -123,6 +124,7 @@ class SparkJobExecutor:
                 self._settings.cores,
                 self._settings.cores * _LANES_PER_CORE,
                 resumable=self._store.durable,
+                hides_elements=self._settings.hides_elements,
             ),
             lambda sha256: _read(Path(paths[sha256])),
             self._forget,

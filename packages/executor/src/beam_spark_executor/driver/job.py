@@ -26,12 +26,13 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.condition import JobCondition
-from beam_spark_executor.driver.coordinator import Coordinator, JobSettings
+from beam_spark_executor.driver.coordinator import Coordinator
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.observing import JobObserving
 from beam_spark_executor.driver.processes import JobProcesses
 from beam_spark_executor.driver.reporting import end_text, report_logs
+from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
 from beam_spark_executor.journal.errors import JournalError, JournalFenced
@@ -124,7 +125,6 @@ class RunningJob:
         on_end: Callable[[RunningJob], None],
     ) -> None:
         self._plan = ledger.plan
-        self._shards = ledger.shards
         self._ledger = ledger
         self._journal = journal
         self._reporter = reporter
@@ -200,7 +200,7 @@ class RunningJob:
 
     def job_work(self) -> JobWork:
         """All that a process must know of the job."""
-        return JobWork(self._plan, self._shards, str(self._settings.folder))
+        return self._settings.work(self._plan, self._ledger.shards)
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
         """A staged file in pieces."""

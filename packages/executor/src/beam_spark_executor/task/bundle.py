@@ -63,6 +63,7 @@ class StageWork:
         output_buffers: what each output writes to, by the output's transform id.
         shards: how many key shards there are.
         budget: how many bytes of rows a bundle may group in memory.
+        hides_elements: whether errors must not show the element that was processed.
     """
 
     stage: StagePlan
@@ -70,6 +71,7 @@ class StageWork:
     output_buffers: Mapping[str, BufferPlan]
     shards: int
     budget: int = attrs.field(factory=bundle_budget)
+    hides_elements: bool = False
 
     @property
     def told_windows(self) -> WindowCoder | None:
@@ -91,6 +93,7 @@ class StageWork:
             input_buffer=None if source is None else buffers[source],
             output_buffers={t: buffers[b] for t, b in stage.outputs.items()},
             shards=work.shards,
+            hides_elements=work.hides_elements,
         )
 
 
@@ -150,7 +153,7 @@ class RunningBundle:
             return self._process()
         except Exception as error:
             self._discard()
-            return broke(self.attempt, error)
+            return broke(self.attempt, error, hides_elements=self._work.hides_elements)
         finally:
             self._spilled.close()
 
@@ -352,8 +355,10 @@ class RunningBundle:
         return tuple(metric for metric in metrics if recounted not in metric.labels)
 
 
-def broke(attempt: Attempt, error: Exception) -> BundleBroke:
+def broke(attempt: Attempt, error: Exception, *, hides_elements: bool = False) -> BundleBroke:
     """What the server is told of an attempt that ended with an error: of user code, or another."""
     if isinstance(error, BundleFailed):
-        return BundleBroke(attempt, UserFailure(error.transform, error.summary, error.trace))
+        element = "" if hides_elements else error.element
+        failure = UserFailure(error.transform, error.summary, error.trace, element)
+        return BundleBroke(attempt, failure)
     return BundleBroke(attempt, None, f"{type(error).__name__}: {error}")

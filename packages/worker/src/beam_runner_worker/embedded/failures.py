@@ -10,8 +10,8 @@ from types import FrameType, TracebackType
 from apache_beam.runners.worker import operations
 
 from beam_runner_worker.advice import with_advice
+from beam_runner_worker.embedded.failing_element import failing_element
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.missing_modules import with_advice
 
 _STEP = re.compile(r" \[while running '(?P<step>.*)'\]$", re.DOTALL)
 _UNNAMED = {
@@ -68,7 +68,8 @@ def bundle_failed(
     cause = original(error)
     transform = _transform(error, cause, list(ops), running) or stage_name
     trace = "".join(traceback.format_exception(cause))
-    return BundleFailed(transform, with_advice(describe(cause)), trace)
+    element = failing_element(cause.__traceback__)
+    return BundleFailed(transform, with_advice(describe(cause)), trace, element)
 
 
 def describe_failed_build(error: Exception, stage_name: str) -> Exception:

@@ -53,6 +53,10 @@ class RunningBundle:
         self._failure: Exception | None = None
         self.elements = 0
         """How many elements of the input have been sent, or are about to be."""
+        self.first_data = b""
+        """The first message of the input."""
+        self.processed = 0.0
+        """How many elements the SDK has told to be done, when it was asked last."""
         self.stop: int | None = None
         """The number of the first element that the SDK has given away in a split."""
         self._in_flight = 0

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.missing_modules import with_advice
 
 _RUNNING = re.compile(r" \[while running '(?P<transform>.*?)'\]", re.DOTALL)
 _PYTHON_FRAME = re.compile(r'^  File ".*", line \d+')
@@ -21,15 +20,19 @@ _GO_RUNNING = re.compile(r"^DoFn\[UID:\d+, PID:(?P<id>.*), Name: .*\] failed:$",
 _GO_CAUSE = "\tcaused by:"
 _GO_PANIC = re.compile(r"^(?P<panic>panic: .*) goroutine \d+ \[running\]:$", re.MULTILINE)
 _SUMMARY_CHARACTERS = 500
+_SHOWN_BYTES = 100
 
 
-def bundle_failed(text: str, stage_name: str, transform_names: Mapping[str, str]) -> BundleFailed:
+def bundle_failed(
+    text: str, stage_name: str, transform_names: Mapping[str, str], element: str = ""
+) -> BundleFailed:
     """The error of a bundle.
 
     Args:
         text: what the SDK reported.
         stage_name: names the place if the text does not.
         transform_names: the full names of the stage's transforms, by their ids.
+        element: what is known of the element that was processed.
     """
     running = _RUNNING.search(text)
     if running:
@@ -37,7 +40,7 @@ def bundle_failed(text: str, stage_name: str, transform_names: Mapping[str, str]
     else:
         in_go = _GO_RUNNING.search(text)
         transform = transform_names.get(in_go["id"], stage_name) if in_go else stage_name
-    return BundleFailed(transform, with_advice(_summary(text)), text)
+    return BundleFailed(transform, with_advice(_summary(text)), text, element)
 
 
 def _summary(text: str) -> str:
@@ -63,3 +66,24 @@ def _python_exception(lines: list[str]) -> str:
         if line and not line.startswith(" "):
             return line
     return lines[-1]
+
+
+def which_element(done: float, given: int, data: bytes) -> str:
+    """What is known of the element at which an SDK failed, which it does not tell.
+
+    Args:
+        done: how many elements of the bundle it has told to be done.
+        given: how many it was given.
+        data: the first message with elements.
+    """
+    if given == 0:
+        return ""
+    first = min(int(done) + 1, given)
+    if given > 1:
+        return (
+            f"one of the elements {first} to {given} of the bundle's input"
+            if first < given
+            else (f"the element {given} of the bundle's input")
+        )
+    more = "..." if len(data) > _SHOWN_BYTES else ""
+    return f"{data[:_SHOWN_BYTES].hex()}{more} (encoded, with its time, windows and pane)"

@@ -14,7 +14,7 @@ from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.fnapi.bundle_state import BundleState
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import StagePlan
-from beam_runner_worker.fnapi.failures import bundle_failed
+from beam_runner_worker.fnapi.failures import bundle_failed, which_element
 from beam_runner_worker.fnapi.finalization import Finalizations
 from beam_runner_worker.fnapi.messages import DataChunk, segments
 from beam_runner_worker.fnapi.metrics import LastingMetrics, ShortIds
@@ -187,7 +187,7 @@ class FnApiStage:
             transfer = Transfer(self._plan, connection, bundle, outputs, on_written)
             response = transfer.run(inputs)
             if response.error:
-                raise self._failed(response.error)
+                raise self._failed(response.error, bundle)
             splitter.close()
             more = transfer.wants_more()
         finally:
@@ -204,12 +204,13 @@ class FnApiStage:
             done.to_finalize.append(bundle.instruction_id)
         return more
 
-    def _failed(self, error: str) -> Exception:
+    def _failed(self, error: str, bundle: RunningBundle) -> Exception:
         names = {
             transform_id: transform.unique_name
             for transform_id, transform in self._plan.descriptor.transforms.items()
         }
-        return bundle_failed(error, self._plan.spec.name, names)
+        element = which_element(bundle.processed, bundle.elements, bundle.first_data)
+        return bundle_failed(error, self._plan.spec.name, names, element)
 
     def progress(self) -> BundleProgress | None:
         """How far the running bundle is; see :class:`beam_runner_worker.ports.StageHarness`.
@@ -230,6 +231,7 @@ class FnApiStage:
         running.vanished.answered()
         source = self._plan.spec.input.transform_id
         processed = processed_elements(infos, source, self._plan.heads)
+        running.bundle.processed = processed
         metrics = Totals()
         metrics.add(running.earlier_metrics)
         metrics.add(self._lasting.of(infos))

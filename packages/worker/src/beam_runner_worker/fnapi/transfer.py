@@ -98,6 +98,7 @@ class Transfer:
                     timers.instruction_id = self._bundle.instruction_id
                     self._send(beam_fn_api_pb2.Elements(timers=[timers]), 0)
             else:
+                self._bundle.first_data = self._bundle.first_data or message.data
                 data = _data(self._plan, self._bundle, data=message.data)
                 self._send(beam_fn_api_pb2.Elements(data=[data]), message.count)
             if self._input_over():
