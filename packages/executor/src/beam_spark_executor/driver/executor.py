@@ -14,7 +14,7 @@ import attrs
 from beam_runner_engine.scheduler import DefaultPolicy, Limits, Start
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.ports import JobHandle, JobReporter
-from beam_runner_jobservices.records import JobSpec
+from beam_runner_jobservices.records import Importance, JobSpec
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.server import ChannelServer
@@ -30,6 +30,7 @@ from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
+from beam_spark_executor.translation.no_effect import without_effect
 from beam_spark_executor.translation.scheduling import roots_of
 from beam_spark_executor.translation.translate import translate
 
@@ -109,6 +110,9 @@ class SparkJobExecutor:
         folder = self._settings.folder / job.job_id
         with counted_start(folder):
             ledger = self._ledger(job, journal, folder)
+        unused = "" if job.resumed else without_effect(job)
+        if unused:
+            reporter.message(Importance.WARNING, unused)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
         running = RunningJob(
             ledger,

@@ -88,25 +88,26 @@ def resolve_environments(
     return resolved
 
 
-def _option(options: Mapping[str, Any], name: str) -> Any:
+def option(options: Mapping[str, Any], name: str) -> Any:
+    """The value of a pipeline option; None if it is not given."""
     return options.get(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", options.get(name))
 
 
 def experiments(options: Mapping[str, Any]) -> list[str]:
     """The experiments that a pipeline's options ask for."""
-    asked = _option(options, "experiments")
+    asked = option(options, "experiments")
     return [one for one in asked if isinstance(one, str)] if isinstance(asked, list) else []
 
 
 def _names_docker(options: Mapping[str, Any]) -> bool:
     """Whether the user has asked for docker; the SDK's default is docker, too, if nothing is said."""
-    return _option(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
+    return option(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
 
 
 def _in_client(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
     """Whether the workers of an external pool are threads of the Python program that submits."""
     return (
-        _option(options, "environment_type") == "LOOPBACK"
+        option(options, "environment_type") == "LOOPBACK"
         and any(capability.startswith(_PYTHON_SDK) for capability in proto.capabilities)
         and "use_loopback_process_worker" not in experiments(options)
     )

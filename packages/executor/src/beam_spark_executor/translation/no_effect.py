@@ -1,0 +1,63 @@
+"""What a job asks for that means something to other runners, and nothing to this one: it is told so."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from beam_runner_jobservices.records import JobSpec
+
+from beam_spark_executor import _protos
+from beam_spark_executor.translation.environments import experiments, option
+
+# With the default that clients send where the user says nothing.
+_OPTIONS: Mapping[str, Any] = {
+    "sdk_worker_parallelism": 1,
+    "parallelism": -1,
+    "spark_master_url": "local[4]",
+    "update": False,
+    "num_workers": None,
+    "max_num_workers": None,
+    "machine_type": None,
+    "disk_size_gb": None,
+    "autoscaling_algorithm": None,
+}
+# Experiments that Beam's Python SDK and this runner look for; others may be those of user code.
+_EXPERIMENTS = (
+    "beam_fn_api",
+    "data_buffer_time_limit_ms",
+    "disable_logging_submission_environment",
+    "enable_data_sampling",
+    "enable_heap_dump",
+    "no_staged_dir_in_sys_path",
+    "pre_optimize",
+    "state_cache_size",
+    "use_loopback_process_worker",
+)
+_ALIKE = 0.85
+
+
+def without_effect(job: JobSpec) -> str:
+    """One sentence that names all that has no effect; empty where everything has."""
+    named = [*_of_options(job.options), *_of_hints(job.pipeline)]
+    return f"This runner does not use, and goes on without: {', '.join(named)}" if named else ""
+
+
+def _of_options(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, default in _OPTIONS.items():
+        asked = option(options, name)
+        if asked is not None and str(asked).lower() != str(default).lower():
+            yield f"--{name}={asked}"
+    for experiment in experiments(options):
+        name = experiment.split("=", 1)[0]
+        meant = difflib.get_close_matches(name, _EXPERIMENTS, 1, _ALIKE)
+        if meant and meant[0] != name:
+            yield f"the experiment {name!r} (is {meant[0]!r} meant?)"
+
+
+def _of_hints(pipeline: bytes) -> Iterator[str]:
+    environments = _protos.Pipeline.FromString(pipeline).components.environments.values()
+    hints = {urn for environment in environments for urn in environment.resource_hints}
+    if hints:
+        yield f"the resource hints {', '.join(sorted(hints))}"
