@@ -49,9 +49,9 @@ class Job:
 class Server:
     """A job server whose jobs do what the test says, and a client of it."""
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
+    def __init__(self, folder: Path, port: int = 0, state_dir: Path | None = None) -> None:
         self.jobs: list[Job] = []
-        self.server = JobServer(self._run, artifacts_dir=folder, port=port)
+        self.server = JobServer(self._run, artifacts_dir=folder, port=port, state_dir=state_dir)
         self.address = self.server.start()
         self.client = JobClient(self.address)
 

@@ -138,5 +138,5 @@ def watermark(value: int | None, now: float) -> str:
         return "end"
     behind = now - value / 1000
     if abs(behind) < _NOW_SECONDS:
-        return "now"
+        return "up to date"
     return f"{duration(behind)} behind" if behind >= 0 else f"{duration(-behind)} ahead"

@@ -14,7 +14,7 @@ from beam_runner_jobservices import Importance, JobMetrics, JobState
 from beam_runner_web.server import WebServer
 from beam_runner_web.settings import WebSettings
 
-from ..conftest import Server, count, stage, user, wall
+from ..conftest import Server, count, eventually, stage, user, wall
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 if not CHROMIUM:
@@ -206,6 +206,32 @@ def test_every_page_is_accessible_and_fits(
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (max(map(int, re.findall(r"\d+", ground)[:3])) < 60) == (scheme == "dark")
+
+
+def test_a_server_that_comes_back_is_followed_again(tmp_path: Path, chromium: Any) -> None:
+    folders = {"folder": tmp_path / "artifacts", "state_dir": tmp_path / "state"}
+    server = Server(**folders)
+    web = WebServer(WebSettings(server.address, port=0))
+    web.start()
+    context = chromium.new_context()
+    try:
+        job = server.submit()
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.goto(f"{web.url}jobs/{job.id}")
+        page.locator("#live_head .pill", has_text="running").wait_for()
+        server.close()
+        page.locator("#live_head .pill", has_text="server away").wait_for()
+        page.locator("#live_causes", has_text="goes on when it is back").wait_for()
+        server = Server(**folders, port=int(server.address.rpartition(":")[2]))
+        page.locator("#live_head .pill", has_text="server away").wait_for(state="detached")
+        assert eventually(lambda: server.jobs)
+        figures(server.jobs[0])
+        page.locator("#live_steps", has_text="1,234").wait_for()
+    finally:
+        context.close()
+        web.stop()
+        server.close()
 
 
 def test_a_theme_is_kept(server: Server, open_page: Open) -> None:

@@ -1,0 +1,107 @@
+"""Beam's own job server: what only the Job API tells is shown, and what it does not tell is left out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.local_job_service import LocalJobServicer
+from starlette.testclient import TestClient
+
+from beam_runner_web.app import create_app
+from beam_runner_web.settings import WebSettings
+
+from .conftest import eventually
+
+GO = threading.Event()
+
+
+class Tell(beam.DoFn):
+    """Counts, and waits for the test."""
+
+    def process(self, word: str) -> Iterator[str]:
+        Metrics.counter("mine", "words").inc()
+        GO.wait(60)
+        if word == "bad":
+            raise ValueError("a bad word")
+        yield word
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    servicer = LocalJobServicer(str(tmp_path_factory.mktemp("staging")))
+    port = servicer.start_grpc_server(0)
+    yield f"localhost:{port}"
+    servicer.stop()
+
+
+@pytest.fixture
+def web(endpoint: str) -> Iterator[TestClient]:
+    app = create_app(WebSettings(endpoint))
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as client:
+        yield client
+
+
+def submit(endpoint: str, *words: str) -> Any:
+    options = PipelineOptions(
+        [],
+        runner="PortableRunner",
+        job_endpoint=endpoint,
+        environment_type="LOOPBACK",
+        job_name="told",
+    )
+    pipeline = beam.Pipeline(options=options)
+    pipeline | "Words" >> beam.Create(words, reshuffle=False) | "Tell" >> beam.ParDo(Tell())
+    return pipeline.run()
+
+
+def job_of(web: TestClient) -> str:
+    return str(web.get("/api/v1/jobs").json()["jobs"][-1]["id"])
+
+
+def test_a_job_is_shown_from_its_start_to_its_end(endpoint: str, web: TestClient) -> None:
+    GO.clear()
+    result = submit(endpoint, "a", "b")
+    page = web.get("/").text
+    assert ">told<" in page
+    job = job_of(web)
+    shown = web.get(f"/jobs/{job}").text
+    assert "Words" in shown and "Tell" in shown
+    for part in ("/stages", "/now", "/logs", "/errors", "/metrics", "/environment", "/end"):
+        assert web.get(f"/jobs/{job}{part}").status_code == 200, part
+    assert web.get(f"/jobs/{job}/stacks").status_code == 501
+    GO.set()
+    result.wait_until_finish()
+    assert eventually(lambda: "done" in web.get(f"/jobs/{job}").text)
+    assert "words" in web.get(f"/jobs/{job}/metrics").text
+
+
+def test_a_failed_job_says_why(endpoint: str, web: TestClient) -> None:
+    GO.set()
+    result = submit(endpoint, "bad")
+    with pytest.raises(RuntimeError):
+        result.wait_until_finish()
+    job = job_of(web)
+    assert eventually(lambda: "a bad word" in web.get(f"/jobs/{job}").text)
+    errors = web.get(f"/jobs/{job}/errors").text
+    assert "ValueError" in errors and Path(__file__).name in errors
+
+
+def test_a_cancel_is_passed_on_and_a_drain_refused_with_the_servers_word(
+    endpoint: str, web: TestClient
+) -> None:
+    GO.clear()
+    submit(endpoint, "a")
+    job = job_of(web)
+    assert eventually(lambda: "running" in web.get(f"/jobs/{job}").text)
+    assert web.post(f"/jobs/{job}/drain").status_code == 501
+    assert web.post(f"/jobs/{job}/cancel").status_code == 303
+    assert eventually(lambda: web.get(f"/api/v1/jobs/{job}").json()["state"] == "CANCELLED")
+    assert web.post(f"/jobs/{job}/cancel").status_code == 409
+    GO.set()
