@@ -222,6 +222,23 @@ def hostile(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"])
+def browser(session: nox.Session) -> None:
+    """The pages of the web interface in a real Chromium, which is to be there: `apt-get install chromium`."""
+    if not (shutil.which("chromium") or shutil.which("chromium-browser")):
+        session.skip("NOT RUN: there is no chromium: `apt-get install chromium` installs it")
+    install(session, distribution("web"), *group("test"), *group("web"), *group("browser"))
+    run_pytest(session, "packages/web/tests/browser", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def web_pictures(session: nox.Session) -> None:
+    """Takes the pictures of docs/web.md from real jobs."""
+    need_java(session)
+    install(session, f"{distribution('executor')}[web]", *group("browser"))
+    session.run("python", "-P", "tests/pictures/take.py", "docs/web", env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"])
 def engine_long(session: nox.Session) -> None:
     """The engine's random tests with 10,000 runs each, for half an hour or more. ``-- --hypothesis-seed=N`` runs a seed again."""
     install(session, distribution("engine"), *group("test"), *group("oracle"))
