@@ -13,6 +13,7 @@ from apache_beam.testing.test_stream_service import TestStreamServiceController 
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import Clock, Elements, Watermark
+from beam_spark_executor.translation import test_stream_service
 from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.translate import translate
 
@@ -54,3 +55,16 @@ def test_the_service_is_asked() -> None:
 def test_a_service_that_is_not_there() -> None:
     with pytest.raises(UnsupportedPipeline, match=r"'localhost:1'.*UNAVAILABLE.*\(in 'Here'\)"):
         translate(samples.job_of(job("localhost:1")))
+
+
+def test_a_service_that_tells_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_stream_service, "_MOST_BYTES", 20)
+    service = Controller(Recorded())
+    service.start()
+    try:
+        with pytest.raises(
+            UnsupportedPipeline, match=r"more than 20 bytes of events \(in 'Here'\)"
+        ):
+            translate(samples.job_of(job(service.endpoint)))
+    finally:
+        service.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
@@ -20,6 +21,8 @@ _IMPORTANCE = {
     Severity.ERROR: Importance.ERROR,
     Severity.CRITICAL: Importance.ERROR,
 }
+# Beam's registries of transforms and coders are dictionaries of this name.
+_UNKNOWN = re.compile(r"_known_urns\[.*?KeyError: '([^'\n]*)'", re.DOTALL)
 
 
 def report_logs(reporter: JobReporter, records: Iterable[LogRecord]) -> None:
@@ -55,9 +58,20 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
     tried = "" if len(end.causes) == 1 else f" (attempt {last.attempt}, the last)"
     if last.kind is FailureKind.USER:
         summary, _, trace = last.cause.partition("\n")
-        return f"{summary}{tried}\n{trace}".rstrip()
+        return f"{_of_unknown(last.cause)}{summary}{tried}\n{trace}".rstrip()
     name = plan.stages[end.stage].spec.name
     return (
         f"'{name}' was tried {len(end.causes)} times and failed each time from outside of user "
-        f"code, the last time because: {last.cause}"
+        f"code, the last time because: {_of_unknown(last.cause)}{last.cause}"
+    )
+
+
+def _of_unknown(cause: str) -> str:
+    """What a bare KeyError means by which Python's SDK tells that it does not know a URN; else nothing."""
+    unknown = _UNKNOWN.search(cause)
+    if unknown is None:
+        return ""
+    return (
+        f"the SDK does not know {unknown[1]!r}, which the pipeline gives it to run or to decode; was it made by "
+        "another version of Beam? "
     )

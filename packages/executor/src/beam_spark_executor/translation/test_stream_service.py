@@ -14,6 +14,7 @@ from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.leaves import leaves
 
 _SECONDS = 30.0
+_MOST_BYTES = 64 << 20
 
 
 def ask_services(pipeline: _protos.Pipeline) -> None:
@@ -34,10 +35,23 @@ def ask_services(pipeline: _protos.Pipeline) -> None:
 
 def _events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamPayload.Event]:
     request = _protos.EventsRequest(output_ids=sorted(transform.outputs))
-    with grpc.insecure_channel(url, options=[("grpc.max_receive_message_length", -1)]) as channel:
+    options = [("grpc.max_receive_message_length", _MOST_BYTES)]
+    with grpc.insecure_channel(url, options=options) as channel:
         try:
             told = _protos.TestStreamServiceStub(channel).Events(request, timeout=_SECONDS)
-            return [_in_milliseconds(event) for event in told]
+            events, size = [], 0
+            for event in told:
+                size += event.ByteSize()
+                if size > _MOST_BYTES:
+                    told.cancel()
+                    raise UnsupportedPipeline(
+                        [
+                            f"a TestStream whose service at {url!r} tells more than {_MOST_BYTES} bytes "
+                            f"of events (in '{transform.unique_name}')"
+                        ]
+                    )
+                events.append(_in_milliseconds(event))
+            return events
         except grpc.RpcError as error:
             raise UnsupportedPipeline(
                 [

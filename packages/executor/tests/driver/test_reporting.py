@@ -1,0 +1,42 @@
+"""Why a job failed is a sentence, also where an SDK raises a bare KeyError."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+from apache_beam.coders.coders import Coder
+from apache_beam.runners.pipeline_context import PipelineContext
+from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
+from small_jobs import PLAN
+
+from beam_spark_executor import _protos
+from beam_spark_executor.driver.reporting import end_text
+
+
+def of_unknown_coder() -> str:
+    """The traceback of an SDK that does not know a coder."""
+    proto = _protos.Coder(spec=_protos.FunctionSpec(urn="beam:coder:odd:v1"))
+    try:
+        Coder.from_runner_api(proto, PipelineContext())
+    except KeyError:
+        return traceback.format_exc()
+    raise AssertionError("Beam knows it")
+
+
+def told(cause: str, kind: FailureKind) -> str:
+    end = FailJob("failed", "see", (cause,))
+    return end_text(end, BundleFailed(1, 1, cause, kind), PLAN)
+
+
+@pytest.mark.parametrize("kind", [FailureKind.USER, FailureKind.OUTSIDE])
+def test_what_an_sdk_does_not_know_is_said(kind: FailureKind) -> None:
+    cause = f"KeyError while loading its functions\n{of_unknown_coder()}"
+    assert "the SDK does not know 'beam:coder:odd:v1', which the pipeline gives" in told(
+        cause, kind
+    )
+
+
+def test_a_key_error_of_user_code_is_told_as_it_is() -> None:
+    cause = "KeyError: 'beam:coder:odd:v1'\n  File 'mine.py'\nKeyError: 'beam:coder:odd:v1'"
+    assert told(cause, FailureKind.USER) == cause
