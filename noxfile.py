@@ -150,7 +150,12 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file."""
     install(
-        session, distribution("executor"), "nox", *group("types"), *group("test"), *group("layers")
+        session,
+        f"{distribution('executor')}[web]",
+        "nox",
+        *group("types"),
+        *group("test"),
+        *group("layers"),
     )
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run("mypy", *packages)
