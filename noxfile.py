@@ -196,7 +196,7 @@ def tests(session: nox.Session, suite: str) -> None:
         run_pytest(session, f"packages/{suite}/tests", *session.posargs)
     elif suite == "contracts":
         install(session, distribution("executor"), *group("test"))
-        run_pytest(session, "tests/contracts", *session.posargs)
+        run_pytest(session, "tests/contracts", "tests/hostile", *session.posargs)
     else:
         session.install("nox", *group("test"), *group("lint"), *group("layers"))
         run_pytest(session, "tests/architecture", *session.posargs)
@@ -216,12 +216,13 @@ def damages(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def hostile(session: nox.Session) -> None:
-    """20,000 pipelines as a broken or hostile client could send them; CI runs some. ``-- --hypothesis-seed=N`` runs a seed again."""
+    """20,000 mutated pipelines, 100,000 hostile requests; CI has some. ``-- --requests N --seed S --hypothesis-seed=N`` runs others."""
     install(session, distribution("executor"), *group("test"))
     examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
-    tests = "packages/executor/tests/translation/test_mutated_pipelines.py"
+    tests = ("packages/executor/tests/translation/test_mutated_pipelines.py", "tests/hostile", "-s")
+    count = () if "--requests" in session.posargs else ("--requests=100000",)
     session.run(
-        *("python", "-P", "-m", "pytest", tests, "--timeout=14400", *session.posargs),
+        *("python", "-P", "-m", "pytest", *tests, "--timeout=14400", *count, *session.posargs),
         env={"PYTHONPATH": "", "BEAM_HOSTILE_EXAMPLES": examples},
     )
 

@@ -237,7 +237,7 @@ def test_a_job_that_was_refused_keeps_nothing_alive(jobs, executor):
 
 
 def test_of_the_ended_jobs_so_many_bytes_are_remembered(tmp_path, executor):
-    jobs = Jobs(tmp_path, executor, Limits(ended_bytes=3_000))
+    jobs = Jobs(tmp_path, executor, Limits(ended_bytes_in_memory=3_000))
     executor.on_start = run_to_end
     ids = [jobs.run(jobs.prepare()) for _ in range(30)]
     left = [job.info.job_id for job in jobs.registry.jobs()]

@@ -187,15 +187,21 @@ def test_a_malformed_pipeline_is_refused_with_the_transforms_name(client):
 
 @pytest.mark.parametrize("method", ["Prepare", "Run", "GetState", "Nonsense"])
 @pytest.mark.parametrize("request_bytes", [b"\xff" * 100, b"", b"\x0a\xff\xff\xff\xff\x0f"])
-def test_no_bytes_take_the_server_down(server, client, pipeline, method, request_bytes):
+def test_no_bytes_take_the_server_down(server, client, pipeline, method, request_bytes, caplog):
     with grpc.insecure_channel(server.address) as channel:
         call = channel.unary_unary(
             f"/org.apache.beam.model.job_management.v1.JobService/{method}",
             request_serializer=lambda data: data,
             response_deserializer=lambda data: data,
         )
-        with pytest.raises(grpc.RpcError):
+        with pytest.raises(grpc.RpcError) as refused:
             call(request_bytes, timeout=LIMIT)
+    if request_bytes and method != "Nonsense":
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert f"no request to /org.apache.beam.model.job_management.v1.JobService/{method}" in (
+            refused.value.details()
+        )
+    assert "Traceback" not in caplog.text
     client.submit(pipeline)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import grpc
 
+from .decoding import decoded
 from .errors import (
     Damaged,
     DiskFull,
@@ -58,7 +59,7 @@ def answering(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
-            return method(service, request, context)
+            return method(service, decoded(request), context)
         except BaseException as error:
             _abort(context, error, method.__name__)
 
@@ -73,7 +74,7 @@ def streaming(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[An
     @functools.wraps(method)
     def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         try:
-            yield from method(service, request, context)
+            yield from method(service, decoded(request), context)
         except (grpc.RpcError, GeneratorExit):
             raise
         except BaseException as error:

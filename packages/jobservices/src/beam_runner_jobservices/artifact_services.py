@@ -14,6 +14,7 @@ import grpc
 
 from ._protos import RetrievalServicer, StagingServicer
 from .answering import answering, streaming
+from .decoding import decoded
 from .errors import InvalidRequest, NotFound
 from .preparations import Preparation, Preparations
 from .staging import Embedded, Fetchable, Steps, stage
@@ -103,7 +104,7 @@ class StagingService(StagingServicer):
 
 def _next(answers: Iterator[Any]) -> Any:
     try:
-        return next(answers)
+        return decoded(next(answers))
     except StopIteration:
         raise InvalidRequest(
             "the client ended the staging of artifacts before it was over"

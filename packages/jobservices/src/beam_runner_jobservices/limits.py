@@ -17,8 +17,8 @@ class Limits:
     - `preparations`, `preparation_bytes`, `preparation_ttl`: how many prepared jobs may wait to be run,
       of how many bytes in all, and how long.
     - `staging_idle`: how long a client that stages artifacts may be silent.
-    - `ended_jobs`, `ended_bytes`: how many ended jobs are remembered, and about how many bytes of them,
-      packed; where jobs outlive the server these are on the disk, else in memory.
+    - `ended_jobs`: how many ended jobs are remembered, and of these about as many as packed make
+      `ended_bytes` on the disk, where jobs outlive the server, or else `ended_bytes_in_memory`.
     """
 
     messages: int = 10_000
@@ -31,4 +31,5 @@ class Limits:
     preparation_ttl: float = 3600.0
     staging_idle: float = 300.0
     ended_jobs: int = 500
-    ended_bytes: int = 128 << 20
+    ended_bytes: int = 256 << 20
+    ended_bytes_in_memory: int = 64 << 20

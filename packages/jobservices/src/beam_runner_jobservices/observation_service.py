@@ -52,7 +52,7 @@ class ObservationService:
     def _observer(self, request: bytes) -> JobObserver:
         try:
             job_id = str(decode(request)["job_id"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidRequest("the request is not a JSON object with a job_id") from error
         handle = self._registry.job(job_id).handle
         if handle is None:

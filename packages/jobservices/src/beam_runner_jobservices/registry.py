@@ -21,7 +21,7 @@ from .job import Job
 from .limits import Limits
 from .ports import JobExecutor
 from .preparations import Preparation, Preparations
-from .recorder import EndedJob, KeptJob, Recorder
+from .recorder import EndedJob, KeptJob, Recorder, Unrecorded
 from .records import Importance, JobSpec, JobState, StateEvent
 from .store import ArtifactStore
 from .texts import one_line
@@ -69,6 +69,8 @@ class Registry:
         self._jobs: dict[str, Job | Ended] = {}
         self._ended: deque[tuple[_Start, int]] = deque()
         self._ended_bytes = 0
+        in_memory = isinstance(recorder, Unrecorded)
+        self._most_bytes = limits.ended_bytes_in_memory if in_memory else limits.ended_bytes
         self._unfinished: list[KeptJob] = []
 
     def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
@@ -238,8 +240,7 @@ class Registry:
             self._ended.append((start, size))
             self._ended_bytes += size
             while len(self._ended) > 1 and (
-                len(self._ended) > self._limits.ended_jobs
-                or self._ended_bytes > self._limits.ended_bytes
+                len(self._ended) > self._limits.ended_jobs or self._ended_bytes > self._most_bytes
             ):
                 oldest, its_size = self._ended.popleft()
                 self._ended_bytes -= its_size

@@ -17,6 +17,7 @@ from ._protos import add_job_service, add_retrieval_service, add_staging_service
 from .artifact_services import RetrievalService, StagingService
 from .binding import bind
 from .channels import CHANNEL_OPTIONS
+from .decoding import Decoding
 from .guard import Guard
 from .job_file import JobFile
 from .job_service import JobService
@@ -93,7 +94,7 @@ class JobServer:
         self._started = False
         self._server = grpc.server(
             ThreadPerCall("beam-job-api"),
-            interceptors=guard.interceptors(),
+            interceptors=(*guard.interceptors(), Decoding()),
             options=_SERVER_OPTIONS,
             maximum_concurrent_rpcs=limits.calls,
         )

@@ -1,0 +1,151 @@
+"""Whatever clients send, the server goes on serving: no INTERNAL, no traceback, no growth."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import attrs
+import grpc
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from beam_runner_jobservices import JobClient, JobState
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from attacks import Known, attack
+
+SECONDS = 60.0
+USUAL_SECONDS = 10.0
+GROWTH = 50 << 20
+WARM_UP = 1_000
+OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+REFUSED_RIGHTLY = {
+    "OK",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "FAILED_PRECONDITION",
+    "UNIMPLEMENTED",
+} | {
+    # Two messages, or none, to a method that takes one; a stream that the client left.
+    *("RESOURCE_EXHAUSTED", "CANCELLED", "DEADLINE_EXCEEDED"),
+}
+
+
+@attrs.define
+class Attacked:
+    """The server's process, and what it has logged."""
+
+    process: subprocess.Popen[str]
+    address: str
+    log: list[str]
+
+    def memory(self) -> int:
+        """Bytes that it has resident."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) << 10
+
+
+@pytest.fixture
+def server() -> Iterator[Attacked]:
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("translating_server.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log: list[str] = []
+    assert process.stdout is not None and process.stderr is not None
+    threading.Thread(target=log.extend, args=(process.stderr,), daemon=True).start()
+    try:
+        yield Attacked(process, process.stdout.readline().strip(), log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def pipelines() -> list[bytes]:
+    """A few pipelines that are right."""
+
+    def grouped(pipeline: beam.Pipeline) -> None:
+        _ = pipeline | beam.Create([("a", 1), ("b", 2)]) | beam.GroupByKey()
+
+    def combined(pipeline: beam.Pipeline) -> None:
+        windowed = pipeline | beam.Create([1, 2]) | beam.WindowInto(beam.window.FixedWindows(5))
+        total = windowed | beam.CombineGlobally(sum).without_defaults()
+        _ = windowed | beam.Map(lambda one, all: one, beam.pvalue.AsIter(total))
+
+    found = []
+    options = PipelineOptions(["--environment_type=EXTERNAL", "--environment_config=localhost:1"])
+    for build in (grouped, combined):
+        pipeline = beam.Pipeline(options=options)
+        build(pipeline)
+        proto = PortableRunner.get_proto_pipeline(pipeline, options)
+        for environment in proto.components.environments.values():
+            del environment.dependencies[:]
+        found.append(proto.SerializeToString())
+    return found
+
+
+def serve_a_good_job(address: str, pipeline: bytes) -> float:
+    """Runs a job; how many seconds it took."""
+    began = time.monotonic()
+    with JobClient(address, timeout=SECONDS) as client:
+        job_id = client.submit(pipeline)
+        assert client.wait_until_finish(job_id, SECONDS) is JobState.DONE
+    return time.monotonic() - began
+
+
+@pytest.mark.timeout(14_400)
+def test_nothing_that_is_sent_harms_the_server(
+    request: pytest.FixtureRequest, server: Attacked
+) -> None:
+    count, seed = request.config.getoption("--requests"), request.config.getoption("--seed")
+    print(f"seed {seed}")
+    dice, known = random.Random(seed), Known(pipelines())
+    codes: Counter[str] = Counter()
+    wrong: list[str] = []
+    usual = serve_a_good_job(server.address, known.pipelines[0])
+    settled = 0
+    with grpc.insecure_channel(server.address, options=OPTIONS) as channel:
+        for number in range(1, count + 1):
+            method, messages = attack(dice, known)
+            code, details = send(channel, known, method, messages)
+            codes[code] += 1
+            if code not in REFUSED_RIGHTLY:
+                wrong.append(f"request {number}: {method}: {code}: {details[:300]}")
+            if number % WARM_UP == 0 or number == count:
+                took = serve_a_good_job(server.address, known.pipelines[1])
+                assert took < max(USUAL_SECONDS, 5 * usual), f"seed {seed}, request {number}"
+                settled = settled or server.memory()
+    print(dict(codes), f"memory grew by {(server.memory() - settled) >> 20} MB")
+    assert not wrong, f"seed {seed}: {wrong[:20]}"
+    assert not [line for line in server.log if "Traceback" in line], f"seed {seed}"
+    assert codes["OK"] > count / 20
+    assert codes["INVALID_ARGUMENT"] > count / 20
+    assert server.memory() - settled < GROWTH
+    assert all(line.isprintable() or line.endswith("\n") for line in server.log)
+
+
+def send(
+    channel: grpc.Channel, known: Known, method: str, messages: list[bytes]
+) -> tuple[str, str]:
+    """The code and text of the answer, of which what is of use is remembered."""
+    call = channel.stream_stream(method)(iter(messages), timeout=SECONDS)
+    try:
+        for number, answer in enumerate(call):
+            known.learn(method, answer)
+            if number > 10:
+                call.cancel()
+    except grpc.RpcError as error:
+        return error.code().name, error.details() or ""
+    return "OK", ""

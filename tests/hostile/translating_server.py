@@ -1,0 +1,59 @@
+"""A job server that translates what it is given, as the real one does, and says that it has run: without
+Spark, to be attacked as a process of its own. Prints its address; ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from beam_runner_jobservices import (
+    JobMetrics,
+    JobRejected,
+    JobReporter,
+    JobServer,
+    JobSpec,
+    JobState,
+)
+from beam_spark_executor import logs
+from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
+from beam_spark_executor.translation.translate import translate
+
+
+class Done:
+    """A job that has ended at once."""
+
+    def cancel(self) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def metrics(self) -> JobMetrics:
+        return JobMetrics()
+
+
+def run(job: JobSpec, reporter: JobReporter) -> Done:
+    """Translates, and reports that all is done."""
+    try:
+        translate(job)
+    except UnsupportedPipeline as refusal:
+        raise JobRejected(str(refusal)) from refusal
+    except InvalidPipeline as refusal:
+        raise JobRejected(str(refusal), unsupported=False) from refusal
+    reporter.state(JobState.RUNNING)
+    reporter.state(JobState.DONE)
+    return Done()
+
+
+def main() -> None:
+    """Serves until standard input ends."""
+    logs.configure("info", "text")
+    with tempfile.TemporaryDirectory(prefix="hostile") as folder:
+        state = Path(folder, "state")
+        with JobServer(run, artifacts_dir=Path(folder, "a"), state_dir=state, port=0) as server:
+            print(server.address, flush=True)
+            sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
