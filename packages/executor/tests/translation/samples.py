@@ -289,11 +289,11 @@ def updating_side_input(p: beam.Pipeline) -> None:
     main | "read" >> beam.Map(lambda x, y: y, pvalue.AsIter(side))
 
 
-def every_element() -> beam.PTransform:
-    """Windows that fire after each element."""
+def every_element(count: int = 1) -> beam.PTransform:
+    """Windows that fire after each element, or after so many."""
     return beam.WindowInto(
         FixedWindows(10),
-        trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+        trigger=trigger.Repeatedly(trigger.AfterCount(count)),
         accumulation_mode=trigger.AccumulationMode.ACCUMULATING,
         allowed_lateness=30,
     )
@@ -301,6 +301,10 @@ def every_element() -> beam.PTransform:
 
 def triggered_groups(p: beam.Pipeline) -> None:
     p | beam.Create([("a", 1)]) | every_element() | beam.GroupByKey() | beam.Map(str)
+
+
+def counted_sums(p: beam.Pipeline) -> None:
+    p | beam.Create([("a", 1)]) | every_element(2) | beam.CombinePerKey(sum) | beam.Map(str)
 
 
 def _stateful(label: str = "Stateful") -> beam.PTransform:

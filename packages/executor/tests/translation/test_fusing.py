@@ -198,3 +198,25 @@ def test_steps_of_one_name_are_told_apart() -> None:
         shapes.proto.components.transforms[added].unique_name = "same"
     names = [name for stage in shapes.plan().stages.values() for name in transforms_of(stage)]
     assert {"same", "same_1"} <= set(names)
+
+
+def test_inputs_of_a_flatten_are_recoded_by_what_every_sdk_has() -> None:
+    stages = fuse(samples.built(samples.flatten_of_kinds, *samples.EXTERNAL), embedded=False).stages
+    recoded = {t.spec.urn for s in stages for t in s.transforms if "/Transcode/" in t.unique_name}
+    assert recoded == {transform_urns.FLATTEN}
+
+
+@pytest.mark.parametrize("sdk", ["python", "go"])
+def test_a_combine_that_is_not_lifted_runs_in_the_way_that_its_sdk_knows(sdk: str) -> None:
+    proto = _protos.Pipeline()
+    proto.CopyFrom(samples.built(samples.counted_sums, *samples.EXTERNAL))
+    if sdk == "go":
+        for environment in proto.components.environments.values():
+            environment.capabilities[:] = ["beam:version:sdk_base:go:1"]
+    urns = {
+        transform.spec.urn
+        for stage in fuse(proto, embedded=False).stages
+        for transform in stage.transforms
+    }
+    assert (transform_urns.COMBINE_GROUPED_VALUES in urns) == (sdk == "python")
+    assert transform_urns.COMBINE_PER_KEY_PRECOMBINE not in urns

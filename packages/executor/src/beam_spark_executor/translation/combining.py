@@ -9,6 +9,8 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.context import Context
+from beam_spark_executor.translation.leaves import leaves
+from beam_spark_executor.translation.sdks import environment_of, is_of_python
 from beam_spark_executor.translation.steps import Step
 
 _LIFTABLE = frozenset(
@@ -28,8 +30,10 @@ def expand_combines(steps: Iterable[Step], context: Context) -> Iterator[Step]:
             yield step
         elif _may_lift(step.transform, context):
             yield from map(Step, _lifted(step.transform, context))
-        else:
+        elif _combines_groups(step.transform, context):
             yield from map(Step, _grouped(step.transform, context))
+        else:
+            yield from map(Step, _as_expanded(step.transform, context))
 
 
 def _may_lift(transform: _protos.PTransform, context: Context) -> bool:
@@ -40,6 +44,15 @@ def _may_lift(transform: _protos.PTransform, context: Context) -> bool:
     if unbounded and strategy.output_time == _protos.OutputTime.EARLIEST_IN_PANE:
         return False
     return _counts_no_elements(strategy.trigger)
+
+
+def _combines_groups(transform: _protos.PTransform, context: Context) -> bool:
+    """Whether the SDK can be asked to combine the values of groups.
+
+    No SDK says so among its capabilities. Python's can; Go's can't, and has its own way in the parts.
+    """
+    environment = environment_of(transform, context.components)
+    return is_of_python(environment) or not transform.subtransforms
 
 
 def _counts_no_elements(trigger: _protos.Trigger) -> bool:
@@ -128,6 +141,13 @@ def _grouped(transform: _protos.PTransform, context: Context) -> Iterator[_proto
         {"in": grouped},
         dict(transform.outputs),
     )
+
+
+def _as_expanded(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+    """The parts that the SDK has made of it."""
+    for _, part in leaves(transform.subtransforms, context.components):
+        part.unique_name = context.new_name(part.unique_name)
+        yield part
 
 
 def _group(

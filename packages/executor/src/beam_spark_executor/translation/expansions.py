@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from apache_beam.runners.worker.bundle_processor import IDENTITY_DOFN_URN
 from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import python_sdk
 from beam_runner_urns import transforms as transform_urns
@@ -67,7 +66,10 @@ def expand_flattens(steps: Iterable[Step], context: Context) -> Iterator[Step]:
 
 
 def _recoded(step: Step, tag: str, pcollection_id: str, context: Context) -> Step | None:
-    """A step that gives an input of a Flatten the coder of its output; None where it has it."""
+    """A step that gives an input of a Flatten the coder of its output; None where it has it.
+
+    That is a Flatten of this one, which every SDK has.
+    """
     pcollections = context.components.pcollections
     (output_id,) = step.outputs
     coder_id = pcollections[output_id].coder_id
@@ -77,7 +79,7 @@ def _recoded(step: Step, tag: str, pcollection_id: str, context: Context) -> Ste
     return Step(
         _protos.PTransform(
             unique_name=name,
-            spec=_protos.FunctionSpec(urn=IDENTITY_DOFN_URN),
+            spec=_protos.FunctionSpec(urn=transform_urns.FLATTEN),
             inputs={tag: pcollection_id},
             outputs={
                 "out": context.add_pcollection(
