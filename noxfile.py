@@ -48,16 +48,26 @@ REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
 SUITES = (*PACKAGES, "contracts", "architecture")
+# A process for each core; the tests of a file share what they have set up.
+SIDE_BY_SIDE = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 OLDEST_JAVA = 17
 CLUSTER = "tests/pipelines/cluster"
+# What is killed at random in CI: one of these each time.
+KILLED = [(v, e) for v in ("bounded", "unbounded") for e in ("embedded", "PROCESS")]
 # What the tests of whole pipelines came to, for the table of capabilities.
 RESULTS = ROOT / ".nox" / "results"
+WITH_RESULTS = ("pipelines", "lanes", "cluster", "validates_runner", "go")
 # Pipelines that must do on a cluster what they do on one machine; the first few are part of CI.
 ON_A_CLUSTER = tuple(
     f"tests/pipelines/test_{name}.py"
     for name in ("lost_workers", "grouping", "transforms", "side_inputs", "files")
 )
 IN_CI_ON_A_CLUSTER = ON_A_CLUSTER[:2]
+# Pipelines that the loop inside a task would run as a whole, and that must do the same on lanes.
+ON_LANES = tuple(
+    f"tests/pipelines/test_{name}.py"
+    for name in ("state", "windows", "requirements", "side_inputs", "splittable")
+)
 
 # What a bare `nox` and CI run.
 nox.options.sessions = [
@@ -68,10 +78,14 @@ nox.options.sessions = [
     "tests",
     "browser",
     "pipelines",
+    "lanes",
     "cluster",
     "kills",
+    "memory_part",
     "validates_runner",
+    "go",
     "wordcount",
+    "capabilities",
 ]
 
 
@@ -181,6 +195,12 @@ def purity(session: nox.Session, package: str) -> None:
         session.run("python", "-I", example)
 
 
+def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
+    """Which tests of a session run: all it selects, with their results kept; or what the command line says."""
+    results = f"--junitxml={RESULTS / f'{session.name}.xml'}"
+    return tuple(session.posargs) or (*selection, results)
+
+
 def run_pytest(session: nox.Session, *arguments: str) -> None:
     """Runs pytest so that only what is installed can be imported: no source tree, no current folder."""
     session.run("python", "-P", "-m", "pytest", *arguments, env={"PYTHONPATH": ""})
@@ -193,13 +213,13 @@ def tests(session: nox.Session, suite: str) -> None:
     if suite in PACKAGES:
         more = group(MORE_FOR_TESTS[suite]) if suite in MORE_FOR_TESTS else ()
         install(session, distribution(suite), *group("test"), *more)
-        run_pytest(session, f"packages/{suite}/tests", *session.posargs)
+        run_pytest(session, f"packages/{suite}/tests", *SIDE_BY_SIDE, *session.posargs)
     elif suite == "contracts":
         install(session, distribution("executor"), *group("test"))
         run_pytest(session, "tests/contracts", "tests/hostile", *session.posargs)
     else:
         session.install("nox", *group("test"), *group("lint"), *group("layers"))
-        run_pytest(session, "tests/architecture", *session.posargs)
+        run_pytest(session, "tests/architecture", *SIDE_BY_SIDE, *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -293,8 +313,15 @@ def pipelines(session: nox.Session) -> None:
     """Whole pipelines against a real server on Spark."""
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("pipelines"))
-    results = (f"--junitxml={RESULTS / 'pipelines.xml'}",) if not session.posargs else ()
-    run_pytest(session, "tests/pipelines", f"--ignore={CLUSTER}", *results, *session.posargs)
+    run_pytest(session, "tests/pipelines", f"--ignore={CLUSTER}", *results_of(session))
+
+
+@nox.session(requires=["wheels"])
+def lanes(session: nox.Session) -> None:
+    """Some pipelines, embedded, with the loop inside a task switched off."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, *ON_LANES, "--without-loop", *results_of(session, "-k", "embedded"))
 
 
 @nox.session(requires=["wheels"])
@@ -313,32 +340,41 @@ def run_on_a_cluster(session: nox.Session, *files: str) -> None:
     need_java(session)
     install(session, distribution("executor"), *group("test"))
     master = "--spark-master-url=local-cluster[2,1,1024]"
-    run_pytest(session, CLUSTER, *files, master, *session.posargs)
+    run_pytest(session, CLUSTER, *files, master, *results_of(session))
 
 
 @nox.session(requires=["wheels"])
 def validates_runner(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in one kind of environment."""
-    results = (f"--junitxml={RESULTS / 'validates_runner.xml'}",) if not session.posargs else ()
-    run_beams_suites(session, "-m", "not slow", *results)
+    run_beams_suites(session, *results_of(session, "-m", "not slow"))
 
 
 @nox.session(requires=["wheels"], default=False)
 def validates_runner_all(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in both kinds of environment."""
-    run_beams_suites(session)
+    run_beams_suites(session, *session.posargs)
 
 
 def run_beams_suites(session: nox.Session, *arguments: str) -> None:
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("validates-runner"))
-    run_pytest(session, "tests/validates_runner", *arguments, *session.posargs)
+    run_pytest(session, "tests/validates_runner", *arguments)
 
 
-@nox.session(venv_backend="none", default=False)
+@nox.session(requires=["wheels"])
+def go(session: nox.Session) -> None:
+    """A fixed part of the Go SDK's own integration tests, and a job of Go and Python; skipped where there is no Go."""
+    need_java(session)
+    if shutil.which("go") is None:
+        session.skip("Go was not found: install Go 1.24 or newer to run pipelines of its SDK")
+    install(session, distribution("executor"), *group("test"), *group("validates-runner"))
+    run_pytest(session, "tests/go", *results_of(session))
+
+
+@nox.session(venv_backend="none")
 def capabilities(session: nox.Session) -> None:
-    """Compares the table of capabilities with what `pipelines` and `validates_runner` came to. ``-- --write`` writes it."""
-    results = [RESULTS / "pipelines.xml", RESULTS / "validates_runner.xml"]
+    """Compares the table of capabilities with what the sessions of pipelines came to. ``-- --write`` writes it."""
+    results = [RESULTS / f"{name}.xml" for name in WITH_RESULTS]
     if missing := [path.stem for path in results if not path.exists()]:
         session.error(f"no results of {' and '.join(missing)}: run these sessions first, in full")
     session.run("python3", "tools/capabilities.py", *session.posargs, *map(str, results))
@@ -362,8 +398,14 @@ def wordcount(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def kills(session: nox.Session) -> None:
-    """Workers die at every step of the commit protocol, a server in a commit, and Spark."""
+    """Workers die at every step of the commit protocol, a server in a commit, and Spark; and one of them all at random."""
     kill(session, "tests/kills", "-m", "not slow")
+    if not session.posargs:
+        seed = secrets.randbelow(2**16)
+        victim, environment = KILLED[seed % len(KILLED)]
+        session.log(f"random kills: --seed {seed} -k '{victim} and {environment}'")
+        again = ("--seed", str(seed), "-k", f"{victim} and {environment}")
+        kill(session, "tests/kills/test_random_kills.py", *again)
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -377,6 +419,15 @@ def kills_long(session: nox.Session) -> None:
 def kills_on_a_cluster(session: nox.Session) -> None:
     """Random kills, of executors too, on a cluster of two executors on this machine. ``-- --rounds N --seed S`` for more."""
     kill(session, "tests/kills/test_random_kills_on_a_cluster.py")
+
+
+@nox.session(requires=["wheels"])
+def memory_part(session: nox.Session) -> None:
+    """A tenth of what `memory` measures, embedded."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    tenth = ("--part", "0.1", "-k", "embedded and not one_key", "-s")
+    run_pytest(session, "tests/memory", *(session.posargs or tenth))
 
 
 @nox.session(requires=["wheels"], default=False)

@@ -23,15 +23,23 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "capabilities.toml"
 PAGE = ROOT / "docs" / "capabilities.md"
 PASSES = "passes"
+# Where pipelines ran: user code in Spark's workers, in the process that submitted, in a process of its own, Go's SDK over
+# LOOPBACK; bundles on lanes only, without the loop inside a task; on two executors.
+COLUMNS = ("embedded", "LOOPBACK", "PROCESS", "Go", "lanes", "cluster")
+_OF_FILE = {"go": "Go", "lanes": "lanes", "cluster": "cluster"}
+_OF_ENVIRONMENT = {"LOOPBACK": "LOOPBACK", "PROCESS": "PROCESS"}
 _BEAM = re.compile(r"test_of_beam\[(\w+?)-(.+)-(?:default|LOOPBACK)\]")
+_GO = re.compile(r"test_of_go\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 
 What of the Beam model works, and the tests that show it: each runs whole pipelines against the server on Spark.
-`fn_runner`, `test_stream` and `validates_runner` are suites of Beam's own, the other names are files in `tests/pipelines`.
+`fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are suites of Beam's own, `go` is its Go SDK's; the
+other names are files in `tests/pipelines`. A column says how many of the tests pass in one kind of environment: *embedded* in Spark's workers, over
+*LOOPBACK*, in a *PROCESS* of the SDK, *Go* over LOOPBACK, embedded with the loop inside a task switched off (*lanes*), and on a *cluster* of two executors.
 
-`nox -s capabilities` compares this page with what the sessions `pipelines` and `validates_runner` came to the last time;
-`nox -s capabilities -- --write` writes it. Which test shows what is said in `tests/capabilities.toml`.
+CI compares this page with what its own sessions came to (`nox -s capabilities`); `nox -s capabilities -- --write` writes it. Which
+test shows what is said in `tests/capabilities.toml`.
 """
 
 
@@ -57,25 +65,41 @@ def capabilities(text: str) -> list[Capability]:
     ]
 
 
-def results(paths: Iterable[Path]) -> dict[str, str]:
-    """What became of every test, by its name without environments and parameters.
+Outcomes = dict[str, dict[str, str]]
+"""What became of every test, by its name without environments and parameters, in each column."""
 
-    Of a test that ran several times, what is not a pass counts. Tests that were skipped are left out.
+
+def results(paths: Iterable[Path]) -> Outcomes:
+    """What the files tell.
+
+    Of a test that ran several times in a column, what is not a pass counts. Tests that were skipped
+    are left out.
     """
-    found: dict[str, str] = {}
+    found: Outcomes = {}
     for path in paths:
         for case in ElementTree.parse(path).iter("testcase"):
             outcome = _outcome(case)
-            name = _name(case.attrib)
-            if outcome and found.get(name, PASSES) == PASSES:
-                found[name] = outcome
+            if outcome:
+                columns = found.setdefault(_name(case.attrib), {})
+                column = _column(path.stem, case.attrib["name"])
+                if columns.get(column, PASSES) == PASSES:
+                    columns[column] = outcome
     return found
 
 
+def _column(file: str, test: str) -> str:
+    if file in _OF_FILE:
+        return _OF_FILE[file]
+    parameters = test.partition("[")[2].rstrip("]").split("-")
+    named = [_OF_ENVIRONMENT[p] for p in parameters if p in _OF_ENVIRONMENT]
+    return named[0] if named else COLUMNS[0]
+
+
 def _name(case: Mapping[str, str]) -> str:
-    beams = _BEAM.fullmatch(case["name"])
-    if beams:
+    if beams := _BEAM.fullmatch(case["name"]):
         return f"{beams[1]}: {beams[2]}"
+    if gos := _GO.fullmatch(case["name"]):
+        return f"go: {gos[1]}"
     module = case["classname"].rpartition(".")[2].removeprefix("test_")
     return f"{module}: {case['name'].partition('[')[0]}"
 
@@ -92,13 +116,13 @@ def _outcome(case: Any) -> str:
     return reason if reason.startswith("refused") else f"differs: {reason}"
 
 
-def shown_by(capability: Capability, outcomes: Mapping[str, str]) -> dict[str, str]:
+def shown_by(capability: Capability, outcomes: Outcomes) -> Outcomes:
     """The tests of a capability with what became of them, in the order of the patterns.
 
     Raises:
         SystemExit: a pattern is no test's name.
     """
-    shown: dict[str, str] = {}
+    shown: Outcomes = {}
     for pattern in capability.tests:
         matching = sorted(fnmatch.filter(outcomes, pattern))
         if not matching:
@@ -107,35 +131,46 @@ def shown_by(capability: Capability, outcomes: Mapping[str, str]) -> dict[str, s
     return shown
 
 
-def page(listed: list[Capability], outcomes: Mapping[str, str]) -> str:
+def page(listed: list[Capability], outcomes: Outcomes) -> str:
     """The whole page."""
-    table = ["| part of the model | tests that pass | else |", "|---|---|---|"]
+    heads = ("part of the model", *COLUMNS, "else")
+    table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     details = []
     for capability in listed:
         shown = shown_by(capability, outcomes)
-        passed = [name for name, outcome in shown.items() if outcome == PASSES]
-        others = {name: outcome for name, outcome in shown.items() if outcome != PASSES}
+        others = {o for columns in shown.values() for o in columns.values() if o != PASSES}
         notes = [capability.gap] if capability.gap else []
-        notes += sorted(set(others.values()))
         anchor = re.sub(r"[^\w-]", "", capability.name.lower().replace(" ", "-"))
         row = (
             f"[{capability.name}](#{anchor})",
-            f"{len(passed)} of {len(shown)}",
-            "; ".join(notes),
+            *(_cell(shown, column) for column in COLUMNS),
+            "; ".join(notes + sorted(others)),
         )
         table.append(f"| {' | '.join(row)} |")
-        details.append(_details(capability.name, passed, others))
+        details.append(_details(capability.name, shown))
     return "\n".join([_INTRODUCTION, *table, "", *details])
 
 
-def _details(name: str, passed: list[str], others: Mapping[str, str]) -> str:
+def _cell(shown: Outcomes, column: str) -> str:
+    """How many pass of those that ran there; nothing where none did."""
+    ran = [columns[column] for columns in shown.values() if column in columns]
+    passed = ran.count(PASSES)
+    if not ran:
+        return ""
+    return str(passed) if passed == len(ran) else f"{passed} of {len(ran)}"
+
+
+def _details(name: str, shown: Outcomes) -> str:
     lines = [f"## {name}", ""]
     by_suite: dict[str, list[str]] = {}
-    for test in passed:
+    others = []
+    for test, columns in shown.items():
         suite, _, method = test.partition(": ")
-        by_suite.setdefault(suite, []).append(f"`{method}`")
+        if PASSES in columns.values():
+            by_suite.setdefault(suite, []).append(f"`{method}`")
+        others += [f"- `{test}` {o} ({c})" for c, o in columns.items() if o != PASSES]
     lines += [f"- {suite}: {', '.join(methods)}" for suite, methods in by_suite.items()]
-    lines += [f"- `{test}` {outcome}" for test, outcome in others.items()]
+    lines += others
     if len(lines) == 2:
         lines.append("No test shows it.")
     return "\n".join([*lines, ""])

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+Outcomes = dict[str, dict[str, str]]
 TOOL = Path(__file__).parents[2] / "tools" / "capabilities.py"
 RESULTS = """<testsuites><testsuite>
 <testcase classname="tests.validates_runner.test_beam_suites" name="test_of_beam[fn_runner-test_pardo-default]"/>
@@ -21,10 +22,16 @@ RESULTS = """<testsuites><testsuite>
 <testcase classname="tests.pipelines.test_state" name="test_timers[LOOPBACK]"/>
 <testcase classname="tests.pipelines.test_state" name="test_timers[embedded]"><failure message="no"/></testcase>
 </testsuite></testsuites>"""
+LANES = """<testsuites><testsuite>
+<testcase classname="tests.pipelines.test_state" name="test_timers[embedded]"/>
+</testsuite></testsuites>"""
+GO = """<testsuites><testsuite>
+<testcase classname="tests.go.test_go_suite" name="test_of_go[TestPardo]"/>
+</testsuite></testsuites>"""
 LIST = """
 [[capability]]
 name = "ParDo"
-tests = ["fn_runner: test_par*"]
+tests = ["fn_runner: test_par*", "go: TestPardo"]
 
 [[capability]]
 name = "Time flies"
@@ -44,32 +51,38 @@ def tool() -> ModuleType:
 
 
 @pytest.fixture
-def outcomes(tool: ModuleType, tmp_path: Path) -> dict[str, str]:
-    path = tmp_path / "results.xml"
-    path.write_text(RESULTS)
-    return tool.results([path])
+def outcomes(tool: ModuleType, tmp_path: Path) -> Outcomes:
+    for name, text in (("results", RESULTS), ("lanes", LANES), ("go", GO)):
+        (tmp_path / f"{name}.xml").write_text(text)
+    return tool.results([tmp_path / f"{name}.xml" for name in ("results", "lanes", "go")])
 
 
-def test_one_failure_among_several_runs_counts(outcomes: dict[str, str]) -> None:
+def test_outcomes_are_told_apart_by_where_tests_ran(outcomes: Outcomes) -> None:
     assert outcomes == {
-        "fn_runner: test_pardo": "passes",
-        "test_stream: T.test_a": "refused by name: a feature",
-        "test_stream: T.test_b": "differs: panes",
-        "state: test_timers": "fails",
+        "fn_runner: test_pardo": {"embedded": "passes"},
+        "test_stream: T.test_a": {"LOOPBACK": "refused by name: a feature"},
+        "test_stream: T.test_b": {"embedded": "differs: panes"},
+        "state: test_timers": {"LOOPBACK": "passes", "embedded": "fails", "lanes": "passes"},
+        "go: TestPardo": {"Go": "passes"},
     }
 
 
-def test_the_page(tool: ModuleType, outcomes: dict[str, str]) -> None:
+def test_the_page(tool: ModuleType, outcomes: Outcomes) -> None:
     page = tool.page(tool.capabilities(LIST), outcomes)
-    assert "| [ParDo](#pardo) | 1 of 1 |  |" in page
-    assert (
-        "| [Time flies](#time-flies) | 0 of 3 | differs: panes; fails; refused by name: a feature |"
-        in page
-    )
+    assert "| [ParDo](#pardo) | 1 |  |  | 1 |  |  |  |" in page
+    notes = "differs: panes; fails; refused by name: a feature"
+    assert f"| [Time flies](#time-flies) | 0 of 2 | 1 of 2 |  |  | 1 |  | {notes} |" in page
     assert "- fn_runner: `test_pardo`" in page
+    assert "- `state: test_timers` fails (embedded)" in page
 
 
-def test_a_name_that_no_test_has(tool: ModuleType, outcomes: dict[str, str]) -> None:
+def test_one_failure_among_several_runs_counts(tool: ModuleType, tmp_path: Path) -> None:
+    again = tmp_path / "again.xml"
+    again.write_text(RESULTS.replace("LOOPBACK]", "embedded]"))
+    assert tool.results([again])["state: test_timers"] == {"embedded": "fails"}
+
+
+def test_a_name_that_no_test_has(tool: ModuleType, outcomes: Outcomes) -> None:
     (pardo, _) = tool.capabilities(LIST.replace("test_par*", "test_gone"))
     with pytest.raises(SystemExit, match="'fn_runner: test_gone'"):
         tool.shown_by(pardo, outcomes)

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from harness_commands import boot_command
-from job_server import JobServerProcess, job_server
+from job_server import PROGRAM, WITHOUT_LOOP, JobServerProcess, job_server
 from jobs import Pipelines, pickle_by_value
 
 ENVIRONMENTS = ("embedded", "LOOPBACK")
@@ -23,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds what the server of the tests is started with."""
     parser.addoption(
         "--spark-master-url", help="where Spark runs; without it the server's own default"
+    )
+    parser.addoption(
+        "--without-loop", action="store_true", help="run bundles on lanes, whatever their size"
     )
 
 
@@ -36,10 +39,11 @@ def server(
     environment = {"BEAM_RUNNER_CACHE_DIR": str(cache), "PIP_NO_INDEX": "1"}
     master = request.config.getoption("--spark-master-url")
     flags = ["--spark-master-url", master] if master else []
+    program = WITHOUT_LOOP if request.config.getoption("--without-loop") else PROGRAM
     # Not pytest's folder: its path may be too long for the sockets that are made in it.
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
-        job_server(Path(folder), *flags, environment=environment) as running,
+        job_server(Path(folder), *flags, environment=environment, program=program) as running,
     ):
         yield running
 

@@ -19,7 +19,7 @@ from offsets import Offsets
 
 EVERY_SECONDS = 0.02
 VALUES = 8
-MOST_SECONDS = 0.5
+VALUE_SECONDS = 1.0
 
 
 class Endless(beam.DoFn):
@@ -55,7 +55,7 @@ def test_a_new_value_is_seen_soon(pipelines: Pipelines, tmp_path: Path, *, combi
     pipeline = pipelines.new("--streaming")
     values = (
         pipeline
-        | PeriodicImpulse(fire_interval=1.0)
+        | PeriodicImpulse(fire_interval=VALUE_SECONDS)
         | beam.Map(lambda _: time.time())
         | beam.WindowInto(
             GlobalWindows(),
@@ -70,5 +70,5 @@ def test_a_new_value_is_seen_soon(pipelines: Pipelines, tmp_path: Path, *, combi
     job = pipelines.job(pipeline)
     wait_until(lambda: len(delays()) >= VALUES, 60, lambda: f"{VALUES} values: {delays()}")
     job.cancel_and_measure()
-    # One of four: the machine may have other things to do.
-    assert statistics.quantiles(delays())[0] < MOST_SECONDS, delays()
+    # Before the next is made: as a rule, since the machine may have other things to do.
+    assert statistics.median(delays()) < VALUE_SECONDS, delays()

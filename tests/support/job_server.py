@@ -11,13 +11,15 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from processes import parent, threads
 
-_SERVES = re.compile(r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \(Spark .+\)")
+PROGRAM = ("-m", "beam_spark_executor.cli")
+WITHOUT_LOOP = (str(Path(__file__).with_name("server_without_loop.py")),)
+_SERVES = re.compile(r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \(Spark .+\).*")
 _MARK = "BEAM_TEST_SERVER"
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
@@ -62,14 +64,18 @@ class JobServerProcess:
     """
 
     def __init__(
-        self, temporary: Path, *flags: str, environment: Mapping[str, str] | None = None
+        self,
+        temporary: Path,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = PROGRAM,
     ) -> None:
         self.temporary = temporary
         self.log: list[str] = []
         self._mark = uuid.uuid4().hex
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "beam_spark_executor.cli", "--job-port", "0", *flags],
+            [sys.executable, *program, "--job-port", "0", *flags],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -183,10 +189,13 @@ class JobServerProcess:
 
 @contextmanager
 def job_server(
-    temporary: Path, *flags: str, environment: Mapping[str, str] | None = None
+    temporary: Path,
+    *flags: str,
+    environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = PROGRAM,
 ) -> Iterator[JobServerProcess]:
     """A server for the time of a ``with``; if that ends well, the server must end well, too."""
-    server = JobServerProcess(temporary, *flags, environment=environment)
+    server = JobServerProcess(temporary, *flags, environment=environment, program=program)
     try:
         yield server
         server.stop()

@@ -102,9 +102,10 @@ class Pipelines:
         self.environment = environment
         self._flags = tuple(flags)
 
-    def new(self, *flags: str) -> beam.Pipeline:
-        """A pipeline; leaving its ``with`` block runs it and waits."""
+    def new(self, *flags: str, runner: Any = None) -> beam.Pipeline:
+        """A pipeline, with a runner of one's own or Beam's; leaving its ``with`` block runs it and waits."""
         return beam.Pipeline(
+            runner=runner,
             options=PipelineOptions(
                 [
                     "--runner=PortableRunner",
@@ -112,7 +113,7 @@ class Pipelines:
                     *self._flags,
                     *flags,
                 ]
-            )
+            ),
         )
 
     def job(self, pipeline: beam.Pipeline) -> Job:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import importlib
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import attrs
 import pytest
@@ -33,6 +34,27 @@ MARKED_MODULES = (
     "apache_beam.transforms.sideinputs_test",
     "apache_beam.transforms.util_test",
 )
+# Modules whose tests are run as far as they submit a pipeline, marked or not.
+MODULES = {
+    "userstate": ("apache_beam.transforms.userstate_test",),
+    "trigger": ("apache_beam.transforms.trigger_test",),
+    "transforms_of_beam": tuple(
+        f"apache_beam.transforms.{name}_test"
+        for name in (
+            "window",
+            "combiners",
+            "ptransform",
+            "util",
+            "sideinputs",
+            "core",
+            "create",
+            "deduplicate",
+            "batch_dofn",
+            "stats",
+            "error_handling",
+        )
+    ),
+}
 
 
 @attrs.frozen
@@ -56,7 +78,7 @@ class BeamTest:
     """One test method of Beam.
 
     Attributes:
-        suite: ``fn_runner``, ``test_stream`` or ``validates_runner``.
+        suite: ``fn_runner``, ``test_stream``, ``validates_runner`` or one of ``MODULES``.
         case: the class, already bound to no endpoint.
         method: its name in the class.
     """
@@ -72,16 +94,23 @@ class BeamTest:
             return self.method
         return f"{self.case.__name__}.{self.method}"
 
-    def run(self, endpoint: Endpoint) -> unittest.TestResult:
+    def run(self, endpoint: Endpoint) -> Result:
         """Runs the test to its end."""
         _bind(endpoint)
-        result = _Result()
-        unittest.TestSuite([self.case(self.method)]).run(result)
+        result = Result()
+        with mock.patch.object(PortableRunner, "run_portable_pipeline", _counting(result)):
+            unittest.TestSuite([self.case(self.method)]).run(result)
         return result
 
 
-class _Result(unittest.TestResult):
-    """Knows that pytest's skips are skips, too."""
+class Result(unittest.TestResult):
+    """Knows that pytest's skips are skips, too.
+
+    Attributes:
+        submitted: how many pipelines were sent to the endpoint.
+    """
+
+    submitted = 0
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:
         if issubclass(err[0], pytest.skip.Exception):
@@ -127,6 +156,16 @@ class StreamPipeline(TestPipeline):
         super().__init__(options=options)
 
 
+def _counting(result: Result) -> Callable[..., Any]:
+    submit = PortableRunner.run_portable_pipeline
+
+    def run_portable_pipeline(self: PortableRunner, pipeline: Any, options: Any) -> Any:
+        result.submitted += 1
+        return submit(self, pipeline, options)
+
+    return run_portable_pipeline
+
+
 def _bind(endpoint: Endpoint) -> None:
     FnRunnerTest.endpoint = StreamPipeline.endpoint = endpoint
     TestPipeline.pytest_test_pipeline_options = " ".join(endpoint.flags)
@@ -146,19 +185,23 @@ def all_tests() -> tuple[BeamTest, ...]:
         BeamTest("test_stream", streams, method) for method in loader.getTestCaseNames(streams)
     )
     for name in MARKED_MODULES:
-        tests.extend(_marked(importlib.import_module(name), loader))
+        tests.extend(_of_module("validates_runner", importlib.import_module(name), marked=True))
+    for suite, modules in MODULES.items():
+        for name in modules:
+            tests.extend(_of_module(suite, importlib.import_module(name), marked=False))
     return tuple(tests)
 
 
-def _marked(module: ModuleType, loader: unittest.TestLoader) -> Iterator[BeamTest]:
+def _of_module(suite: str, module: ModuleType, *, marked: bool) -> Iterator[BeamTest]:
+    """The tests of a module that have the mark, or those that have not."""
     for value in vars(module).values():
         if not (isinstance(value, type) and issubclass(value, unittest.TestCase)):
             continue
         if value.__module__ != module.__name__:
             continue
-        for method in loader.getTestCaseNames(value):
-            if _has_mark(value) or _has_mark(getattr(value, method)):
-                yield BeamTest("validates_runner", value, method)
+        for method in unittest.TestLoader().getTestCaseNames(value):
+            if marked == (_has_mark(value) or _has_mark(getattr(value, method))):
+                yield BeamTest(suite, value, method)
 
 
 def _has_mark(marked: Any) -> bool:

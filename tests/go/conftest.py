@@ -1,0 +1,58 @@
+"""The program of Go pipelines, the server they run on, and Python's expansion service."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from job_server import JobServerProcess, job_server, wait_until
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipelines, built from the Go SDK as it was published; minutes where nothing is built yet."""
+    built = tmp_path_factory.mktemp("go") / "pipelines"
+    subprocess.run(["go", "build", "-o", str(built), "."], cwd=HERE, check=True, timeout=900)
+    return built
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[JobServerProcess]:
+    """The server with its defaults; after the last test it must end and leave nothing."""
+    with tempfile.TemporaryDirectory(prefix="t") as folder, job_server(Path(folder)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def expansion() -> Iterator[str]:
+    """The address of Python's expansion service."""
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+    service = "apache_beam.runners.portability.expansion_service_main"
+    process = subprocess.Popen(
+        [sys.executable, "-m", service, "-p", str(port), "--fully_qualified_name_glob", "*"]
+    )
+    try:
+        wait_until(lambda: _answers(port), 60, "the expansion service answers")
+        yield f"localhost:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("localhost", port), 1).close()
+    except OSError:
+        return False
+    return True

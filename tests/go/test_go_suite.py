@@ -1,0 +1,50 @@
+"""Pipelines of Beam's Go SDK: a fixed part of its own integration tests, each sent over LOOPBACK.
+
+Their elements are checked in the pipeline, which fails where they are others.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from job_server import JobServerProcess
+
+NAMES = re.findall(
+    r'^\t"(Test\w+)":',
+    Path(__file__).with_name("main.go").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+OF_TWO_SDKS = "TestDataframe"
+SECONDS = 60
+
+
+def run(program: Path, name: str, server: JobServerProcess, *flags: str) -> str:
+    """Runs a pipeline to its end; what it has written, empty if all went well."""
+    endpoint = f"--endpoint={server.address}"
+    done = subprocess.run(
+        [str(program), "--pipeline", name, endpoint, "--environment_type=LOOPBACK", *flags],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return "" if done.returncode == 0 else f"{name}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
+
+
+@pytest.mark.timeout(900)
+def test_the_program_has_all_pipelines(program: Path) -> None:
+    listed = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=True)
+    assert listed.stdout.split() == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != OF_TWO_SDKS])
+def test_of_go(server: JobServerProcess, program: Path, name: str) -> None:
+    assert run(program, name, server) == ""
+
+
+def test_go_and_python_in_one_job(server: JobServerProcess, program: Path, expansion: str) -> None:
+    """A DataFrame of Python's, embedded, in the middle of a Go pipeline."""
+    assert run(program, OF_TWO_SDKS, server, f"--expansion={expansion}") == ""
