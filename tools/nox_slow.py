@@ -1,0 +1,147 @@
+"""Sessions that a bare ``nox`` and CI leave out: they take long, or write figures and pictures."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+import nox
+
+from tools.nox_support import (
+    ON_A_CLUSTER,
+    ROOT,
+    distribution,
+    group,
+    install,
+    kill,
+    need_java,
+    run_beams_suites,
+    run_on_a_cluster,
+    run_pytest,
+)
+
+
+@nox.session(requires=["wheels"], default=False)
+def damages(session: nox.Session) -> None:
+    """1,200 damages each to journal and job list of a server that was closed or killed, none of them silent; CI runs some of them."""
+    install(session, distribution("executor"), *group("test"))
+    count = os.environ.get("BEAM_DAMAGES", "1200")
+    suites = ("executor/tests/journal/test_damage.py", "jobservices/tests/test_damages.py")
+    tests = (*(f"packages/{suite}" for suite in suites), "-s", *session.posargs)
+    session.run(
+        "python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": "", "BEAM_DAMAGES": count}
+    )
+
+
+@nox.session(requires=["wheels"], default=False)
+def hostile(session: nox.Session) -> None:
+    """20,000 mutated pipelines, 100,000 hostile requests; CI has some. ``-- --requests N --seed S --hypothesis-seed=N`` runs others."""
+    install(session, distribution("executor"), *group("test"))
+    examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
+    tests = ("packages/executor/tests/translation/test_mutated_pipelines.py", "tests/hostile", "-s")
+    count = () if "--requests" in session.posargs else ("--requests=100000",)
+    session.run(
+        *("python", "-P", "-m", "pytest", *tests, "--timeout=14400", *count, *session.posargs),
+        env={"PYTHONPATH": "", "BEAM_HOSTILE_EXAMPLES": examples},
+    )
+
+
+@nox.session(requires=["wheels"], default=False)
+def web_pictures(session: nox.Session) -> None:
+    """Takes the pictures of docs/web.md from real jobs."""
+    need_java(session)
+    install(session, f"{distribution('executor')}[web]", *group("browser"))
+    session.run("python", "-P", "tests/pictures/take.py", "docs/web", env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"])
+def engine_long(session: nox.Session) -> None:
+    """The engine's random tests with 10,000 runs each, for half an hour or more. ``-- --hypothesis-seed=N`` runs a seed again."""
+    install(session, distribution("engine"), *group("test"), *group("oracle"))
+    arguments = list(session.posargs)
+    if not any(argument.startswith("--hypothesis-seed") for argument in arguments):
+        arguments.append(f"--hypothesis-seed={secrets.randbelow(2**32)}")
+    runs = os.environ.get("BEAM_ENGINE_RUNS", "10000")
+    session.log(f"{runs} runs: {' '.join(arguments)}")
+    session.run(
+        *("python", "-P", "-m", "pytest", "packages/engine/tests", "--timeout=14400", *arguments),
+        env={"PYTHONPATH": "", "BEAM_ENGINE_RUNS": runs},
+    )
+
+
+@nox.session(requires=["wheels"])
+def engine_cost(session: nox.Session) -> None:
+    """The figures of docs/engine/cost.md, written there; fails if an event or a grouping costs more than it may."""
+    install(session, distribution("engine"))
+    page = ROOT / "docs" / "engine" / "cost.md"
+    text = page.read_text(encoding="utf-8")
+    for half in ("scheduler", "keyed"):
+        measure = f"packages/engine/tests/{half}/measure_costs.py"
+        printed = str(session.run("python", "-P", measure, silent=True))
+        session.log(printed)
+        for name, table in re.findall(
+            r"(<!-- table: \w+ -->\n)(.*?)<!-- end -->", printed, re.DOTALL
+        ):
+            before, after = text.split(name)
+            text = before + name + table + after[after.index("<!-- end -->") :]
+    page.write_text(text, encoding="utf-8")
+
+
+@nox.session(requires=["wheels"])
+def engine_coverage(session: nox.Session) -> None:
+    """Which lines of the engine its own tests run; fails below 95 %."""
+    install(session, distribution("engine"), "coverage>=7", *group("test"), *group("oracle"))
+    data = {"COVERAGE_FILE": str(Path(session.create_tmp()) / "coverage"), "PYTHONPATH": ""}
+    measure = ("python", "-P", "-m", "coverage")
+    run = ("run", "--source=beam_runner_engine", "-m", "pytest", "packages/engine/tests")
+    session.run(*measure, *run, *session.posargs, env=data)
+    session.run(*measure, "report", "--show-missing", "--skip-covered", "--fail-under=95", env=data)
+
+
+@nox.session(requires=["wheels"], default=False)
+def cluster_all(session: nox.Session) -> None:
+    """More pipelines on a cluster of two executors on this machine."""
+    run_on_a_cluster(session, *ON_A_CLUSTER)
+
+
+@nox.session(requires=["wheels"], default=False)
+def validates_runner_all(session: nox.Session) -> None:
+    """Beam's own suites against a real server on Spark, each test in both kinds of environment."""
+    run_beams_suites(session, *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def bench(session: nox.Session) -> None:
+    """This runner beside FnApiRunner and, where it is found, Prism. ``-- --write`` writes the table; ``-- --help`` tells more."""
+    need_java(session)
+    install(session, distribution("executor"))
+    session.run("python", "tests/bench/bench.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"], default=False)
+def kills_long(session: nox.Session) -> None:
+    """Servers, Spark, workers and SDK harnesses die everywhere and at any time. ``-- --rounds N --seed S`` for more."""
+    names = ("short", "crash_points", "callbacks", "zombies", "random_kills", "kills_of_a_drain")
+    kill(session, *(f"tests/kills/test_{name}.py" for name in names))
+
+
+@nox.session(requires=["wheels"], default=False)
+def kills_on_a_cluster(session: nox.Session) -> None:
+    """Random kills, of executors too, on a cluster of two executors on this machine. ``-- --rounds N --seed S`` for more."""
+    kill(session, "tests/kills/test_random_kills_on_a_cluster.py")
+
+
+@nox.session(requires=["wheels"], default=False)
+def memory(session: nox.Session) -> None:
+    """Gigabytes in a server that may use two, measured; takes many minutes. ``-- --part 0.1`` for less."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, "tests/memory", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def soak(session: nox.Session) -> None:
+    """An hour of a steady stream in which something dies every 30 s. ``-- --minutes N`` for less, ``--seed S`` for others."""
+    kill(session, "tests/kills/test_soak.py", "-s")

@@ -1,0 +1,121 @@
+"""What sessions share: what is where, what is installed and from which wheels, and how pytest runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, cast
+
+import nox
+
+ROOT = Path(__file__).parents[1]
+WHEELS = ROOT / ".nox" / "dist"
+CONSTRAINTS = WHEELS / "constraints.txt"
+
+# From the bottom layer upwards: folder -> import name.
+PACKAGES = {
+    "urns": "beam_runner_urns",
+    "engine": "beam_runner_engine",
+    "worker": "beam_runner_worker",
+    "jobservices": "beam_runner_jobservices",
+    "executor": "beam_spark_executor",
+    "web": "beam_runner_web",
+}
+# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, or a browser's like.
+MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "web": "web"}
+# These install and import alone: they are made to be used without this runner.
+REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
+# Examples of their documentation that need nothing but the package's own wheel.
+RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
+SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
+SUITES = (*PACKAGES, "contracts", "architecture")
+# A process for each core; the tests of a file share what they have set up.
+SIDE_BY_SIDE = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
+OLDEST_JAVA = 17
+CLUSTER = "tests/pipelines/cluster"
+# What is killed at random in CI: one of these each time.
+KILLED = [(v, e) for v in ("bounded", "unbounded") for e in ("embedded", "PROCESS")]
+# What the tests of whole pipelines came to, for the table of capabilities.
+RESULTS = ROOT / ".nox" / "results"
+WITH_RESULTS = ("pipelines", "lanes", "cluster", "validates_runner", "go")
+# Pipelines that must do on a cluster what they do on one machine; the first few are part of CI.
+ON_A_CLUSTER = tuple(
+    f"tests/pipelines/test_{name}.py"
+    for name in ("lost_workers", "grouping", "transforms", "side_inputs", "files")
+)
+IN_CI_ON_A_CLUSTER = ON_A_CLUSTER[:2]
+# Pipelines that the loop inside a task would run as a whole, and that must do the same on lanes.
+ON_LANES = tuple(
+    f"tests/pipelines/test_{name}.py"
+    for name in ("state", "windows", "requirements", "side_inputs", "splittable")
+)
+
+
+def group(name: str) -> tuple[str, ...]:
+    """Requirements of a dependency group of the root's ``pyproject.toml``."""
+    return nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), name)
+
+
+def project(package: str) -> dict[str, Any]:
+    """What a package's ``pyproject.toml`` says of itself."""
+    pyproject = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
+    return cast("dict[str, Any]", pyproject["project"])
+
+
+def distribution(package: str) -> str:
+    return str(project(package)["name"])
+
+
+def install(session: nox.Session, *requirements: str) -> None:
+    """Installs requirements, taking our packages and pyspark from the wheels that were built here."""
+    session.install(*requirements, "--constraint", str(CONSTRAINTS))
+
+
+def need_java(session: nox.Session) -> None:
+    """Ends the session with what to install, if there is no Java that Spark can run on."""
+    home = os.environ.get("JAVA_HOME")
+    command = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    found = f"JAVA_HOME={home} holds none" if home else "none was found"
+    if command:
+        answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+        version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+        if version and int(version[1]) >= OLDEST_JAVA:
+            return
+        found = f"{command} is Java {version[1]}" if version else f"{command} does not run"
+    session.error(
+        f"Spark needs Java {OLDEST_JAVA} or newer and {found}: install it, for example with "
+        f"`apt-get install openjdk-{OLDEST_JAVA}-jre-headless`, or set JAVA_HOME to where it is"
+    )
+
+
+def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
+    """Which tests of a session run: all it selects, with their results kept; or what the command line says."""
+    results = f"--junitxml={RESULTS / f'{session.name}.xml'}"
+    return tuple(session.posargs) or (*selection, results)
+
+
+def run_pytest(session: nox.Session, *arguments: str) -> None:
+    """Runs pytest so that only what is installed can be imported: no source tree, no current folder."""
+    session.run("python", "-P", "-m", "pytest", *arguments, env={"PYTHONPATH": ""})
+
+
+def run_on_a_cluster(session: nox.Session, *files: str) -> None:
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    master = "--spark-master-url=local-cluster[2,1,1024]"
+    run_pytest(session, CLUSTER, *files, master, *results_of(session))
+
+
+def run_beams_suites(session: nox.Session, *arguments: str) -> None:
+    need_java(session)
+    install(session, distribution("executor"), *group("test"), *group("validates-runner"))
+    run_pytest(session, "tests/validates_runner", *arguments)
+
+
+def kill(session: nox.Session, *arguments: str) -> None:
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, *arguments, *session.posargs)
