@@ -135,6 +135,7 @@ class Server:
     cores: int = 1
     attempts: int = 1
     resumable: bool = False
+    slots: Slots = attrs.field(factory=Slots)
 
     def __attrs_post_init__(self) -> None:
         self.folder = self.place / "files"
@@ -160,7 +161,7 @@ class Server:
             self.journal,
             self.reporter,
             self.spark,  # type: ignore[arg-type]
-            JobSlots(Slots(), "job-1"),
+            JobSlots(self.slots, "job-1"),
             settings,
             lambda sha: iter([sha.encode()]),
             self.ended.append,

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -88,12 +89,13 @@ def test_one_that_is_sent_away_goes(one: StandBy) -> None:
 class FakeJob:
     """A job as the channel sees it."""
 
+    folder: Path
     links: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
     said: queue.SimpleQueue[FromWorker] = attrs.field(factory=queue.SimpleQueue)
 
     def job_work(self) -> JobWork:
         context = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
-        return JobWork(JobPlan(context, {}, {}), 4, "folder")
+        return JobWork(JobPlan(context, {}, {}), 4, str(self.folder))
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
@@ -118,8 +120,8 @@ class OnSpark:
 
 
 @pytest.fixture
-def on_spark(spark: RunningSpark, pools: WorkerPools) -> Iterator[OnSpark]:
-    job = FakeJob()
+def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterator[OnSpark]:
+    job = FakeJob(tmp_path)
     server = ChannelServer("127.0.0.1", {"job-1": job}.get, lambda n: stand_bys.order(n))
     stand_bys = StandBys(spark.session, pools, server.endpoint, wanted=True)
     server.start()
@@ -158,9 +160,15 @@ def test_the_first_lane_of_a_job_is_served_by_the_task_that_waits(
 
 @pytest.mark.spark
 @pytest.mark.timeout(200)
-def test_a_job_without_lanes_leaves_no_task_behind(spark: RunningSpark, on_spark: OnSpark) -> None:
+def test_a_job_without_lanes_leaves_the_task_to_the_next(
+    spark: RunningSpark, on_spark: OnSpark
+) -> None:
     wait_for_tasks(spark, 1)
     on_spark.jobs.close(workers_gone=True)
+    on_spark.stand_bys.renew()
+    waiting = on_spark.stand_bys.take()
+    assert waiting is not None
+    waiting.stand_down()
     wait_for_tasks(spark, 0)
 
 
@@ -169,12 +177,10 @@ def test_a_job_without_lanes_leaves_no_task_behind(spark: RunningSpark, on_spark
 def test_a_task_that_waits_when_the_server_stops_ends(
     spark: RunningSpark, on_spark: OnSpark
 ) -> None:
-    on_spark.stand_bys.renew()
-    wait_for_tasks(spark, 2)
-    on_spark.stand_bys.close()
     wait_for_tasks(spark, 1)
+    on_spark.stand_bys.close()
+    wait_for_tasks(spark, 0)
     on_spark.stand_bys.renew()
-    on_spark.jobs.close(workers_gone=True)
     wait_for_tasks(spark, 0)
 
 

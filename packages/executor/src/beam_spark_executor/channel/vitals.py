@@ -40,7 +40,7 @@ class VitalsWriter:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         with (folder / _FILE).open("w+b") as file:
             file.truncate(_SIZE)
             self._page = mmap.mmap(file.fileno(), _SIZE)

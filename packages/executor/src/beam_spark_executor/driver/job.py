@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-import attrs
 from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
 from beam_runner_jobservices.observation import Execution, ThreadStack
 from beam_runner_jobservices.ports import JobReporter
@@ -27,6 +26,17 @@ from beam_spark_executor.channel.messages import (
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.condition import JobCondition
 from beam_spark_executor.driver.coordinator import Coordinator
+from beam_spark_executor.driver.happenings import (
+    Cancel,
+    Drain,
+    Item,
+    LaneEnded,
+    Lost,
+    Said,
+    Suspend,
+    Woken,
+    is_loss,
+)
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.observing import JobObserving
@@ -44,58 +54,13 @@ _CLOSE_SECONDS = 1.0
 _HEARD_SECONDS = 1.5
 _SUSPEND_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
+_TURN_SECONDS = 1.0
 _STATES = {
     Outcome.DONE: JobState.DONE,
     Outcome.DRAINED: JobState.DRAINED,
     Outcome.CANCELLED: JobState.CANCELLED,
 }
 _LOGGER = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class _Said:
-    """A worker process has said something."""
-
-    link: WorkerLink
-    message: FromWorker
-
-
-@attrs.frozen
-class _Lost:
-    """A worker process has ended."""
-
-    link: WorkerLink
-
-
-@attrs.frozen
-class _LaneEnded:
-    """Spark has ended a lane, with an error or without."""
-
-    number: int
-    error: str
-
-
-@attrs.frozen
-class _Cancel:
-    """Somebody wants the job to end now."""
-
-
-@attrs.frozen
-class _Drain:
-    """Somebody wants the job's sources to end."""
-
-
-@attrs.frozen
-class _Suspend:
-    """The server stops; the job is to go on under another one."""
-
-
-_Item = _Said | _Lost | _LaneEnded | _Cancel | _Drain | _Suspend
-
-
-def _is_loss(item: _Item) -> bool:
-    """Whether something ended that Spark keeps alive."""
-    return isinstance(item, _Lost) or (isinstance(item, _LaneEnded) and item.error != "")
 
 
 class RunningJob:
@@ -137,7 +102,7 @@ class RunningJob:
         self._processes = JobProcesses(settings.folder)
         self._condition = JobCondition(self._plan, reporter, self._processes.look)
         self._observing = JobObserving(self._plan, self._processes.links, lambda: spark.interface)
-        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._coordinator = Coordinator(
             ledger,
             journal,
@@ -169,15 +134,15 @@ class RunningJob:
 
     def cancel(self) -> None:
         """Stops the job, whatever user code is doing."""
-        self._inbox.put(_Cancel())
+        self._inbox.put(Cancel())
 
     def drain(self) -> None:
         """Ends the job's sources; what they have given is processed, and the job ends."""
-        self._inbox.put(_Drain())
+        self._inbox.put(Drain())
 
     def suspend(self) -> None:
         """Stops the job's work without ending the job: another server goes on with it."""
-        self._inbox.put(_Suspend())
+        self._inbox.put(Suspend())
 
     def metrics(self) -> JobMetrics:
         """All metrics so far, and those of the stages while it runs."""
@@ -213,7 +178,7 @@ class RunningJob:
     def detached(self, link: WorkerLink) -> None:
         """A worker process has ended."""
         self._processes.detached(link)
-        self._inbox.put(_Lost(link))
+        self._inbox.put(Lost(link))
 
     def received(self, link: WorkerLink, message: FromWorker) -> None:
         """A worker process says something."""
@@ -225,15 +190,16 @@ class RunningJob:
             case ExternalWorkerStarted():
                 self._processes.external_worker(link, message)
             case _:
-                self._inbox.put(_Said(link, message))
+                self._inbox.put(Said(link, message))
 
     def _lane_ended(self, number: int, error: str) -> None:
-        self._inbox.put(_LaneEnded(number, error))
+        self._inbox.put(LaneEnded(number, error))
 
     # The job's own thread.
 
     def _run(self) -> None:
         try:
+            self._wait_for_turn()
             self._reporter.state(JobState.RUNNING)
             self._work()
         except JournalFenced as fenced:
@@ -251,12 +217,23 @@ class RunningJob:
             finally:
                 self._on_end(self)
 
+    def _wait_for_turn(self) -> None:
+        """Returns when it is the job's turn to begin, or something is wanted of it."""
+        while not self._slots.take_turn(lambda: self._inbox.put(Woken())):
+            try:
+                item = self._inbox.get(timeout=_TURN_SECONDS)
+            except queue.Empty:
+                continue
+            if not isinstance(item, Woken):
+                self._inbox.put(item)
+                return
+
     def _work(self) -> None:
         """Goes on from what is committed until the job has ended."""
         self._coordinator.begin()
         while self._ledger.end is None and not self._is_suspended():
             items = self._next_items()
-            if any(map(_is_loss, items)) and self._ends_with_spark():
+            if any(map(is_loss, items)) and self._ends_with_spark():
                 return
             for item in items:
                 self._take(item)
@@ -292,10 +269,10 @@ class RunningJob:
         if time.monotonic() > self._cancelled_at + _HEARD_SECONDS:
             self._spark.cancel()
 
-    def _next_items(self) -> list[_Item]:
+    def _next_items(self) -> list[Item]:
         """What has come in; waits for the first, at most until something else is due."""
         alarm = self._coordinator.seconds_to_alarm
-        items: list[_Item] = []
+        items: list[Item] = []
         try:
             wait = _LOOK_SECONDS if alarm is None else min(alarm, _LOOK_SECONDS)
             items.append(self._inbox.get(timeout=wait))
@@ -304,20 +281,20 @@ class RunningJob:
         except queue.Empty:
             return items
 
-    def _take(self, item: _Item) -> None:
+    def _take(self, item: Item) -> None:
         match item:
-            case _Said(link, message):
+            case Said(link, message):
                 self._coordinator.heard(link, message)
-            case _Lost(link):
+            case Lost(link):
                 self._coordinator.lost(link)
-            case _LaneEnded(number, error):
+            case LaneEnded(number, error):
                 self._coordinator.lane_ended(number, error)
-            case _Cancel():
+            case Cancel():
                 self._cancelled_at = time.monotonic()
                 self._coordinator.cancel()
-            case _Drain():
+            case Drain():
                 self._coordinator.drain()
-            case _Suspend():
+            case Suspend():
                 self._suspended_at = time.monotonic()
                 self._coordinator.suspend()
 
@@ -386,9 +363,9 @@ class RunningJob:
             except queue.Empty:
                 continue
             match item:
-                case _LaneEnded(number, _):
+                case LaneEnded(number, _):
                     lanes.ended(number)
-                case _Said(link, LaneOpened(lane)):
+                case Said(link, LaneOpened(lane)):
                     lanes.opened(lane, link)
                 case _:
                     pass

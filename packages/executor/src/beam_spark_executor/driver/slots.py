@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
+
+from beam_spark_executor.driver.turns import Turns
 
 _PATIENCE_SECONDS = 0.3
 """How long a lane may wait to be started before others make room."""
@@ -19,9 +22,13 @@ class Slots:
 
     Args:
         total: how many slots there are; None if that is not known.
+
+    Attributes:
+        turns: of jobs to begin, no more of them at once than there are slots.
     """
 
     def __init__(self, total: int | None = None) -> None:
+        self.turns = Turns(math.inf if total is None else total)
         self._total = total
         self._lock = threading.Lock()
         self._waiting: dict[tuple[str, int], float] = {}
@@ -88,6 +95,10 @@ class JobSlots:
         self._slots = slots
         self._job_id = job_id
 
+    def take_turn(self, wake: Callable[[], None]) -> bool:
+        """Whether the job may begin; see :meth:`Turns.take`."""
+        return self._slots.turns.take(self._job_id, wake)
+
     def started(self, lane: int) -> None:
         """Spark was asked to run a lane."""
         self._slots.started(self._job_id, lane)
@@ -103,6 +114,7 @@ class JobSlots:
     def forget(self) -> None:
         """The job has ended."""
         self._slots.forget(self._job_id)
+        self._slots.turns.leave(self._job_id)
 
     @property
     def is_wanted(self) -> bool:

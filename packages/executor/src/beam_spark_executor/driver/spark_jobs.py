@@ -9,8 +9,8 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.messages import Endpoint, ServeLane
-from beam_spark_executor.driver.stand_by import StandBys
-from beam_spark_executor.spark.pool import WorkerPools
+from beam_spark_executor.driver.stand_by import StandBy, StandBys
+from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import answers
 from beam_spark_executor.task.lane import LaneRef, run_lane
 
@@ -19,7 +19,10 @@ LaneStarter = Callable[[int], None]
 
 
 class SparkJobs:
-    """All Spark jobs of one Beam job; methods may be called from any thread."""
+    """All Spark jobs of one Beam job, and from the first one on its slot.
+
+    Methods belong to the job's own thread, but `is_alive` to any.
+    """
 
     def __init__(
         self,
@@ -33,8 +36,9 @@ class SparkJobs:
         self._pools = pools
         self._endpoint = endpoint
         self._job_id = job_id
-        self._stand_by = stand_bys.take()
-        self._slot = pools.acquire() if self._stand_by is None else self._stand_by.slot
+        self._stand_bys = stand_bys
+        self._stand_by: StandBy | None = None
+        self._slot: Slot | None = None
         self._group = f"beam-{job_id}"
 
     @property
@@ -53,11 +57,17 @@ class SparkJobs:
         The first one may go to the task that stands by. ``on_end`` is called with the lane's number
         when it has ended, and with Spark's error in a few words, or nothing.
         """
+        if self._slot is None:
+            self._stand_by = self._stand_bys.take()
+            self._slot = self._pools.acquire() if self._stand_by is None else self._stand_by.slot
         order = ServeLane(self._job_id, number)
         if self._stand_by is not None and self._stand_by.serve(order, on_end):
             return
         thread = InheritableThread(
-            self._run_lane, args=(number, on_end), session=self._session, name=f"lane-{number}"
+            self._run_lane,
+            args=(self._slot, number, on_end),
+            session=self._session,
+            name=f"lane-{number}",
         )
         thread.daemon = True
         thread.start()
@@ -70,17 +80,17 @@ class SparkJobs:
 
     def close(self, *, workers_gone: bool) -> None:
         """Gives the slot back; for good if some of its Python workers may still be there."""
-        if self._stand_by is not None:
-            self._stand_by.stand_down()
+        if self._slot is None:
+            return
         if workers_gone:
             self._pools.release(self._slot)
         else:
             self._pools.retire(self._slot)
 
-    def _run_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
+    def _run_lane(self, slot: Slot, number: int, on_end: Callable[[int, str], None]) -> None:
         ref = LaneRef(self._endpoint, self._job_id, number)
 
         def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return run_lane(ref, batches)
 
-        on_end(number, self._pools.run_one_task(self._session, self._slot, self._group, serve))
+        on_end(number, self._pools.run_one_task(self._session, slot, self._group, serve))
