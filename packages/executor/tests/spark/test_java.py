@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_spark_executor.spark import java
 from beam_spark_executor.spark.java import check_java, processes_of_session, set_in_environment
 from beam_spark_executor.spark.settings import SparkUnavailable
 
@@ -76,3 +77,18 @@ def test_processes_of_a_session_are_found() -> None:
     assert process.pid in found
     assert len(found) == 2
     assert processes_of_session(process.pid) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_noise"),
+    [
+        (
+            "WARN DAGScheduler: Failed to cancel job group beam-x. Cannot find active jobs for it.",
+            True,
+        ),
+        ("WARN DAGScheduler: Broadcasting large task binary", False),
+        ("WARNING: Using incubator modules: jdk.incubator.vector", True),
+    ],
+)
+def test_what_good_jobs_bring_about_is_not_logged(line: str, is_noise: bool) -> None:
+    assert (java._NOISE.match(line) is not None) == is_noise

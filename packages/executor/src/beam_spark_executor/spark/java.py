@@ -42,7 +42,11 @@ _LEVELS = {
 }
 _CONTINUATIONS = ("\tat ", "\t...", "Caused by:", "java.", "org.apache.")
 """How the lines of a Java stack trace begin, which belong to the line before."""
-_NOISE = re.compile(r"^WARNING: (Using incubator modules|A restricted method|A terminally)")
+_NOISE = re.compile(
+    r"^WARNING: (Using incubator modules|A restricted method|A terminally)"
+    # A job's group is cancelled until nothing of it is left.
+    r"|^WARN DAGScheduler: Failed to cancel job group"
+)
 
 log = logging.getLogger("spark")
 
