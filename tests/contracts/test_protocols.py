@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from beam_runner_jobservices.ports import JobExecutor, JobHandle
+from beam_runner_jobservices.ports import JobExecutor, JobHandle, JobObserver
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.harness import FnApiHarness
@@ -28,6 +28,10 @@ def spark_takes_jobs(executor: SparkJobExecutor) -> JobExecutor:
 
 
 def a_running_job_is_a_handle(job: RunningJob) -> JobHandle:
+    return job
+
+
+def a_running_job_tells_of_itself(job: RunningJob) -> JobObserver:
     return job
 
 
@@ -62,6 +66,7 @@ def the_fn_api_gives_harnesses(server: FnApiServer) -> Harness:
 PAIRS = [
     (SparkJobExecutor, JobExecutor),
     (RunningJob, JobHandle),
+    (RunningJob, JobObserver),
     (RunningJob, JobPeer),
     (BundleSideInputs, SideInputReader),
     (ChannelClient, ArtifactReader),
