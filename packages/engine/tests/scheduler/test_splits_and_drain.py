@@ -187,6 +187,11 @@ def test_initial_split_that_does_not_spread(sizes: list[int], counts: list[int])
         ({"fraction": 0.9, "elapsed": 1_000}, Load(1, 2), None),
         ({"stalled": 2}, Load(1, 2), 0.5),
         ({"elapsed": 10_000}, Load(2, 2), 0.0),
+        ({"elapsed": 10_000, "fraction": 0.25}, Load(1, 2), 0.0),
+        ({"elapsed": 10_000, "stalled": 2}, Load(1, 2), 0.0),
+        ({"elapsed": 10_000, "stalled": 2, "splittable": False}, Load(1, 2), 0.5),
+        ({"elapsed": 50, "lingers": True}, Load(1, 2), 0.0),
+        ({"elapsed": 50, "lingers": True, "splittable": False}, Load(1, 2), None),
         ({"elapsed": 10_000, "splittable": False}, Load(2, 2), None),
     ],
 )

@@ -274,6 +274,12 @@ class JobPlan:
         """Whether its processing time is scripted, and no other clock counts."""
         return any(stream.scripts_clock for stream in self.test_streams)
 
+    def sources(self) -> frozenset[str]:
+        """The ids of the stages of which bundles may go on without end, and can be checkpointed."""
+        if not self.streaming:
+            return frozenset()
+        return frozenset(s.stage_id for s in self.stages.values() if s.splittable)
+
     def readers(self) -> Mapping[str, Sequence[StagePlan]]:
         """The stages whose main input is a buffer, by the buffer's id, in a fixed order."""
         found: dict[str, list[StagePlan]] = {}

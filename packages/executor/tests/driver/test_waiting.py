@@ -82,6 +82,29 @@ def test_a_source_gives_way_once_it_has_had_its_time(clock: Clock) -> None:
     assert given(link) == [100, 1]
 
 
+def test_a_source_that_gave_nothing_away_is_asked_again(clock: Clock) -> None:
+    lanes, _ = at_work(100)
+    lanes.run([bundle(1)])
+    clock.now += 2 * GIVE_WAY_SECONDS
+    assert lanes.take_giving_way() == [Attempt(100, 1)]
+    lanes.stays(Attempt(100, 1))
+    assert lanes.take_giving_way() == []
+    clock.now += 2 * GIVE_WAY_SECONDS
+    assert lanes.take_giving_way() == [Attempt(100, 1)]
+
+
+def test_on_a_crowded_machine_a_source_has_more_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes, _ = at_work(100)
+    monkeypatch.setattr(lanes._slowness, "now", lambda: 5.0)
+    lanes.run([bundle(1)])
+    clock.now += 2 * GIVE_WAY_SECONDS
+    assert lanes.take_giving_way() == []
+    clock.now += GIVE_WAY_SECONDS
+    assert lanes.take_giving_way() == [Attempt(100, 1)]
+
+
 def test_no_more_give_way_than_others_wait(clock: Clock) -> None:
     lanes, _ = at_work(100, 101, 102)
     clock.now += 2 * GIVE_WAY_SECONDS

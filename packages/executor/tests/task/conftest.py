@@ -12,12 +12,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
 
 from served_process import Serve, serving
 
-from beam_spark_executor.task import process as process_module
+from beam_spark_executor.task import telling as telling_module
 
 
 @pytest.fixture
 def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Makes worker processes that serve a lane."""
-    monkeypatch.setattr(process_module, "_PROGRESS_SECONDS", 0.02)
+    monkeypatch.setattr(telling_module, "PROGRESS_SECONDS", 0.02)
     with serving(tmp_path, monkeypatch) as make:
         yield make

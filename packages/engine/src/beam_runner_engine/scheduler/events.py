@@ -97,7 +97,8 @@ class BundleFailed:
 class Progress:
     """How far a running bundle is: `fraction` of its work after `elapsed` ms of processing time.
 
-    `takes_turns` says that another bundle would not run beside it, but take turns with it.
+    `takes_turns` says that another bundle would not run beside it, but take turns with it; `lingers`
+    that it has put out something, which is not committed yet, and mostly waits for more to come.
     """
 
     bundle: int
@@ -105,6 +106,7 @@ class Progress:
     fraction: float
     elapsed: Duration
     takes_turns: bool = False
+    lingers: bool = False
 
 
 @attrs.frozen

@@ -29,8 +29,9 @@ class RunningBundle:
     """What is known about a running bundle: `fraction` of its work done after `elapsed` ms.
 
     `stalled` counts the latest progress reports in a row that told of no progress. `splittable`
-    bundles can be checkpointed. `joint` ones have several pieces that could have bundles of their
-    own, and share this one since they are little data.
+    bundles can be checkpointed; one that `lingers` has put out something and mostly waits for more.
+    `joint` ones have several pieces that could have bundles of their own, and share this one since
+    they are little data.
     """
 
     stage: str
@@ -39,6 +40,7 @@ class RunningBundle:
     stalled: int
     splittable: bool
     joint: bool = False
+    lingers: bool = False
 
 
 class SplittingPolicy(Protocol):
@@ -67,10 +69,10 @@ class DefaultPolicy:
     """Bundles of about `bundle_bytes`, or smaller where that gives idle slots something to do, unless
     `spreads` is False: then only once a bundle takes long.
 
-    A joint bundle leaves what it has not begun to idle slots at its first report. Another one is split
-    in half when a slot is idle and the bundle is expected to run for
-    `split_above` ms more, or has stalled for `stalled_reports` reports; and checkpointed after
-    `checkpoint_after` ms, so that long restrictions commit now and then.
+    A bundle is checkpointed after `checkpoint_after` ms, or where it lingers, so that long
+    restrictions commit now and then. Before that a joint one leaves what it has not begun to idle slots
+    at its first report, and another one is split in half when a slot is idle and it is expected to run
+    for `split_above` ms more, or has stalled for `stalled_reports` reports.
     """
 
     bundle_bytes: int = 64 * 1024 * 1024
@@ -101,7 +103,10 @@ class DefaultPolicy:
         return counts
 
     def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
-        """Halves long or stalled bundles for idle slots; checkpoints old ones."""
+        """Checkpoints old and lingering bundles; halves long or stalled ones for idle slots."""
+        # First: the half of a restriction without end is no nearer to its end, and commits nothing.
+        if bundle.splittable and (bundle.lingers or bundle.elapsed >= self.checkpoint_after):
+            return 0.0
         if load.idle:
             if bundle.joint:
                 return 0.0
@@ -111,6 +116,4 @@ class DefaultPolicy:
                 remaining = bundle.elapsed * (1.0 - bundle.fraction) / bundle.fraction
                 if remaining > self.split_above:
                     return 0.5
-        if bundle.splittable and bundle.elapsed >= self.checkpoint_after:
-            return 0.0
         return None

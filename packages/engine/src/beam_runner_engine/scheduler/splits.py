@@ -74,6 +74,7 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
         stalled=record.stalled,
         splittable=stage.spec.splittable,
         joint=stage.spec.joint_pieces and len({work.piece for work in record.work}) > 1,
+        lingers=record.progress.lingers,
     )
     open_bundles = len(state.bundles)
     parallelism = open_bundles if record.progress.takes_turns else state.limits.parallelism

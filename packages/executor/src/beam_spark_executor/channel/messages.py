@@ -82,6 +82,7 @@ class BundleProgressed:
         metrics: so far.
         waits: whether its user code leaves time to others in its interpreter; None if that is not
             known.
+        lingers: it has put out something, and mostly waits for more to come.
     """
 
     attempt: Attempt
@@ -89,6 +90,7 @@ class BundleProgressed:
     elapsed: int
     metrics: tuple[MonitoringInfo, ...]
     waits: bool | None = None
+    lingers: bool = False
 
 
 @attrs.frozen

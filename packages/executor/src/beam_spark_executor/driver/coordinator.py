@@ -96,6 +96,7 @@ class Coordinator:
         self._metrics = metrics
         self._settings = settings
         self._takes_turns = ledger.plan.takes_turns
+        sources = ledger.plan.sources()
         self.lanes = Lanes(
             start_lane,
             self._order,
@@ -103,7 +104,7 @@ class Coordinator:
             settings.cores,
             settings.most_lanes,
             slots,
-            self._is_source,
+            lambda bundle: bundle.stage in sources,
             takes_turns=self._takes_turns,
         )
         self._job_id = ledger.plan.context.job_id
@@ -141,14 +142,14 @@ class Coordinator:
             case LaneOpened(lane):
                 self._lane_failures = 0
                 self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
-            case BundleProgressed(attempt, fraction, elapsed, metrics, waits):
+            case BundleProgressed(attempt, fraction, elapsed, metrics, waits, lingers):
                 if self.lanes.progressed(link, attempt, fraction, waits=waits):
                     self.moved = time.monotonic()
                 if self.ledger.is_open(attempt.bundle, attempt.attempt) and not self._loop.is_out:
                     self._metrics.progressed(attempt, metrics)
                     in_turns = self._takes_turns and waits is False
                     bundle = (attempt.bundle, attempt.attempt)
-                    self._waiting.append(Progress(*bundle, fraction, elapsed, in_turns))
+                    self._waiting.append(Progress(*bundle, fraction, elapsed, in_turns, lingers))
             case BundleReply(done):
                 self.lanes.finished(link, Attempt(done.bundle, done.attempt))
                 if self.ledger.is_open(done.bundle, done.attempt):
@@ -158,6 +159,8 @@ class Coordinator:
                 self.lanes.finished(link, attempt)
                 self._waiting.append(message.to_event())
             case SplitReply(done):
+                if not done.residuals:
+                    self.lanes.stays(Attempt(done.bundle, done.attempt))
                 self._waiting.append(done)
             case LoopProgress():
                 self._loop_told(link, message)
@@ -308,11 +311,6 @@ class Coordinator:
             self.lanes.run_loop()
         else:
             self.lanes.run(bundles)
-
-    def _is_source(self, bundle: Bundle) -> bool:
-        """Whether it may go on for long, and what is left of it can come later."""
-        plan = self.ledger.plan
-        return plan.streaming and plan.stages[bundle.stage].splittable
 
     def _order(self, bundle: Bundle) -> RunBundle:
         name = f"{self._settings.epoch}-{bundle.number}-{bundle.attempt}"

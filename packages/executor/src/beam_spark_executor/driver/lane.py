@@ -19,7 +19,7 @@ class Lane:
     """A lane; ``link`` is the process it runs in, None while Spark is starting it.
 
     ``served`` says whether it was given anything to do in that process, ``giving_way`` whether what
-    it runs has been asked to end, ``changed`` when that came further, ``heard`` whether it has told
+    it runs has been asked to end, ``asked`` when, ``changed`` when that came further, ``heard`` whether it has told
     how far it is, and ``waits`` whether it leaves time to others in its interpreter, if that is known.
     """
 
@@ -34,6 +34,7 @@ class Lane:
     waits: bool | None = None
     changed: float = 0.0
     began: float = 0.0
+    asked: float = 0.0
     giving_way: bool = False
 
     def begin(self, bundle: Bundle | None, now: float) -> None:

@@ -16,11 +16,12 @@ from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.waiting import WaitingBundles
+from beam_spark_executor.slowness import Slowness
 
 IDLE_SECONDS = 5.0
 """How long a lane keeps its place on the cluster without work."""
 GIVE_WAY_SECONDS = 0.1
-"""How long a source keeps its lane at least while others wait for one."""
+"""How long a source keeps its lane at least while others wait for one, on a machine that is not crowded."""
 
 
 @attrs.frozen
@@ -83,6 +84,7 @@ class Lanes:
         self._by_link: dict[WorkerLink, Lane] = {}
         self._is_source = is_source
         self._waiting = WaitingBundles(is_source)
+        self._slowness = Slowness()
         self.alive: set[int] = set()
 
     def run(self, bundles: Iterable[Bundle]) -> None:
@@ -232,17 +234,23 @@ class Lanes:
     @property
     def seconds_to_give_way(self) -> float | None:
         """How long until `take_giving_way` has something to tell; None if not at all."""
-        began = min((lane.began for lane in self._in_the_way()), default=None)
-        return None if began is None else max(0.0, began + GIVE_WAY_SECONDS - time.monotonic())
+        until = min((self._turn_ends(lane) for lane in self._in_the_way()), default=None)
+        return None if until is None else max(0.0, until - time.monotonic())
 
     def take_giving_way(self) -> list[Attempt]:
         """The bundles of sources that are to end, for others to run; tells each once."""
-        limit = time.monotonic() - GIVE_WAY_SECONDS
-        lanes = [lane for lane in self._in_the_way() if lane.began <= limit]
+        now = time.monotonic()
+        lanes = [lane for lane in self._in_the_way() if self._turn_ends(lane) <= now]
         for lane in lanes:
-            lane.giving_way = True
+            lane.giving_way, lane.asked = True, now
         running = [lane.running for lane in lanes if lane.running is not None]
         return [Attempt(bundle.number, bundle.attempt) for bundle in running]
+
+    def stays(self, attempt: Attempt) -> None:
+        """A bundle gave nothing away when it was asked: it is asked again a turn later."""
+        for lane in self._lanes.values():
+            if lane.runs(attempt):
+                lane.giving_way = False
 
     def close_idle(self) -> None:
         """Closes lanes that had nothing to do for a while."""
@@ -302,6 +310,10 @@ class Lanes:
         lane.link.send(CloseLane())
         del self._lanes[lane.number]
         self._by_link.pop(lane.link, None)
+
+    def _turn_ends(self, lane: Lane) -> float:
+        """Until when a source keeps its lane: on a crowded machine, where a turn costs more, for longer."""
+        return max(lane.began, lane.asked) + self._slowness.turn(GIVE_WAY_SECONDS)
 
     def _in_the_way(self) -> list[Lane]:
         """The lanes of sources that others wait for, those first that have run for longest."""

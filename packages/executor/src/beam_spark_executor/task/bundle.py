@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -109,6 +110,10 @@ class RunningBundle:
         merger: merges the windows of its input, if the engine can't.
         truncation: truncates restrictions, if it processes any.
         on_written: may be told, before the bundle ends, which buffers it has written to.
+
+    Attributes:
+        attempt: which attempt at which bundle.
+        thread: the native id of the thread that made it, and runs it.
     """
 
     def __init__(
@@ -139,6 +144,7 @@ class RunningBundle:
         self._splits = 0
         self._joint: JointShards | None = None
         self._began = time.monotonic()
+        self.thread = threading.get_native_id()
         self._written: list[WrittenBuffer] = []
         self._spilled = SpillFiles(folder, order.name)
 
@@ -146,6 +152,16 @@ class RunningBundle:
     def bundle_id(self) -> str:
         """Its name for the harness."""
         return self._name
+
+    @property
+    def stage_id(self) -> str:
+        """Whose bundle it is."""
+        return self._work.stage.stage_id
+
+    @property
+    def embedded(self) -> bool:
+        """Whether its user code runs in its thread."""
+        return self._work.stage.embedded
 
     def run(self) -> BundleReply | BundleBroke:
         """Processes the bundle to its end; never raises for what went wrong in it."""

@@ -7,7 +7,7 @@ then what has happened, as entries of the journal, to be committed together. The
 | when | then |
 |---|---|
 | nothing is left to run | the server waits for what is next |
-| a bundle runs longer than ``BUNDLE_MS`` | it goes on as a bundle of the lane, beside others |
+| a bundle runs longer than ``BUNDLE_MS``, or ``SOURCE_MS`` | it goes on as a bundle of the lane, beside others |
 | the data that waits exceeds ``WAITING_BYTES`` | the server spreads it over lanes |
 | several bundles wait, and the last took more than ``PARALLEL_BUNDLE_MS`` | they run side by side |
 | the server asks | as soon as possible |
@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Protocol
 
@@ -50,6 +50,7 @@ from beam_spark_executor.task.keyed import Stores
 from beam_spark_executor.task.stores import LoopStores
 
 BUNDLE_MS = 200
+SOURCE_MS = 50
 TELL_MS = 300
 PARALLEL_BUNDLE_MS = 15
 WAITING_BYTES = 1 << 20
@@ -82,6 +83,7 @@ class TaskLoop:
         folder: the job's.
         host: runs the bundles.
         send: sends what has happened.
+        sources: the stages of which bundles may go on without end.
     """
 
     def __init__(
@@ -90,10 +92,12 @@ class TaskLoop:
         folder: Path,
         host: BundleHost,
         send: Callable[[LoopProgress | LoopReply], None],
+        sources: Container[str] = (),
     ) -> None:
         self._order = order
         self._host = host
         self._send = send
+        self._sources = sources
         self._scheduler = Scheduler.restore(order.scheduler)
         self._stores = LoopStores(folder, order.segments)
         self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)
@@ -145,8 +149,13 @@ class TaskLoop:
         while not self._left.wait(_WATCH_SECONDS):
             with self._lock:
                 self._send_untold()
-            if self._running is not None and _ms_since(self._since) > BUNDLE_MS:
+            running = self._running
+            if running is not None and _ms_since(self._since) > self._patience(running):
                 self.leave(outgrown=True)
+
+    def _patience(self, bundle: Bundle) -> int:
+        """How long a bundle may take: what a source puts out in the loop is seen only after its end."""
+        return SOURCE_MS if bundle.stage in self._sources else BUNDLE_MS
 
     def _send_untold(self) -> None:
         untold, self._untold = self._untold, None

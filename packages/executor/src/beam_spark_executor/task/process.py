@@ -59,11 +59,10 @@ from beam_spark_executor.task.loop import TaskLoop
 from beam_spark_executor.task.merging import SdkMerger
 from beam_spark_executor.task.side_inputs import BundleSideInputs
 from beam_spark_executor.task.stores import ShardStores
+from beam_spark_executor.task.telling import ProgressTeller
 from beam_spark_executor.task.temporary import temporary_files_in
 from beam_spark_executor.task.truncation import Truncation
 
-_PROGRESS_SECONDS = 0.5
-_TOLD_IN_TURNS_AFTER_SECONDS = 0.1
 _SENT_SECONDS = 0.002
 """A bundle that has just begun is with its SDK after that, and this process has time."""
 _KEPT_FINALIZERS = 1000
@@ -100,7 +99,13 @@ class WorkerProcess:
         self._own_folder = self._folder / hello.folder
         self._stores = ShardStores(self._folder, hello.folder)
         self._vitals = start_heart(self._own_folder, self.channel.send)
-        start_essential(self._report_progress, "progress")
+        self._teller = ProgressTeller(
+            lambda: self._running,
+            self.channel.send,
+            self._work.plan.sources(),
+            in_turns=self._work.plan.takes_turns,
+        )
+        start_essential(self._teller.run, "progress")
         start_essential(self._answer, "requests")
         if not all(stage.embedded for stage in self._work.plan.stages.values()):
             threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
@@ -154,6 +159,7 @@ class WorkerProcess:
                 return broke(attempt, error)
             self._running = running
             self._vitals.works_on(order.bundle.stage)
+            self._teller.begins(order.bundle.stage)
             if not stage.work.stage.embedded:
                 self._build_readers_soon(stage.work.stage)
             reply = running.run()
@@ -187,7 +193,7 @@ class WorkerProcess:
                 self._fnapi.close()
 
     def _loop(self, order: RunLoop) -> None:
-        loop = TaskLoop(order, self._folder, self, self.channel.send)
+        loop = TaskLoop(order, self._folder, self, self.channel.send, self._work.plan.sources())
         self._looping = loop
         reply = loop.run()
         self._looping = None
@@ -287,23 +293,6 @@ class WorkerProcess:
 
     def _external_worker(self, endpoint: str, worker_id: str) -> None:
         self.channel.send(ExternalWorkerStarted(endpoint, worker_id))
-
-    def _report_progress(self) -> None:
-        # Where bundles take turns, it counts how soon one shows that it leaves time to others.
-        in_turns = self._work.plan.takes_turns
-        after = 1000 * (_TOLD_IN_TURNS_AFTER_SECONDS if in_turns else _PROGRESS_SECONDS)
-        waiting = threading.Event()
-        while not waiting.wait(_PROGRESS_SECONDS):
-            running = self._running
-            if running is not None and running.elapsed >= after:
-                try:
-                    progress = running.progress()
-                except Exception:
-                    # The bundle's own thread tells what is wrong with it.
-                    _LOGGER.debug("no progress of bundle %s", running.attempt.bundle, exc_info=True)
-                    continue
-                if progress is not None:
-                    self.channel.send(progress)
 
     def _answer(self) -> None:
         """Splits, finalizes and tears down, beside the thread that hears the server."""

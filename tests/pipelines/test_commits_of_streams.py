@@ -1,0 +1,151 @@
+"""A stream commits while it works: what a source gives is seen behind a shuffle, however busy it is."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+from beam_runner_jobservices import JobState
+from job_server import JobServerProcess, wait_until
+from jobs import Pipelines
+from offsets import WATERMARK, Offsets
+
+SECONDS = 4
+
+
+class NoFractions(OffsetRestrictionTracker):
+    """Takes checkpoints, but is not halved."""
+
+    def try_split(self, fraction: float) -> Any:
+        return super().try_split(0) if fraction == 0 else None
+
+
+class Whole(Offsets):
+    """Ranges that are not halved."""
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return NoFractions(restriction)
+
+
+def backlog(ranges: Offsets) -> beam.DoFn:
+    """Gives number after number with the time, never pauses, and stops by itself only at its end."""
+
+    class Backlog(beam.DoFn):
+        @beam.DoFn.unbounded_per_element()
+        def process(
+            self,
+            element: int,
+            tracker: Any = beam.DoFn.RestrictionParam(ranges),
+            estimator: Any = WATERMARK,
+        ) -> Iterator[TimestampedValue]:
+            number = tracker.current_restriction().start
+            while tracker.try_claim(number):
+                estimator.set_watermark(Timestamp(number))
+                yield TimestampedValue((number, time.time()), number)
+                number += 1
+                until = time.process_time() + 0.0002
+                while time.process_time() < until:
+                    pass
+
+    return Backlog()
+
+
+class Poll(beam.DoFn):
+    """Gives what comes, a number every 20 ms, for two seconds, then asks to be called again."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
+    ) -> Iterator[tuple[int, float]]:
+        until = time.monotonic() + 2
+        number = tracker.current_restriction().start
+        while time.monotonic() < until:
+            if not tracker.try_claim(number):
+                return
+            yield number, time.time()
+            number += 1
+            time.sleep(0.02)
+        tracker.defer_remainder(Duration(0))
+
+
+def note(folder: Path) -> Any:
+    """Writes down each element with the time at which it came."""
+
+    class Note(beam.DoFn):
+        def process(self, element: tuple[int, float]) -> None:
+            number, given = element
+            with (folder / f"{number % 4}").open("a") as file:
+                file.write(f"{number} {given} {time.time()}\n")
+
+    return beam.ParDo(Note())
+
+
+def notes(folder: Path) -> list[tuple[int, float, float]]:
+    """All that was written down: numbers, when they were given, and when they came."""
+    texts = [file.read_text().rpartition("\n")[0] for file in folder.iterdir()]
+    lines = [line.split() for text in texts for line in text.splitlines()]
+    return sorted((int(number), float(given), float(came)) for number, given, came in lines)
+
+
+def without_gaps(found: list[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
+    """All up to the first that is missing, which may still be on its way; each came once."""
+    numbers = [number for number, _, _ in found]
+    assert len(set(numbers)) == len(numbers)
+    assert not numbers or numbers[-1] < 10**9, "the range was cut"
+    return [one for place, one in enumerate(found) if one[0] == place]
+
+
+def run(pipelines: Pipelines, source: beam.DoFn, folder: Path, until: Any) -> None:
+    """Runs a source without end until a condition holds, and cancels it."""
+    pipeline = pipelines.new("--streaming")
+    given = pipeline | beam.Create([sys.maxsize]) | beam.ParDo(source)
+    given | beam.Reshuffle() | note(folder)
+    job = pipelines.job(pipeline)
+    try:
+        wait_until(until, 60, "the elements that the test wants have come")
+    finally:
+        assert job.cancel_and_measure()[0] is JobState.CANCELLED
+
+
+@pytest.mark.parametrize("ranges", [Offsets(), Whole()], ids=["any fraction", "no fractions"])
+def test_a_backlog_is_committed_every_second_from_the_first_on(
+    pipelines: Pipelines, server: JobServerProcess, tmp_path: Path, ranges: Offsets
+) -> None:
+    run(
+        pipelines,
+        backlog(ranges),
+        tmp_path,
+        lambda: (n := without_gaps(notes(tmp_path))) and n[-1][1] > n[0][1] + SECONDS,
+    )
+    found = without_gaps(notes(tmp_path))
+    waits = sorted(came - given for _, given, came in found)
+    commits = sorted({came for _, _, came in found})
+    pauses = [b - a for a, b in itertools.pairwise(commits)]
+    print(f"{len(found)} numbers; waited up to {waits[-1]:.2f} s; pauses up to {max(pauses):.2f} s")
+    # On an idle machine the one is 0.7 and the other 0.5.
+    assert waits[len(waits) // 2] < 2
+    assert sorted(pauses)[-2] < 2
+    server.wait_until_idle()
+
+
+def test_what_a_polling_source_gives_is_handed_on_at_once(
+    pipelines: Pipelines, server: JobServerProcess, tmp_path: Path
+) -> None:
+    run(pipelines, Poll(), tmp_path, lambda: len(without_gaps(notes(tmp_path))) > 50 * SECONDS)
+    found = without_gaps(notes(tmp_path))
+    # The first second imports what the worker has not seen.
+    waits = sorted(came - given for _, given, came in found[50:])
+    half, most = waits[len(waits) // 2], waits[len(waits) * 9 // 10]
+    print(f"{pipelines.environment}: p50 {1000 * half:.0f} ms, p90 {1000 * most:.0f} ms")
+    # Idle, embedded: 60 and 120 ms. A checkpoint every half second alone gives 300 and 600.
+    assert half < 0.25
+    server.wait_until_idle()
