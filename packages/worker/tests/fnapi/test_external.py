@@ -334,6 +334,22 @@ def test_strangers_are_refused():
         server.close()
 
 
+def test_state_streams_of_strangers_are_refused(thread_pool: Environment):
+    """Those that name someone unknown, and those that name no one and no bundle that is running."""
+    server = FnApiServer(JobContext("job", "name", "{}", {"one": thread_pool}), Artifacts(), Logs())
+    try:
+        server.harness("one").sdk()
+        request = beam_fn_api_pb2.StateRequest(id="1", instruction_id="bundle#1")
+        with grpc.insecure_channel(server.endpoint) as channel:
+            stub = beam_fn_api_pb2_grpc.BeamFnStateStub(channel)
+            for metadata in ([("worker_id", "guess")], [("worker_id", "")], None):
+                with pytest.raises(grpc.RpcError) as caught:
+                    next(stub.State(iter([request]), metadata=metadata, timeout=10))
+                assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    finally:
+        server.close()
+
+
 def test_two_environments_share_a_port(thread_pool: Environment, process_pool: Environment):
     host = one_stage(beam.Map(print))
     (spec,) = host.specs

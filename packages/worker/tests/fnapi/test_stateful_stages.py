@@ -10,6 +10,7 @@ import desk as desk_module
 import pytest
 from apache_beam import coders
 from apache_beam.coders import coders as beam_coders
+from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import Timestamp
 from desk import Desk
@@ -61,6 +62,20 @@ class Bags(Steps):
         elif step != "read":
             bag.add(step)
         self.note(key, *bag.read())
+
+
+def test_sdks_that_do_not_name_themselves_on_their_state_stream(serve, tmp_path, monkeypatch):
+    """As Python's before 2.63."""
+
+    def nameless(state: sdk_worker.GrpcStateHandlerFactory, **arguments: Any) -> None:
+        init(state, **arguments)
+        state._worker_id = ""
+
+    init = sdk_worker.GrpcStateHandlerFactory.__init__
+    monkeypatch.setattr(sdk_worker.GrpcStateHandlerFactory, "__init__", nameless)
+    desk = Desk(tmp_path)
+    run(Bags(desk), [("a", 1), ("b", 7), ("a", 300)], serve, one_by_one=True)
+    assert desk.notes() == ["a 1", "b 7", "a 1 300"]
 
 
 def test_bags(serve, tmp_path):

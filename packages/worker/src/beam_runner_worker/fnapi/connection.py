@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import queue
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from beam_runner_worker.missing_modules import missing_module
 _LAST_LINES = 20
 
 _instruction_numbers = itertools.count(1)
+_TOKEN_BYTES = 16
 
 
 class SdkRefused(HarnessError):
@@ -192,7 +194,9 @@ class SdkConnection:
         Raises:
             HarnessError: the SDK is lost.
         """
-        bundle = RunningBundle(f"{bundle_id}#{next(_instruction_numbers)}", state)
+        # Hard to guess, too: old SDKs name themselves on their state stream by nothing else.
+        token = secrets.token_hex(_TOKEN_BYTES)
+        bundle = RunningBundle(f"{bundle_id}#{next(_instruction_numbers)}-{token}", state)
         with self._changed:
             if self._lost is not None or self._closing:
                 raise HarnessError(self._lost or "the harness is closed")

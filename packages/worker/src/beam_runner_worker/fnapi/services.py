@@ -58,6 +58,17 @@ class Workers:
             refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"unknown worker id {worker_id!r}")
         return connection
 
+    def that_runs(self, instruction_id: str, context: grpc.ServicerContext) -> SdkConnection:
+        """The SDK with that bundle, for a call that names no one; refuses it if there is none."""
+        with self._lock:
+            connections = list(self._connections.values())
+        found = (c for c in connections if c.bundle(instruction_id) is not None)
+        connection = next(found, None)
+        if connection is None:
+            reason = f"no worker id, and no bundle {instruction_id!r} is running"
+            refuse(context, grpc.StatusCode.PERMISSION_DENIED, reason)
+        return connection
+
 
 def refuse(context: grpc.ServicerContext, code: grpc.StatusCode, reason: str) -> NoReturn:
     """Ends a call with an error."""
@@ -161,9 +172,17 @@ class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
     def State(
         self, requests: Iterator[beam_fn_api_pb2.StateRequest], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.StateResponse]:
-        """Answers requests in their order; an error is an answer, too."""
-        connection = self._workers.caller(context)
+        """Answers requests in their order; an error is an answer, too.
+
+        Python SDKs before 2.63 do not name themselves here: whose stream it is, the first bundle
+        that they ask for tells.
+        """
+        connection = None
+        if dict(context.invocation_metadata()).get("worker_id"):
+            connection = self._workers.caller(context)
         for request in requests:
+            if connection is None:
+                connection = self._workers.that_runs(request.instruction_id, context)
             yield _answer(connection, request)
 
 
