@@ -19,6 +19,7 @@ from beam_spark_executor.journal.store import Store
 from beam_spark_executor.spark.pool import WorkerPools, warm_up
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import is_on_this_machine, slots_of
+from beam_spark_executor.versions import untried
 
 JOBS_LIMIT_SECONDS = 10.0
 """How long jobs have to end when the server stops."""
@@ -92,6 +93,8 @@ class Server:
             Exception: `kill` was called meanwhile.
         """
         self.spark.start()
+        for sentence in untried(self.spark.version):
+            log.warning("%s", sentence)
         log.info("Spark %s is up at %s", self.spark.version, self.spark.master)
         pools = WorkerPools(self.spark.session)
         unfinished = self._unfinished()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
-from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.messages import Endpoint, ServeLane
 from beam_spark_executor.driver.stand_by import StandBy, StandBys
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import answers
+from beam_spark_executor.spark.threads import job_thread
 from beam_spark_executor.task.lane import LaneRef, run_lane
 
 LaneStarter = Callable[[int], None]
@@ -63,14 +63,9 @@ class SparkJobs:
         order = ServeLane(self._job_id, number)
         if self._stand_by is not None and self._stand_by.serve(order, on_end):
             return
-        thread = InheritableThread(
-            self._run_lane,
-            args=(self._slot, number, on_end),
-            session=self._session,
-            name=f"lane-{number}",
-        )
-        thread.daemon = True
-        thread.start()
+        job_thread(
+            self._session, f"lane-{number}", self._run_lane, self._slot, number, on_end
+        ).start()
 
     def cancel(self) -> None:
         """Stops all Spark jobs of this Beam job, and no others; returns at once."""

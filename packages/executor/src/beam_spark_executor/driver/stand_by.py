@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
-from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.messages import Endpoint, ServeLane, StandByOrder, StandDown
 from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.threads import job_thread
 from beam_spark_executor.task.lane import run_stand_by
 
 _ASK_AGAIN_SECONDS = 20.0
@@ -108,10 +108,7 @@ class StandBys:
                 return
             one = StandBy(next(self._numbers), self._pools.acquire())
             self._waiting = self._running[one.number] = one
-        thread = InheritableThread(
-            self._run, args=(one,), session=self._session, name="stand-by", daemon=True
-        )
-        thread.start()
+        job_thread(self._session, "stand-by", self._run, one).start()
 
     def take(self) -> StandBy | None:
         """The task that waits, if one does: it and its slot are the caller's from now on."""

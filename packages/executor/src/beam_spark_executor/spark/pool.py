@@ -114,7 +114,7 @@ class WorkerPools:
             # A scheduler pool for each slot: jobs that run at the same time share the cores.
             self._context.setLocalProperty("spark.scheduler.pool", slot.name)
             one = session.range(0, 1, 1, 1)
-            self.map_in_arrow(one, function, one.schema, slot).toArrow()
+            self.map_in_arrow(one, function, one.schema, slot).collect()
         except Exception as failure:
             text = str(failure).strip()
             return text.splitlines()[0] if text else type(failure).__name__
@@ -131,7 +131,7 @@ def warm_up(session: SparkSession, pools: WorkerPools) -> None:
     slot = pools.acquire()
     try:
         rows = session.range(0, tasks, 1, tasks)
-        pools.map_in_arrow(rows, _pass_on, rows.schema, slot).toArrow()
+        pools.map_in_arrow(rows, _pass_on, rows.schema, slot).collect()
     finally:
         pools.release(slot)
 

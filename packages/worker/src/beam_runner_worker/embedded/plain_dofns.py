@@ -12,7 +12,6 @@ from typing import Any
 
 import attrs
 from apache_beam.internal import util
-from apache_beam.runners import common
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
@@ -20,6 +19,7 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_worker.embedded.assign_windows import WindowsOf, windows_by_time
+from beam_runner_worker.embedded.beam_versions import CHECKS_RESULTS, output_handler
 from beam_runner_worker.embedded.dofn_runners import MadeRunner
 
 _EVERYWHERE = GlobalWindow()
@@ -136,12 +136,11 @@ def plain_do_fn(
     window_fn = made.windowing.windowfn
 
     def handler(check: bool) -> Callable[[WindowedValue, Any], None]:
-        outputs = (receivers[None], receivers)
-        handler = common._OutputHandler(window_fn, *outputs, None, None, False, False, check)
+        handler = output_handler(window_fn, receivers[None], receivers, check=check)
         handle: Callable[[WindowedValue, Any], None] = handler.handle_process_outputs
         return handle
 
-    refuses = not isinstance(fn, core.CallableWrapperDoFn)
+    refuses = CHECKS_RESULTS and not isinstance(fn, core.CallableWrapperDoFn)
 
     def check(like: WindowedValue, results: Any) -> None:
         # A user's DoFn that returns one of these is a mistake; a function for FlatMap may.

@@ -22,6 +22,7 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.runners.internal import names
 from apache_beam.runners.worker import sdk_worker_main
 
+from beam_runner_worker.embedded.beam_versions import STAGED_DIRECTORY
 from beam_runner_worker.embedded.failures import describe
 from beam_runner_worker.embedded.logs import LogSinkHandler
 from beam_runner_worker.embedded.main_module import MainModule
@@ -76,7 +77,7 @@ class ProcessSetup:
         self.log_handler.close()
         sys.modules["__main__"] = self._main_before
         if self._directory:
-            staged = os.path.join(self._directory, sdk_worker_main._STAGED_DIRECTORY)
+            staged = os.path.join(self._directory, STAGED_DIRECTORY)
             if staged in sys.path:
                 sys.path.remove(staged)
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -102,7 +103,7 @@ class ProcessSetup:
         if not wanted:
             return
         self._directory = tempfile.mkdtemp(prefix="beam-embedded-")
-        staged = os.path.join(self._directory, sdk_worker_main._STAGED_DIRECTORY)
+        staged = os.path.join(self._directory, STAGED_DIRECTORY)
         os.mkdir(staged)
         for artifact in wanted.values():
             _write_artifact(artifact, artifacts, staged)
@@ -116,9 +117,7 @@ class ProcessSetup:
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
         _tell_dill(main)
-        session = os.path.join(
-            self._directory, sdk_worker_main._STAGED_DIRECTORY, names.PICKLED_MAIN_SESSION_FILE
-        )
+        session = os.path.join(self._directory, STAGED_DIRECTORY, names.PICKLED_MAIN_SESSION_FILE)
         if not self._directory or not os.path.isfile(session):
             return
         try:

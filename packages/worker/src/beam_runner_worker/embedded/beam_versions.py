@@ -1,0 +1,35 @@
+"""What differs between the versions of Beam that this package runs with: all of it is here.
+
+``tools/check_versions.py`` of the repository finds more when a new version is out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apache_beam.runners import common
+from apache_beam.runners.worker import operations, sdk_worker_main
+from apache_beam.transforms.window import WindowFn
+from apache_beam.version import __version__
+
+VERSION = tuple(int(part) for part in __version__.split(".")[:2])
+"""Major and minor."""
+
+STAGED_DIRECTORY: str = getattr(sdk_worker_main, "_STAGED_DIRECTORY", "staged")
+"""Where in its folder a harness looks for staged files; it has a name since 2.76."""
+
+CHECKS_RESULTS = VERSION >= (2, 76)
+"""Whether Beam refuses strings, bytes and dicts as the results of a user's DoFn."""
+
+
+def output_handler(
+    window_fn: WindowFn,
+    main: operations.ConsumerSet,
+    receivers: Mapping[str | None, operations.ConsumerSet],
+    *,
+    check: bool,
+) -> common._OutputHandler:
+    """Beam's handler of what a DoFn without batches returns; it refuses some with ``check``."""
+    arguments: tuple[Any, ...] = (window_fn, main, receivers, None, None, False, False)
+    return common._OutputHandler(*arguments, *([check] if CHECKS_RESULTS else []))
