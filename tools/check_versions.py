@@ -1,0 +1,313 @@
+"""Looks for all that we use of Beam and PySpark, names and signatures, in other versions of them, in wheels or installed::
+
+    python -m tools.check_versions apache_beam-2.72.0-*.whl apache_beam-2.77.0-*.whl /venv/lib/python3.11/site-packages
+
+Nothing is imported, so a second does for a version. What is not to be seen in source text counts as there: attributes of instances,
+names that are made when a module runs, calls with ``*``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tools.used_names import Call, Use, uses_in
+
+SOURCES = Path(__file__).resolve().parent.parent / "packages"
+DISTRIBUTIONS = frozenset({"apache_beam", "pyspark"})
+_GENERATED = "_pb2"
+# In descriptors a letter that could belong to the escape before it is escaped itself.
+_ESCAPED = re.compile(r"\\x([4-7][0-9a-f])")
+_MOST_STEPS = 20
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Found:
+    """A definition, with the module and, for what is in a class, the class that it is in."""
+
+    node: Definition
+    module: str
+    owner: ast.ClassDef | None = None
+
+
+class Missing(Exception):
+    """A name is not there."""
+
+
+class Version:
+    """The sources of one version of a distribution.
+
+    Args:
+        name: for messages.
+        read: the text of a file by its path in the distribution; None if there is none.
+        exists: whether there is a folder with a path, or a file with that and some suffix.
+    """
+
+    def __init__(
+        self, name: str, read: Callable[[str], str | None], exists: Callable[[str], bool]
+    ) -> None:
+        self.name = name
+        self._read = read
+        self._exists = exists
+        self._modules: dict[str, Module | None] = {}
+
+    def module(self, name: str) -> Module | None:
+        """A module; None if there is no source text of it."""
+        if name not in self._modules:
+            path = name.replace(".", "/")
+            text = self._read(f"{path}.py")
+            package = text is None
+            if package:
+                text = self._read(f"{path}/__init__.py")
+            self._modules[name] = None if text is None else Module(name, text, package=package)
+        return self._modules[name]
+
+    def complaint(self, use: Use) -> str | None:
+        """What is wrong with a use in this version."""
+        try:
+            found = self._find(use.name)
+        except Missing as missing:
+            return str(missing)
+        if found is None or use.call is None:
+            return None
+        return self._misfit(found, use.call, bound=use.bound)
+
+    def _find(self, name: str) -> Found | None:
+        """The definition of a full name; None if it is there, or may be, and is no definition."""
+        parts = name.split(".")
+        for count in range(len(parts), 0, -1):
+            module = self.module(".".join(parts[:count]))
+            if module is not None:
+                return self._inside(module, parts[count:])
+            if self._exists("/".join(parts[:count])):
+                return None  # compiled, without its source
+        raise Missing(f"no module {name}")
+
+    def _inside(self, module: Module, names: list[str], steps: int = 0) -> Found | None:
+        if not names or steps > _MOST_STEPS:
+            return None
+        first, *rest = names
+        if _GENERATED in module.name:
+            if first not in _ESCAPED.sub(lambda found: chr(int(found[1], 16)), module.text):
+                raise Missing(f"no {first} in {module.name}")
+            return None
+        known = module.names.get(first)
+        if known is None:
+            inner = f"{module.name}.{first}"
+            if self.module(inner) is not None:
+                return self._find(".".join((inner, *rest)))
+            if self._exists(inner.replace(".", "/")):
+                return None
+            return self._through_star(module, names, steps)
+        if isinstance(known, str):
+            if known.partition(".")[0] not in DISTRIBUTIONS:
+                return None
+            return self._find(".".join((known, *rest)))
+        if isinstance(known, ast.Assign) and isinstance(known.value, ast.Attribute | ast.Name):
+            return self._inside(module, [*ast.unparse(known.value).split("."), *rest], steps + 1)
+        if isinstance(known, ast.ClassDef) and rest:
+            return self._member(Found(known, module.name), rest[0])
+        return Found(known, module.name) if isinstance(known, Definition) else None
+
+    def _through_star(self, module: Module, names: list[str], steps: int) -> Found | None:
+        for star in module.stars:
+            other = self.module(star)
+            if other is None:
+                return None
+            try:
+                self._inside(other, names[:1], steps + 1)
+            except Missing:
+                continue
+            return self._inside(other, names, steps + 1)
+        if module.makes_names:
+            return None
+        raise Missing(f"no {names[0]} in {module.name}")
+
+    def _member(self, owner: Found, name: str, steps: int = 0) -> Found | None:
+        """A member of a class or of its bases; None if it may be there."""
+        assert isinstance(owner.node, ast.ClassDef)
+        if steps > _MOST_STEPS or owner.node.decorator_list or owner.node.keywords:
+            return None
+        known = dict(_bindings(owner.node.body, owner.module))
+        if name in known:
+            node = known[name]
+            return Found(node, owner.module, owner.node) if isinstance(node, Definition) else None
+        for base in self._bases(owner):
+            if base is None:
+                return None
+            try:
+                return self._member(base, name, steps + 1)
+            except Missing:
+                continue
+        if name.startswith("__"):
+            return None  # object's
+        raise Missing(f"no {name} in {owner.module}.{owner.node.name}")
+
+    def _bases(self, owner: Found) -> Iterator[Found | None]:
+        """The classes that a class is made of; None for each that can't be told."""
+        assert isinstance(owner.node, ast.ClassDef)
+        module = self.module(owner.module)
+        assert module is not None
+        for base in owner.node.bases:
+            text = ast.unparse(base)
+            if text == "object":
+                continue
+            try:
+                found = self._inside(module, text.split("."))
+            except Missing:
+                found = None
+            is_class = found is not None and isinstance(found.node, ast.ClassDef)
+            yield found if is_class else None
+
+    def _misfit(self, found: Found, call: Call, *, bound: bool) -> str | None:
+        """Why a call does not fit."""
+        node, label = found.node, f"{found.module}.{found.node.name}"
+        skip = bound
+        if isinstance(node, ast.ClassDef):
+            if node.decorator_list:
+                return None
+            init = self._member(found, "__init__")
+            if init is None or not isinstance(init.node, ast.FunctionDef):
+                return None
+            node, skip = init.node, True
+        elif found.owner is not None:
+            label = f"{found.module}.{found.owner.name}.{node.name}"
+            decorators = {ast.unparse(one) for one in node.decorator_list}
+            if "property" in decorators:
+                return None
+            skip = "staticmethod" not in decorators and (bound or "classmethod" in decorators)
+        problem = _misfit_of(node.args, call, skip=skip)
+        return None if problem is None else f"{label}({ast.unparse(node.args)}): {problem}"
+
+
+def _misfit_of(arguments: ast.arguments, call: Call, *, skip: bool) -> str | None:
+    positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)][skip:]
+    keyword_only = [one.arg for one in arguments.kwonlyargs]
+    if call.positional > len(positional) and arguments.vararg is None and not call.open:
+        return f"takes {len(positional)} positional arguments, is given {call.positional}"
+    unknown = call.keywords - {*positional[call.positional :], *keyword_only}
+    if unknown and arguments.kwarg is None:
+        return f"does not take {', '.join(sorted(unknown))}"
+    if call.open:
+        return None
+    needed = positional[: len(positional) - len(arguments.defaults)][call.positional :]
+    for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        needed += [one.arg] if default is None else []
+    lacking = [name for name in needed if name not in call.keywords]
+    return f"is not given {', '.join(lacking)}" if lacking else None
+
+
+class Module:
+    """The names of a module: a definition, another node, or for what it imports the full name."""
+
+    def __init__(self, name: str, text: str, *, package: bool) -> None:
+        self.name = name
+        self.text = text
+        self._package = package
+
+    @cached_property
+    def names(self) -> dict[str, ast.AST | str]:
+        """What each name is bound to, at last."""
+        return {k: v for k, v in self._bound if k != "*"}
+
+    @cached_property
+    def stars(self) -> list[str]:
+        """The modules of which all names are taken over."""
+        return [value for key, value in self._bound if key == "*" and isinstance(value, str)]
+
+    @cached_property
+    def makes_names(self) -> bool:
+        """Whether it has names that no statement binds."""
+        return "__getattr__" in self.names or "globals()" in self.text
+
+    @cached_property
+    def _bound(self) -> list[tuple[str, ast.AST | str]]:
+        here = self.name if self._package else self.name.rpartition(".")[0]
+        return list(_bindings(ast.parse(self.text).body, here))
+
+
+def _bindings(body: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, ast.AST | str]]:
+    """Names that statements bind, those of branches too."""
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node
+            case ast.Import():
+                for alias in node.names:
+                    first = alias.name.partition(".")[0]
+                    yield (alias.asname, alias.name) if alias.asname else (first, first)
+            case ast.ImportFrom():
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                source = ".".join([*parents, *filter(None, [node.module])])
+                source = source if node.level else str(node.module)
+                for alias in node.names:
+                    full = source if alias.name == "*" else f"{source}.{alias.name}"
+                    yield alias.asname or alias.name, full
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    for inner in ast.walk(target):
+                        if isinstance(inner, ast.Name):
+                            yield inner.id, node
+            case _:
+                for field in ("body", "orelse", "finalbody"):
+                    yield from _bindings(getattr(node, field, ()), package)
+                for handler in getattr(node, "handlers", ()):
+                    yield from _bindings(handler.body, package)
+
+
+def version_of(path: Path) -> Version:
+    """The version at a path: a wheel, or the folder of a package that is unpacked."""
+    if path.is_dir():
+        root = path.parent
+
+        def read(name: str) -> str | None:
+            file = root / name
+            return file.read_text(encoding="utf-8") if file.is_file() else None
+
+        return Version(
+            str(path), read, lambda place: (root / place).is_dir() or any(root.glob(f"{place}.*"))
+        )
+    archive = zipfile.ZipFile(path)
+    names = set(archive.namelist())
+    return Version(
+        path.name,
+        lambda name: archive.read(name).decode() if name in names else None,
+        lambda place: any(name.startswith((f"{place}/", f"{place}.")) for name in names),
+    )
+
+
+def distribution_of(path: Path) -> str:
+    """The import name of a wheel or a folder, as its name tells."""
+    return path.name.partition("-")[0]
+
+
+def _inside_of(path: Path) -> list[Path]:
+    """The packages in a folder for packages; any other path as it is."""
+    return [found for name in sorted(DISTRIBUTIONS) if (found := path / name).is_dir()] or [path]
+
+
+def main(paths: list[str]) -> int:
+    """Checks each; 1 if something is wrong."""
+    uses = set(uses_in(SOURCES, DISTRIBUTIONS)) if paths else set()
+    wrong = 0
+    for path in (found for given in paths for found in _inside_of(Path(given))):
+        version = version_of(path)
+        wanted = [use for use in uses if use.name.partition(".")[0] == distribution_of(path)]
+        complaints = {(use.place, said) for use in wanted if (said := version.complaint(use))}
+        for place, said in sorted(complaints):
+            print(f"{version.name}: {said}, used in {place}")
+        print(f"{version.name}: {len({use.name for use in wanted})} names, {len(complaints)} wrong")
+        wrong += len(complaints)
+    return 1 if wrong or not paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,166 @@
+"""What our sources use of other distributions: names, and how they are called; read from source text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of a call; one with ``*`` or ``**`` has any number more."""
+
+    positional: int
+    keywords: frozenset[str]
+    open: bool
+
+    @classmethod
+    def of(cls, node: ast.Call) -> Call:
+        """That of a call's node."""
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+        named = frozenset(keyword.arg for keyword in node.keywords if keyword.arg is not None)
+        is_open = starred or len(named) < len(node.keywords)
+        return cls(len(node.args), named, is_open)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One place that uses a name.
+
+    Attributes:
+        name: its full name, as in ``apache_beam.runners.common.DoFnRunner``.
+        place: file and line.
+        call: how it is called there, if it is.
+        bound: whether it is called on an instance, as through ``super()``.
+    """
+
+    name: str
+    place: str
+    call: Call | None = None
+    bound: bool = False
+
+
+def uses_in(folder: Path, distributions: frozenset[str]) -> Iterator[Use]:
+    """All uses of these import names in the sources below a folder, those handed on by our own modules too."""
+    trees = {
+        path: ast.parse(path.read_text(encoding="utf-8"), str(path))
+        for path in sorted(folder.rglob("src/**/*.py"))
+    }
+    handed_on: dict[str, str] = {}
+    for path, tree in trees.items():
+        handed_on |= {
+            f"{_module_name(path)}.{alias.asname or alias.name}": f"{node.module}.{alias.name}"
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and not node.level
+            if (node.module or "").partition(".")[0] in distributions
+            for alias in node.names
+        }
+    for path, tree in trees.items():
+        reader = _Reader(path, distributions, handed_on)
+        reader.visit(tree)
+        yield from reader.uses
+
+
+def _module_name(path: Path) -> str:
+    """The full name of a module of ours, below a folder ``src``."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[len(parts) - parts[::-1].index("src") :]).removesuffix(".__init__")
+
+
+class _Reader(ast.NodeVisitor):
+    """Reads one file; names that are bound again in a function are not the imported ones there."""
+
+    def __init__(
+        self, path: Path, distributions: frozenset[str], handed_on: Mapping[str, str]
+    ) -> None:
+        self.uses: list[Use] = []
+        self._path = path
+        self._distributions = distributions
+        self._handed_on = handed_on
+        self._imported: dict[str, str] = {}
+        self._hidden: list[set[str]] = []
+        self._bases: list[list[str]] = []
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if alias.name.partition(".")[0] in self._distributions:
+                target = alias.name if alias.asname else alias.name.partition(".")[0]
+                self._imported[alias.asname or target] = target
+                self._note(alias.name, node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.level:
+            return
+        for alias in node.names:
+            name = f"{node.module}.{alias.name}"
+            name = self._handed_on.get(name, name)
+            if name.partition(".")[0] not in self._distributions:
+                continue
+            self._imported[alias.asname or alias.name] = name
+            self._note(name, node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.Lambda) -> None:
+        arguments = node.args
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        every += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+        bound = {one.arg for one in every}
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                bound.add(inner.id)
+        self._hidden.append(bound)
+        self.generic_visit(node)
+        self._hidden.pop()
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]
+    visit_Lambda = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._bases.append([name for base in node.bases if (name := self._name(base))])
+        self.generic_visit(node)
+        self._bases.pop()
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = self._name(node.func)
+        if name is not None:
+            self._note(name, node, Call.of(node))
+        elif (method := _of_super(node.func)) is not None and self._bases:
+            bases = self._bases[-1]
+            if len(bases) == 1:
+                self._note(f"{bases[0]}.{method}", node, Call.of(node), bound=True)
+        else:
+            self.visit(node.func)
+        for child in (*node.args, *(keyword.value for keyword in node.keywords)):
+            self.visit(child)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        name = self._name(node)
+        if name is None:
+            self.generic_visit(node)
+        else:
+            self._note(name, node)
+
+    def _name(self, node: ast.expr) -> str | None:
+        """The full name of what was imported; None for all else."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or any(node.id in hidden for hidden in self._hidden):
+            return None
+        root = self._imported.get(node.id)
+        return None if root is None else ".".join((root, *reversed(parts)))
+
+    def _note(
+        self, name: str, node: ast.stmt | ast.expr, call: Call | None = None, *, bound: bool = False
+    ) -> None:
+        self.uses.append(Use(name, f"{self._path}:{node.lineno}", call, bound))
+
+
+def _of_super(node: ast.expr) -> str | None:
+    """The method in ``super().method``."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Call):
+        return None
+    function = node.value.func
+    return node.attr if isinstance(function, ast.Name) and function.id == "super" else None
