@@ -15,6 +15,7 @@ from .ended import Ended
 from .errors import TooMany, Unavailable
 from .history import Entry, JobHistory
 from .job import Job
+from .metrics_answer import fitting
 from .preparations import Peer, Preparations
 from .records import PipelineOption, StateEvent
 from .registry import Registry
@@ -70,7 +71,7 @@ class JobService(JobServicer):
 
     @answering
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.metrics_message(self._registry.job(request.job_id).metrics())
+        return wire.metrics_message(fitting(self._registry.job(request.job_id).metrics()))
 
     @answering
     def DescribePipelineOptions(self, request: Any, context: grpc.ServicerContext) -> Any:

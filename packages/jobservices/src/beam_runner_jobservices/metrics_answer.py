@@ -1,0 +1,75 @@
+"""How much of a job's metrics one answer holds: clients refuse answers above 4 MiB.
+
+The Job API has no pages for metrics. So what does not fit is left out, and a counter tells how many.
+"""
+
+from __future__ import annotations
+
+from beam_runner_urns import metrics as urns
+
+from .records import JobMetrics, MonitoringInfo
+
+MOST_BYTES = 4 << 20
+LEFT_OUT = ("beam_runner", "metrics_left_out_of_this_answer")
+"""Namespace and name of the counter of what was left out; there is none where all is told."""
+_FIELD_BYTES = 4
+"""What comes before a text in a message, or a message in another, of up to 2 MiB: its number and length."""
+_USER = "beam:metric:user:"
+
+
+def fitting(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
+    """The metrics that fit into an answer of so many bytes: users' before all others, each committed
+    and attempted, in their order.
+    """
+    if sum(map(_size, (*metrics.attempted, *metrics.committed))) <= most:
+        return metrics
+    sizes: dict[object, int] = {}
+    for info in (*metrics.committed, *metrics.attempted):
+        sizes[_key(info)] = sizes.get(_key(info), 0) + _size(info)
+    free = most - 2 * _size(_left_out(1 << 60))
+    told: set[object] = set()
+    for key in sorted(sizes, key=_comes_late):
+        if sizes[key] > free:
+            break
+        free -= sizes[key]
+        told.add(key)
+    said = _left_out(len(sizes) - len(told))
+    return JobMetrics(
+        (*(info for info in metrics.attempted if _key(info) in told), said),
+        (*(info for info in metrics.committed if _key(info) in told), said),
+    )
+
+
+def _key(info: MonitoringInfo) -> tuple[str, frozenset[tuple[str, str]]]:
+    """What a metric is about, committed or attempted."""
+    return info.urn, frozenset(info.labels.items())
+
+
+def _comes_late(key: object) -> bool:
+    assert isinstance(key, tuple)
+    return not key[0].startswith(_USER)
+
+
+def _size(info: MonitoringInfo) -> int:
+    """At least as many bytes as it takes in an answer."""
+    texts = [info.urn, info.type, *info.labels, *info.labels.values()]
+    size = sum(len(text.encode()) + _FIELD_BYTES for text in texts)
+    return size + len(info.payload) + (2 + len(info.labels)) * _FIELD_BYTES
+
+
+def _left_out(count: int) -> MonitoringInfo:
+    namespace, name = LEFT_OUT
+    labels = {
+        urns.LABEL_NAMESPACE: namespace,
+        urns.LABEL_NAME: name,
+        urns.LABEL_TRANSFORM: "",
+    }
+    return MonitoringInfo(urns.USER_SUM_INT64, urns.SUM_INT64_TYPE, _varint(count), labels)
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*encoded, number))
