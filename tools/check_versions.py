@@ -8,6 +8,7 @@ names that are made when a module runs, calls with ``*``.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import sys
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tools.fetch_minors import fetch
 from tools.used_names import Call, Use, uses_in
 
 SOURCES = Path(__file__).resolve().parent.parent / "packages"
@@ -294,11 +296,20 @@ def _inside_of(path: Path) -> list[Path]:
     return [found for name in sorted(DISTRIBUTIONS) if (found := path / name).is_dir()] or [path]
 
 
-def main(paths: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Checks each; 1 if something is wrong."""
+    parser = argparse.ArgumentParser(
+        description="Names and signatures that we use, in other versions."
+    )
+    parser.add_argument("paths", nargs="*", help="wheels, or folders of packages")
+    parser.add_argument(
+        "--minors", metavar="FOLDER", help="fetches each minor version of Beam into it"
+    )
+    given = parser.parse_args(arguments)
+    paths = [*given.paths, *(map(str, fetch(Path(given.minors))) if given.minors else ())]
     uses = set(uses_in(SOURCES, DISTRIBUTIONS)) if paths else set()
     wrong = 0
-    for path in (found for given in paths for found in _inside_of(Path(given))):
+    for path in (found for name in paths for found in _inside_of(Path(name))):
         version = version_of(path)
         wanted = [use for use in uses if use.name.partition(".")[0] == distribution_of(path)]
         complaints = {(use.place, said) for use in wanted if (said := version.complaint(use))}

@@ -1,4 +1,4 @@
-"""Downloads a wheel of each minor version of Beam that the executor's bounds allow: ``python -m tools.fetch_minors <folder>``.
+"""Downloads a wheel of each minor version of Beam that the executor's bounds allow.
 
 What is in the folder stays. Nothing is installed, nor anything that Beam depends on fetched.
 """
@@ -23,12 +23,9 @@ def minors() -> list[str]:
     return [f"{major}.{minor}" for minor in range(first, after)]
 
 
-def main(folder: Path) -> None:
-    """Downloads what is not there yet."""
+def fetch(folder: Path) -> list[Path]:
+    """The wheels in a folder, after those that are lacking are downloaded."""
     for minor in minors():
         if not list(folder.glob(f"apache_beam-{minor}.*")):
             subprocess.run([*PIP, "--dest", str(folder), f"apache-beam=={minor}.*"], check=True)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    return sorted(folder.glob("apache_beam-*.whl"))

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam import coders
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+from apache_beam.transforms import userstate
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "embedded"))
 sys.path.insert(0, str(Path(__file__).parent / "fnapi"))
 
 from mini_runner import MiniRunner
+from stateful_host import StatefulStage
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, pickle_by_value
 
 from beam_runner_worker import limits
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.records import Settle
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
@@ -78,3 +84,41 @@ def test_an_element_that_is_too_large(run, kind: str) -> None:
         run(pipeline(TOO_LARGE, kind))
     assert "ElementTooLarge" in failed.value.summary
     assert failed.value.transform == WRITERS[kind]
+
+
+class Keep(beam.DoFn):
+    """Keeps values in state and puts out none."""
+
+    BAG = userstate.BagStateSpec("bag", coders.BytesCoder())
+
+    def process(self, element: Any, bag: Any = beam.DoFn.StateParam(BAG)) -> None:  # noqa: B008
+        bag.add(element[1])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_element_in_state_that_is_too_large(count: int) -> None:
+    def keep(size: int) -> None:
+        stage = StatefulStage(Keep(), tuple[str, bytes])
+        stage.run(stage.elements(*[("k", b"x" * size)] * count), Settle())
+
+    keep(LIMIT - 10)
+    with pytest.raises(
+        BundleFailed, match=r"state takes 4\d{6} bytes.* up to 1048576: keep"
+    ) as failed:
+        keep(TOO_LARGE)
+    assert "ElementTooLarge" in failed.value.summary
+    assert failed.value.transform == "Stateful"
+
+
+def test_a_large_element_is_refused_before_it_is_copied() -> None:
+    """Beside the element and its encoding, whose buffer doubles as it grows, there is no more."""
+    size = 64 * LIMIT
+    tracemalloc.start()
+    try:
+        with pytest.raises(BundleFailed, match="ElementTooLarge"):
+            run_embedded(pipeline(size, "grouped"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    print(f"{peak / size:.1f} times its size")
+    assert peak < 1.5 * size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.records import KeyedChunk, OutputChunk
 
@@ -24,10 +26,33 @@ def check_elements(chunk: OutputChunk, before: int, transform: str) -> None:
         size = len(chunk.key_data) + len(chunk.value_data)
     else:
         size = len(chunk.data)
+    check_size(size, before, transform)
+
+
+def check_size(size: int, before: int, transform: str) -> None:
+    """Refuses encoded elements, before they are copied, for their size; as `check_elements`."""
     if size > MOST_ELEMENT_BYTES + before:
-        raise BundleFailed(
-            transform,
-            f"ElementTooLarge: an element that it puts out takes {size} bytes, and the runner passes "
-            f"on elements of up to {MOST_ELEMENT_BYTES}: put out smaller ones, or the name of a file",
-            "",
-        )
+        raise BundleFailed(transform, f"ElementTooLarge: {_words('puts out', size)}", "")
+
+
+class ElementTooLarge(Exception):
+    """User code keeps an element in state that is too large."""
+
+
+def check_kept(values: Sequence[bytes]) -> None:
+    """Refuses encoded values that user code wants to keep in state, before they are copied.
+
+    Raises:
+        ElementTooLarge: one of them is.
+    """
+    largest = max(map(len, values), default=0)
+    if largest > MOST_ELEMENT_BYTES:
+        raise ElementTooLarge(_words("keeps in state", largest))
+
+
+def _words(what: str, size: int) -> str:
+    return (
+        f"an element that it {what} takes {size} bytes, and the runner passes on elements of up to "
+        f"{MOST_ELEMENT_BYTES}: {'put out' if what == 'puts out' else 'keep'} smaller ones, or the "
+        "name of a file"
+    )

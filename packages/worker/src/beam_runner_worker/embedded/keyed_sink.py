@@ -91,6 +91,7 @@ class KeyedSink(Sink):
                 if key_end + value_end >= MAX_BYTES or len(rows.key_ends) >= MAX_ROWS:
                     break
             if rows.key_ends:
+                self.check_size(key_size() + value_size())
                 chunk = rows.chunk(window)
                 # A large element lies in there once more: no longer than needed.
                 del rows, keys, values, key_size, value_size

@@ -93,8 +93,10 @@ class Processor(BundleProcessor):
 
     def settle(self) -> None:
         """Writes to the host what user code has changed so far."""
-        for cells in self.host.cells.values():
+        for transform_id, cells in self.host.cells.items():
+            self.running = self.ops[transform_id]
             cells.flush()
+        self.running = None
 
     def is_current(self) -> bool:
         """Whether what was read of side inputs is still what there is to read."""

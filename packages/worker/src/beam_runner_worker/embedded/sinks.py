@@ -15,7 +15,7 @@ from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.limits import check_elements
+from beam_runner_worker.limits import check_elements, check_size
 from beam_runner_worker.ports import OutputPort
 from beam_runner_worker.records import ElementChunk, OutputChunk
 
@@ -76,6 +76,10 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
     def _encoder(self) -> Encoder:
         """Takes elements and runs for ever, and writes a chunk when one is full or None comes."""
 
+    def check_size(self, size: int) -> None:
+        """Refuses what is encoded, before it is copied, if an element in it is too large."""
+        check_size(size, MAX_BYTES, self.writer)
+
     def _write(self, chunk: OutputChunk) -> None:
         if self._port is None:
             raise RuntimeError(f"{self.name_context.step_name} is not connected to a port")
@@ -118,6 +122,7 @@ class ElementSink(Sink):
                 if size() >= MAX_BYTES or count >= MAX_ROWS:
                     break
             if count:
+                self.check_size(size())
                 self._write_elements(count, stream.get(), None, earliest)
 
     def _write_elements(
@@ -156,6 +161,7 @@ class CutElementSink(ElementSink):
                 if ends[-1] >= MAX_BYTES or len(ends) >= MAX_ROWS:
                     break
             if ends:
+                self.check_size(size())
                 self._write_elements(len(ends), stream.get(), ends, earliest)
 
 

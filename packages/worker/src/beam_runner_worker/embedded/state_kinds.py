@@ -16,6 +16,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_runner_worker.embedded.lazy import decode_all
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.limits import check_kept
 from beam_runner_worker.ports import UserState
 from beam_runner_worker.records import StateCell
 
@@ -37,13 +38,18 @@ class StoredCell:
 
     def replace(self, values: Iterable[Any]) -> None:
         """Makes these its values."""
-        self.state.replace(self.cell, b"".join(map(self.impl.encode_nested, values)))
+        self.state.replace(self.cell, self._encoded(values))
 
     def append(self, values: Iterable[Any]) -> None:
         """Adds values."""
-        data = b"".join(map(self.impl.encode_nested, values))
+        data = self._encoded(values)
         if data:
             self.state.append(self.cell, data)
+
+    def _encoded(self, values: Iterable[Any]) -> bytes:
+        encoded = [*map(self.impl.encode_nested, values)]
+        check_kept(encoded)
+        return encoded[0] if len(encoded) == 1 else b"".join(encoded)
 
 
 class ValueCell(userstate.ReadModifyWriteRuntimeState):
