@@ -113,11 +113,12 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def types(session: nox.Session) -> None:
-    """Types of every package, of the tools, the examples and this file."""
+    """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version."""
     install(
         session,
         f"{distribution('executor')}[web]",
         "nox",
+        "pip",
         *group("types"),
         *group("test"),
         *group("layers"),
@@ -125,6 +126,7 @@ def types(session: nox.Session) -> None:
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run("mypy", *packages)
     session.run("mypy", "noxfile.py", "tools", "examples")
+    session.run("python", "-m", "tools.check_versions", "--minors", str(WHEELS.parent / "beam"))
     session.run("mypy", "tests/contracts/test_protocols.py")
     session.run("mypy", "packages/engine/tests", "docs/engine")
 

@@ -131,21 +131,20 @@ def test_a_backlog_is_committed_every_second_from_the_first_on(
     commits = sorted({came for _, _, came in found})
     pauses = [b - a for a, b in itertools.pairwise(commits)]
     print(f"{len(found)} numbers; waited up to {waits[-1]:.2f} s; pauses up to {max(pauses):.2f} s")
-    # On an idle machine the one is 0.7 and the other 0.5.
     assert waits[len(waits) // 2] < 2
     assert sorted(pauses)[-2] < 2
     server.wait_until_idle()
 
 
 def test_what_a_polling_source_gives_is_handed_on_at_once(
-    pipelines: Pipelines, server: JobServerProcess, tmp_path: Path
+    embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
-    run(pipelines, Poll(), tmp_path, lambda: len(without_gaps(notes(tmp_path))) > 50 * SECONDS)
+    run(embedded, Poll(), tmp_path, lambda: len(without_gaps(notes(tmp_path))) > 50 * SECONDS)
     found = without_gaps(notes(tmp_path))
     # The first second imports what the worker has not seen.
     waits = sorted(came - given for _, given, came in found[50:])
     half, most = waits[len(waits) // 2], waits[len(waits) * 9 // 10]
-    print(f"{pipelines.environment}: p50 {1000 * half:.0f} ms, p90 {1000 * most:.0f} ms")
-    # Idle, embedded: 60 and 120 ms. A checkpoint every half second alone gives 300 and 600.
-    assert half < 0.25
+    print(f"p50 {1000 * half:.0f} ms, p90 {1000 * most:.0f} ms")
+    # At a load of 10 it was 140 to 190 ms; a checkpoint comes after half a second otherwise.
+    assert half < 0.3
     server.wait_until_idle()
