@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.driver.coordinator import Coordinator
 from beam_spark_executor.driver.executor import _sweep, recover
+from beam_spark_executor.driver.kept import entries_of
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.settings import JobSettings
@@ -51,7 +51,7 @@ class LoggedJournal:
     def append(self, entries: Sequence[bytes]) -> None:
         self._journal.append(entries)
         for blob in entries:
-            for entry in pickle.loads(blob):
+            for entry in entries_of(blob):
                 if isinstance(entry, BundleReply):
                     attempt = Attempt(entry.done.bundle, entry.done.attempt)
                     self._log.append(("commit", attempt))

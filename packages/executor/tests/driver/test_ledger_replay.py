@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from ledger_jobs import (
     split,
 )
 
+from beam_spark_executor.driver.kept import encode_entries, entries_of
 from beam_spark_executor.driver.ledger import Ledger
 
 
@@ -82,7 +82,9 @@ def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
     ledger = Ledger.restore(job.begun)
     for entry in job.entries:
         snapshot = ledger.snapshot()
-        ledger.apply(pickle.loads(pickle.dumps(entry)))
+        (kept,) = entries_of(encode_entries([entry]))
+        assert kept == entry
+        ledger.apply(kept)
         again = Ledger.restore(snapshot)
         again.apply(entry)
         assert look(again) == look(ledger)

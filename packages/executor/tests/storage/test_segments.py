@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from beam_runner_engine.keyed.cells import CellId
+from hypothesis import given
+from hypothesis import strategies as st
 
+from beam_spark_executor.storage.errors import SegmentError
 from beam_spark_executor.storage.refs import Segment
 from beam_spark_executor.storage.segments import SMALL_BYTES, open_segment, write_segment
 from beam_spark_executor.storage.state_records import (
@@ -15,12 +19,11 @@ from beam_spark_executor.storage.state_records import (
     ROW,
     Entry,
     Hides,
-    SegmentError,
     coalesce,
     encode_cell,
 )
 from beam_spark_executor.storage.state_small import SmallSegment
-from beam_spark_executor.storage.state_table import TableSegment
+from beam_spark_executor.storage.state_table import TableSegment, write_table
 
 ENTRIES: list[Entry] = [
     (b"a", HIDES, b"", True, ()),
@@ -32,8 +35,8 @@ ENTRIES: list[Entry] = [
 LARGE: Entry = (b"d", ROW, b"", False, bytes(SMALL_BYTES + 1))
 
 
-def write(folder: Path, entries: list[Entry], *, durable: bool = False) -> Segment:
-    segment = write_segment(folder, "s/1", iter(entries), net=7, level=2, durable=durable)
+def write(folder: Path, entries: list[Entry]) -> Segment:
+    segment = write_segment(folder, "s/1", iter(entries), net=7, level=2)
     assert segment is not None
     return segment
 
@@ -41,7 +44,7 @@ def write(folder: Path, entries: list[Entry], *, durable: bool = False) -> Segme
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
 def test_there_and_back(tmp_path: Path, last: list[Entry]) -> None:
     segment = write(tmp_path, [*ENTRIES, *last])
-    assert segment == Segment("s/1", (tmp_path / "s/1").stat().st_size, 2)
+    assert segment == Segment("s/1", (tmp_path / "s/1").stat().st_size, 2, segment.checksum)
     reader = open_segment(tmp_path, segment)
     assert isinstance(reader, TableSegment if last else SmallSegment)
     assert list(reader.entries()) == [*ENTRIES, *last]
@@ -66,9 +69,7 @@ def test_there_and_back(tmp_path: Path, last: list[Entry]) -> None:
 def test_the_size_decides_how_a_segment_is_written(tmp_path: Path) -> None:
     many: list[Entry] = [(b"c", ROW, b"%09d" % n, False, bytes(1000)) for n in range(1000)]
     for number, (count, kind) in enumerate([(100, SmallSegment), (1000, TableSegment)]):
-        segment = write_segment(
-            tmp_path, str(number), many[:count], net=None, level=0, durable=True
-        )
+        segment = write_segment(tmp_path, str(number), many[:count], net=None, level=0)
         assert segment is not None
         assert segment.size < 1.2 * count * 1010 + 65536
         reader = open_segment(tmp_path, segment)
@@ -78,13 +79,13 @@ def test_the_size_decides_how_a_segment_is_written(tmp_path: Path) -> None:
 
 
 def test_nothing_is_no_file(tmp_path: Path) -> None:
-    assert write_segment(tmp_path, "s", [], net=None, level=0, durable=True) is None
+    assert write_segment(tmp_path, "s", [], net=None, level=0) is None
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
 def test_a_name_is_used_once(tmp_path: Path, last: list[Entry]) -> None:
-    segment = write(tmp_path, [*ENTRIES, *last], durable=True)
+    segment = write(tmp_path, [*ENTRIES, *last])
     with pytest.raises(FileExistsError):
         write(tmp_path, ENTRIES)
     assert list(open_segment(tmp_path, segment).entries()) == [*ENTRIES, *last]
@@ -106,61 +107,69 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         open_segment(tmp_path, Segment("folder", 10))
 
 
-def flip(position: int) -> Callable[[bytearray], None]:
-    def damage(contents: bytearray) -> None:
-        contents[position] ^= 1
-
-    return damage
+ROWS: list[Entry] = [(b"r", ROW, b"%09d" % n, n % 3 == 0, b"%d" % n * 50) for n in range(2000)]
 
 
-@pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
-@pytest.mark.parametrize("position", [0, 17, 40, 100, -10, -100])
-def test_a_flipped_bit_is_an_error_or_harmless(
-    tmp_path: Path, last: list[Entry], position: int
+@pytest.mark.parametrize("kind", ["flipped", "zeroed"])
+@pytest.mark.parametrize("more", [[], ROWS], ids=["small", "large"])
+def test_no_damage_is_silent(tmp_path: Path, more: list[Entry], kind: str) -> None:
+    """Wherever the entry is that somebody looks for, and however he does it."""
+    entries = [*ENTRIES, *more]
+    segment = write(tmp_path, entries)
+    path = tmp_path / segment.path
+    content = path.read_bytes()
+    for at in range(0, len(content), max(1, len(content) // 400)):
+        changed = bytearray(content)
+        if kind == "flipped":
+            changed[at] ^= 1 << at % 8
+        else:
+            changed[at : at + 64] = bytes(len(changed[at : at + 64]))
+        if changed == content:
+            continue
+        path.write_bytes(changed)
+        with pytest.raises(SegmentError, match=f"the state segment {path} is damaged"):
+            list(open_segment(tmp_path, segment).entries())
+
+
+def test_a_lookup_reads_no_more_than_it_must(tmp_path: Path) -> None:
+    entries: list[Entry] = [(b"r", ROW, b"%09d" % n, False, bytes(1000)) for n in range(20_000)]
+    segment = write(tmp_path, entries)
+    content = bytearray((tmp_path / segment.path).read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / segment.path).write_bytes(content)
+    reader = open_segment(tmp_path, segment)
+    assert reader.row(b"r", b"%09d" % 3) == (False, bytes(1000))
+    assert reader.row(b"r", b"%09d" % 19_999) == (False, bytes(1000))
+    assert reader.weight_between(b"r", b"", None) == 20_000 * 1025
+    with pytest.raises(SegmentError, match="has another checksum"):
+        list(reader.rows(b"r", b"", None))
+    reader.close()
+
+
+@given(
+    rows=st.dictionaries(st.binary(max_size=3), st.one_of(st.none(), st.binary(max_size=20))),
+    start=st.binary(max_size=3),
+    end=st.one_of(st.none(), st.binary(max_size=3)),
+)
+def test_a_table_finds_what_a_dictionary_finds(
+    rows: dict[bytes, bytes | None], start: bytes, end: bytes | None
 ) -> None:
-    read = read_damaged(tmp_path, [*ENTRIES, *last], flip(position))
-    if read is None:
-        return
-    assert last, "every bit of a small segment counts"
-    assert read == [*ENTRIES, *last]
-
-
-def test_data_has_checksums(tmp_path: Path) -> None:
-    def damage(contents: bytearray) -> None:
-        contents[contents.index(b"needle")] ^= 1
-
-    row: Entry = (b"c", ROW, b"", False, b"needle")
-    hides: Entry = (b"c", HIDES, b"", False, ((b"needle", b"o"),))
-    for entries in ([row], [row, LARGE], [hides, LARGE]):
-        assert read_damaged(tmp_path, entries, damage) is None
-        (tmp_path / "s/1").unlink()
-
-
-def test_every_page_but_its_data_is_checked_by_sqlite(tmp_path: Path) -> None:
-    rows: list[Entry] = [(b"c", ROW, b"%09d" % n, False, bytes(100)) for n in range(5000)]
-
-    def damage(contents: bytearray) -> None:
-        for page in range(2 * 16384, len(contents), 16384):
-            contents[page : page + 64] = bytes(64)
-
-    assert read_damaged(tmp_path, rows, damage) is None
-
-
-def read_damaged(
-    folder: Path, entries: list[Entry], damage: Callable[[bytearray], None]
-) -> list[Entry] | None:
-    """What is read from a damaged file; None if it is refused, by its name."""
-    segment = write(folder, entries)
-    path = folder / segment.path
-    contents = bytearray(path.read_bytes())
-    damage(contents)
-    path.write_bytes(contents)
-    try:
-        return list(open_segment(folder, segment).entries())
-    except SegmentError as error:
-        if f"The state segment {path} is damaged" not in str(error):
-            raise
-        return None
+    # Between rows of other cells, so many that blocks end anywhere.
+    others = [(cell, ROW, b"%d" % n, False, bytes(1000)) for cell in (b"a", b"c") for n in range(5)]
+    mine: list[Entry] = [(b"b", ROW, subkey, False, data) for subkey, data in rows.items()]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table"
+        with path.open("xb") as file:
+            checksum = write_table(file, sorted([*others, *mine], key=itemgetter(0, 1, 2)), None)
+        table = TableSegment(path, checksum)
+        wanted = sorted(s for s in rows if start <= s and (end is None or s < end))
+        assert [s for s, _, _ in table.rows(b"b", start, end)] == wanted
+        assert all(table.row(b"b", s) == (False, rows[s]) for s in rows)
+        assert table.row(b"b", b"absent") is None
+        weights = {s: weight for s, _, weight in table.weights(b"b", start, end)}
+        assert list(weights) == wanted
+        assert table.weight_between(b"b", start, end) == sum(w or 0 for w in weights.values())
+        table.close()
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])

@@ -89,8 +89,8 @@ def test_rows_of_files(tmp_path: Path) -> None:
     writer = RowFileWriter(tmp_path / "file")
     for first in (0, 3, 6):
         writer.write(elements_row(0, chunk_of(map(value, range(first, first + 3)))))
-    writer.close()
-    whole = Data(FileRows("file", (0, 2)), DataFacts(6, 100, 0))
+    checksum = writer.close()
+    whole = Data(FileRows("file", (0, 2), checksum=checksum), DataFacts(6, 100, 0))
     assert read([Input(whole)], tmp_path) == list(map(value, (0, 1, 2, 6, 7, 8)))
     assert read([Input(cut(whole, 2, 5))], tmp_path) == list(map(value, (2, 6, 7)))
 

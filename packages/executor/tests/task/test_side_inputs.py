@@ -12,6 +12,7 @@ from small_plans import buffer
 from worker_doubles import GLOBAL, keyed_chunk
 
 from beam_spark_executor.plan import BufferKind, SideInputUse
+from beam_spark_executor.storage.errors import FileError
 from beam_spark_executor.task import side_data
 from beam_spark_executor.task.outputs import row_port
 from beam_spark_executor.task.side_inputs import BundleSideInputs
@@ -88,7 +89,7 @@ def test_nothing_is_read_before_anybody_looks(tmp_path: Path) -> None:
     path.unlink()
     side_inputs = BundleSideInputs(USES, tmp_path)
     side_inputs.show([shown(ONE, a)])
-    with pytest.raises(OSError):
+    with pytest.raises(FileError, match="is missing"):
         seen(side_inputs, "one")
 
 

@@ -104,8 +104,25 @@ class Scheduler:
         """Returns what every stage that is not complete waits for."""
         return waits(self._state)
 
+    @property
+    def state(self) -> SchedulerState:
+        """All that it knows, as records for a host to write down in a form of its own; the host must not
+        change them.
+        """
+        return self._state
+
+    @classmethod
+    def of_state(cls, state: SchedulerState) -> Scheduler:
+        """Returns the scheduler that knows just this, and goes on from it; the state is its own now."""
+        scheduler = cls.__new__(cls)
+        scheduler._state = state
+        return scheduler
+
     def snapshot(self) -> bytes:
-        """Returns all of the scheduler as bytes for `restore`."""
+        """Returns all of the scheduler as bytes for `restore`, by the same version of this package.
+
+        To go on with a later version, keep `state`.
+        """
         return write_snapshot(self._state)
 
     @classmethod
@@ -115,9 +132,7 @@ class Scheduler:
 
         Snapshots are pickles: restore only what you wrote yourself.
         """
-        scheduler = cls.__new__(cls)
-        scheduler._state = read_snapshot(snapshot)
-        return scheduler
+        return cls.of_state(read_snapshot(snapshot))
 
     def __reduce__(self) -> tuple[object, tuple[bytes]]:
         return Scheduler.restore, (self.snapshot(),)

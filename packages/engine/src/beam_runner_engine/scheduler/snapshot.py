@@ -2,7 +2,8 @@
 
 A snapshot is a header of magic, format, layout and checksum, and a pickle. The layout is a digest
 of the fields of every record that can be in the pickle, so that a version in which any of them
-differs can't take it for its own. Whoever is refused replays the event log instead.
+differs can't take it for its own. It is for processes of one version; a host that is to go on with a later
+one keeps the scheduler's `state` in a form of its own.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def read_snapshot(snapshot: bytes) -> SchedulerState:
     version, written_layout, checksum, length = _HEADER.unpack_from(snapshot, len(_MAGIC))
     if version != FORMAT or written_layout != layout():
         raise SnapshotError(
-            "the snapshot was written by another version of the scheduler; replay the event log"
+            "the snapshot was written by another version of the scheduler, and only that can read it"
         )
     payload = snapshot[start:]
     if len(payload) != length or zlib.crc32(payload) != checksum:

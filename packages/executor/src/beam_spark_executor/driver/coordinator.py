@@ -8,7 +8,6 @@ scheduler, what happens waits until the loop gives it back.
 from __future__ import annotations
 
 import logging
-import pickle
 import time
 from collections.abc import Sequence
 
@@ -47,6 +46,7 @@ from beam_spark_executor.channel.messages import (
     SplitRequest,
 )
 from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.driver.kept import encode_entries
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
@@ -255,7 +255,7 @@ class Coordinator:
         self._carry_out(self._work_in(entries))
 
     def _work_in(self, entries: Sequence[Entry]) -> list[Command]:
-        self._journal.append((pickle.dumps(tuple(entries)),))
+        self._journal.append((encode_entries(entries),))
         commands: list[Command] = []
         for entry in entries:
             if isinstance(entry, BundleReply):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import shutil
 import threading
 import time
@@ -19,12 +18,14 @@ from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.driver.job import RunningJob
+from beam_spark_executor.driver.kept import Kept
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
 from beam_spark_executor.driver.stand_by import StandBys
 from beam_spark_executor.driver.starts import counted_start
+from beam_spark_executor.journal.codec import FormError
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
@@ -160,7 +161,14 @@ class SparkJobExecutor:
     def _ledger(self, job: JobSpec, journal: Journal, folder: Path) -> Ledger:
         """What an earlier server had committed of the job, else the ledger of a new job."""
         if journal.exists:
-            ledger = recover(journal)
+            try:
+                ledger = recover(journal)
+            except FormError as error:
+                raise JobRejected(
+                    "the job can't go on: what an earlier server had committed of it was written by"
+                    f" another version of this program, and this one can't read it ({error}). Run the"
+                    " job again, or finish such jobs with the version that began them"
+                ) from error
             _sweep(folder, ledger)
             _LOGGER.info("job %s goes on from its last commit", job.job_id)
         elif job.resumed:
@@ -220,13 +228,19 @@ def shards_for(cores: int, *, few: bool) -> int:
 
 
 def recover(journal: Journal) -> Ledger:
-    """The ledger that a job's journal makes."""
+    """The ledger that a job's journal makes.
+
+    Raises:
+        FormError: another version wrote it, and this one can't read it.
+    """
     recovered = journal.recover()
-    assert recovered.snapshot is not None
-    ledger = Ledger.restore(recovered.snapshot)
+    kept = Kept(recovered.snapshot or b"")
+    ledger = Ledger.of_state(kept.ledger)
     for blob in recovered.entries:
-        for entry in pickle.loads(blob):
+        for entry in kept.entries(blob):
             ledger.apply(entry)
+    if not kept.is_of_this_version:
+        journal.snapshot(ledger.snapshot())
     return ledger
 
 

@@ -6,7 +6,6 @@ that was lost is replaced by one that reads the journal again.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 
 import attrs
@@ -30,9 +29,11 @@ from beam_runner_engine.scheduler import (
     StageReport,
     Wait,
 )
+from beam_runner_engine.scheduler.snapshot import FORMAT
 from beam_runner_worker.totals import Totals
 
 from beam_spark_executor.channel.messages import Attempt, BundleReply, Entry
+from beam_spark_executor.driver.kept import Kept, LedgerState, encode_ledger
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.storage.refs import FileRows, Segment
 from beam_spark_executor.translation.scheduling import graph_of
@@ -154,18 +155,43 @@ class Ledger:
                 yield segment.path
 
     def snapshot(self) -> bytes:
-        """The whole ledger, for `restore`."""
-        return pickle.dumps(self)
+        """The whole ledger, for `restore` and `Kept`."""
+        state = LedgerState(
+            plan=self.plan,
+            shards=self.shards,
+            metrics=self.metrics.infos(),
+            scheduler=self._scheduler.state,
+            engine_format=FORMAT,
+            open=self._open,
+            uses=self._uses,
+            segments=self._segments,
+            garbage=self._garbage,
+            end=self.end,
+            last_failure=self.last_failure,
+        )
+        return encode_ledger(state)
 
     @staticmethod
     def restore(snapshot: bytes) -> Ledger:
         """The ledger of a snapshot that this server, or an earlier one, has written.
 
         Raises:
-            Exception: it was written by another version of this program.
+            FormError: it was written by another version of this program, and can't be read.
         """
-        ledger = pickle.loads(snapshot)
-        assert isinstance(ledger, Ledger)
+        return Ledger.of_state(Kept(snapshot).ledger)
+
+    @classmethod
+    def of_state(cls, state: LedgerState) -> Ledger:
+        """The ledger that this was all of."""
+        ledger = cls.__new__(cls)
+        ledger.plan, ledger.shards = state.plan, state.shards
+        ledger.metrics = Totals()
+        ledger.metrics.add(state.metrics)
+        ledger._scheduler = Scheduler.of_state(state.scheduler)
+        ledger._open = state.open
+        ledger._uses, ledger._segments = state.uses, state.segments
+        ledger._garbage = state.garbage
+        ledger.end, ledger.last_failure = state.end, state.last_failure
         return ledger
 
     def _commit(self, entry: BundleReply) -> tuple[Command, ...]:

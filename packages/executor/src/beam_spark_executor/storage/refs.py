@@ -18,12 +18,14 @@ class FileRows:
         rows: the numbers of the rows meant.
         first: the number of the first element meant, counted over these rows.
         last: the number after the last element meant; None for all.
+        checksum: of the file's directory of rows, by which all else in it is checked.
     """
 
     path: str
     rows: tuple[int, ...]
     first: int = 0
     last: int | None = None
+    checksum: int = 0
 
 
 @attrs.frozen
@@ -54,11 +56,13 @@ class Segment:
         path: relative to the job's folder.
         size: its length in bytes.
         level: how many generations of merges it has been through; new ones have 0.
+        checksum: of what all else in it is checked by.
     """
 
     path: str
     size: int
     level: int = 0
+    checksum: int = 0
 
 
 @attrs.frozen

@@ -10,8 +10,11 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import xxhash
+
+from beam_spark_executor.storage.errors import SegmentError
 from beam_spark_executor.storage.refs import Segment
-from beam_spark_executor.storage.state_records import Entry, SegmentError, SegmentReader
+from beam_spark_executor.storage.state_records import Entry, SegmentReader
 from beam_spark_executor.storage.state_small import MAGIC as SMALL
 from beam_spark_executor.storage.state_small import load_small, small_segment
 from beam_spark_executor.storage.state_table import MAGIC as TABLE
@@ -28,7 +31,6 @@ def write_segment(
     *,
     net: int | None,
     level: int,
-    durable: bool,
 ) -> Segment | None:
     """Writes entries, which are in order, as a segment; None, and no file, if there are none.
 
@@ -38,7 +40,6 @@ def write_segment(
         entries: used once, and not held in memory as a whole if they are many.
         net: `SegmentReader.net`; None if the segment is all that there is.
         level: `Segment.level`.
-        durable: whether the file must be on the disk when this returns.
 
     Raises:
         FileExistsError: the name is not unique.
@@ -49,19 +50,20 @@ def write_segment(
         return None
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(exist_ok=False)
-    try:
-        if is_small:
-            path.write_bytes(small_segment(first, net).dump())
-        else:
-            write_table(path, itertools.chain(first, remaining), net)
-        if durable:
-            _flush(path)
-            _flush(path.parent)
-        return Segment(name, path.stat().st_size, level)
-    except BaseException:
-        path.unlink()
-        raise
+    with path.open("xb") as file:
+        try:
+            if is_small:
+                contents = small_segment(first, net).dump()
+                file.write(contents)
+                checksum = xxhash.xxh3_64_intdigest(contents)
+            else:
+                checksum = write_table(file, itertools.chain(first, remaining), net)
+            file.flush()
+            size = file.tell()
+        except BaseException:
+            path.unlink()
+            raise
+    return Segment(name, size, level, checksum)
 
 
 def _as_far_as_small(entries: Iterator[Entry]) -> tuple[list[Entry], bool]:
@@ -86,22 +88,13 @@ def open_segment(folder: Path, segment: Segment) -> SegmentReader:
             magic = file.read(len(SMALL))
             contents = magic + file.read() if magic == SMALL else b""
     except FileNotFoundError as error:
-        reason = "is missing: was it deleted, or is the folder not shared by all executors?"
-        raise SegmentError(path, reason) from error
+        raise SegmentError.missing(path) from error
     except OSError as error:
         raise SegmentError(path, f"can't be read: {error}") from error
     if size != segment.size:
-        raise SegmentError(path, f"is damaged: it has {size} bytes instead of {segment.size}")
+        raise SegmentError.damaged(path, f"it has {size} bytes instead of {segment.size}")
     if magic == SMALL:
-        return load_small(path, contents)
+        return load_small(path, contents, segment.checksum)
     if magic == TABLE:
-        return TableSegment(path)
-    raise SegmentError(path, "is damaged: it doesn't begin as a segment does")
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return TableSegment(path, segment.checksum)
+    raise SegmentError.damaged(path, "it doesn't begin as a segment does")

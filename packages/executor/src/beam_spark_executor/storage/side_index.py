@@ -8,7 +8,7 @@ An index is a folder of files that never change:
 | `groups` | the same, in the same order: the rest of the digest, the key's place, the number of values |
 | `extents` | run of values of one window and key that lie together: where |
 | `data` | bytes of values and keys that are in no file |
-| `about.json` | the files that extents lie in, and the windows |
+| `about.json` | the files that extents lie in, and the windows; the checksums of all files |
 
 Values stay where they were written. A look-up is a binary search in the mapped `hashes` and as many
 reads as there are extents. Two keys with the same digest of 16 bytes are taken to be the same.
@@ -16,23 +16,26 @@ reads as there are extents. Two keys with the same digest of 16 bytes are taken 
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import struct
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from beam_spark_executor.storage.side_index_files import (
+    CheckedArray,
+    IndexPart,
+    Sources,
+    read_about,
+)
+
 PIECE_BYTES = 1 << 20
 """More than this is read in pieces of about as much."""
 
+HASH = np.dtype("<u8")
 DIGEST = np.dtype([("high", "<u8"), ("low", "<u8")])
 GROUP = np.dtype(
     [
@@ -52,10 +55,8 @@ EXTENT = np.dtype([("at", "<u8"), ("source", "<u4"), ("size", "<u4")])
 _COUNT = struct.Struct(">i")
 _DIGEST = struct.Struct("<QQ")
 _LENGTH = struct.Struct("<I")
-_OPEN_FILES = 32
-_NONE = np.empty(0, dtype=np.int64)
 
-Numbers = npt.NDArray[np.int64]
+Groups = npt.NDArray[np.void]
 
 
 def indexes_of(folder: Path, file: str) -> Path:
@@ -116,24 +117,25 @@ class SideIndex:
     """
 
     def __init__(self, folder: Path, path: Path) -> None:
-        about = json.loads((path / "about.json").read_bytes())
+        about = read_about(path / "about.json")
         self._windows = {bytes.fromhex(text): n for n, text in enumerate(about["windows"])}
-        sources = [path / "data", *(folder / name for name in about["sources"])]
-        self._files = _Files(sources)
-        self._hashes = _mapped(path / "hashes", np.dtype("<u8"))
-        self._groups = _mapped(path / "groups", GROUP)
-        self._extents = _mapped(path / "extents", EXTENT)
+        parts = {name: IndexPart(*part) for name, part in about["parts"].items()}
+        sources = [(folder / name, checksum) for name, checksum in about["sources"]]
+        self._files = Sources([(path / "data", parts["data"].checksum), *sources])
+        self._hashes = CheckedArray(path / "hashes", HASH, parts["hashes"])
+        self._groups = CheckedArray(path / "groups", GROUP, parts["groups"])
+        self._extents = CheckedArray(path / "extents", EXTENT, parts["extents"])
 
     def values(self, window: bytes, key: bytes) -> bytes | Pieces:
         """All values of a key in a window, in the order in which they came."""
         place = self._find(window, key)
         if place is None:
             return b""
-        group = self._groups[place]
+        group = self._group(place)
         first, extents = int(group["first"]), int(group["extents"])
         if group["size"] <= PIECE_BYTES:
             return self._read(first, first + extents)
-        sizes = self._extents["size"][first : first + extents]
+        sizes = self._extents.part(first, first + extents)["size"]
         return Pieces(sizes, lambda start, end: self._read(first + start, first + end))
 
     def iterable(self, window: bytes) -> bytes | Pieces:
@@ -142,89 +144,57 @@ class SideIndex:
 
     def keys(self, window: bytes) -> bytes | Pieces:
         """The distinct keys of a window, in the order of their digests."""
-        numbers = self._of(window)
+        chosen = self._of(window)
 
         def read(start: int, end: int) -> bytes:
-            return b"".join(self._key(group) for group in self._groups[numbers[start:end]])
+            return b"".join(self._key(group) for group in chosen[start:end])
 
-        return Pieces(self._groups["key_size"][numbers], read)
+        return Pieces(chosen["key_size"], read)
 
     def groups(self, window: bytes) -> bytes | Pieces:
         """Each key of a window, the number of its values and its values, in the order of `keys`."""
-        numbers = self._of(window)
+        chosen = self._of(window)
 
         def read(start: int, end: int) -> bytes:
             parts: list[bytes] = []
-            for group in self._groups[numbers[start:end]]:
+            for group in chosen[start:end]:
                 first = int(group["first"])
                 values = self._read(first, first + int(group["extents"]))
                 parts += (self._key(group), _COUNT.pack(int(group["count"])), values)
             return b"".join(parts)
 
-        chosen = self._groups[numbers]
         return Pieces(chosen["size"] + chosen["key_size"] + _COUNT.size, read)
 
     def _find(self, window: bytes, key: bytes) -> int | None:
         high, low = _DIGEST.unpack(digest_of(window, key))
-        # The very type of the array: any other would have numpy convert all of it.
-        place = int(self._hashes.searchsorted(np.uint64(high)))
-        while place < len(self._hashes) and self._hashes[place] == high:
-            if self._groups[place]["low"] == low:
+        place = self._hashes.first_from(np.uint64(high))
+        while place < len(self._hashes) and self._hashes.part(place, place + 1)[0] == high:
+            if self._group(place)["low"] == low:
                 return place
             place += 1
         return None
 
-    def _of(self, window: bytes) -> Numbers:
-        """The numbers of the groups of a window; looks through all groups."""
+    def _group(self, place: int) -> np.void:
+        group: np.void = self._groups.part(place, place + 1)[0]
+        return group
+
+    def _of(self, window: bytes) -> Groups:
+        """The groups of a window; looks through all groups."""
+        groups = self._groups.whole()
         number = self._windows.get(window)
-        return _NONE if number is None else np.flatnonzero(self._groups["window"] == number)
+        return groups[:0] if number is None else groups[groups["window"] == number]
 
     def _key(self, group: np.void) -> bytes:
         return self._files.read(int(group["source"]), int(group["key_at"]), int(group["key_size"]))
 
     def _read(self, first: int, last: int) -> bytes:
         if last - first == 1:
-            extent = self._extents[first]
+            (extent,) = self._extents.part(first, last)
             return self._files.read(int(extent["source"]), int(extent["at"]), int(extent["size"]))
-        extents = self._extents[first:last]
+        extents = self._extents.part(first, last)
         source, at, size = extents["source"], extents["at"], extents["size"]
         begins = (source[1:] != source[:-1]) | (at[1:] != at[:-1] + size[:-1])
         starts = np.concatenate(([0], np.flatnonzero(begins) + 1))
         sizes = np.add.reduceat(size, starts, dtype=np.int64)
         runs = zip(source[starts].tolist(), at[starts].tolist(), sizes.tolist(), strict=True)
         return b"".join(self._files.read(*run) for run in runs)
-
-
-class _Files:
-    """Reads from files, of which the last few stay open; a removed file can be read while it is."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        self._paths = paths
-        self._open: OrderedDict[int, BinaryIO] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def read(self, source: int, at: int, size: int) -> bytes:
-        """So many bytes of a file.
-
-        Raises:
-            OSError: they are not there.
-        """
-        with self._lock:
-            file = self._open.pop(source, None) or self._paths[source].open("rb", buffering=0)
-            self._open[source] = file
-            if len(self._open) > _OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-            parts: list[bytes] = []
-            while size > 0:
-                part = os.pread(file.fileno(), size, at)
-                if not part:
-                    raise OSError(f"{self._paths[source]} ends before byte {at + size}")
-                parts.append(part)
-                at, size = at + len(part), size - len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _mapped(path: Path, dtype: np.dtype) -> npt.NDArray:  # type: ignore[type-arg]
-    if not path.stat().st_size:
-        return np.empty(0, dtype=dtype)
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

@@ -68,14 +68,13 @@ class Compaction:
         return StateCommit((*segments[:start], *new, *segments[stop:]))
 
 
-def compact(folder: Path, plan: CompactionPlan, name: str, *, durable: bool = False) -> Compaction:
+def compact(folder: Path, plan: CompactionPlan, name: str) -> Compaction:
     """Merges the plan's segments into a new file; takes about a second for 100 MB.
 
     Args:
         folder: the job's.
         plan: from `ShardStore.compaction_due`.
         name: the new file's, relative to the folder; no other attempt may have it.
-        durable: whether the file must be on the disk when this returns.
 
     Raises:
         SegmentError: a file is damaged or missing.
@@ -90,7 +89,6 @@ def compact(folder: Path, plan: CompactionPlan, name: str, *, durable: bool = Fa
             readers,
             oldest=plan.oldest,
             level=level_above(plan.segments),
-            durable=durable,
         )
     return Compaction(plan, merged)
 
@@ -102,12 +100,11 @@ def write_merged(
     *,
     oldest: bool,
     level: int,
-    durable: bool,
 ) -> Segment | None:
     """Writes what the readers, oldest first, say together; None if they say nothing."""
     net = None if oldest else sum(reader.net for reader in readers)
     entries = merge(readers, oldest=oldest)
-    return write_segment(folder, name, entries, net=net, level=level, durable=durable)
+    return write_segment(folder, name, entries, net=net, level=level)
 
 
 def level_above(segments: Sequence[Segment]) -> int:

@@ -7,19 +7,19 @@ A segment is a sorted sequence of *entries*, tuples of five:
 
 Of what older segments say about a cell, an entry HIDES takes away everything (`cleared`) or ranges
 of subkeys, and a ROW that replaces takes away its subkey. What is left at a subkey comes before
-`data`, the pickled tuple of the values added; None adds nothing and leaves the subkey absent.
+`data`, the encoded values added; None adds nothing and leaves the subkey absent. Values are bytes,
+strings, numbers of 64 bits, None, or tuples of these.
 """
 
 from __future__ import annotations
 
-import pickle
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import attrs
+import msgpack
 from beam_runner_engine.keyed.cells import CellId, Range
 
 HIDES = 0
@@ -30,13 +30,6 @@ Entry: TypeAlias = tuple[bytes, int, bytes, bool, Any]
 
 _LENGTHS = struct.Struct(">IH")
 _ROW_OVERHEAD = 16
-
-
-class SegmentError(Exception):
-    """A segment can't be read; says which file and why."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"The state segment {path} {reason}")
 
 
 @attrs.frozen
@@ -117,19 +110,25 @@ def encode_cell(cell: CellId) -> bytes:
 
 def encode_values(values: Iterable[Any]) -> bytes:
     """The data of a row that adds these values."""
-    return pickle.dumps(tuple(values), pickle.HIGHEST_PROTOCOL)
+    encoded: bytes = msgpack.packb(tuple(values))
+    return encoded
 
 
 def decode_values(data: Sequence[bytes]) -> tuple[Any, ...]:
     """The values of the rows at one subkey, oldest first."""
     if len(data) == 1:
-        return pickle.loads(data[0])
-    return tuple(value for part in data for value in pickle.loads(part))
+        return _values(data[0])
+    return tuple(value for part in data for value in _values(part))
 
 
-def weight_of(subkey: bytes, data: bytes | None) -> int | None:
-    """About how many bytes a row takes; None for one without data."""
-    return None if data is None else len(subkey) + len(data) + _ROW_OVERHEAD
+def _values(data: bytes) -> tuple[Any, ...]:
+    values: tuple[Any, ...] = msgpack.unpackb(data, use_list=False)
+    return values
+
+
+def weight_of(subkey: bytes, size: int) -> int:
+    """About how many bytes a row takes whose data has so many."""
+    return len(subkey) + size + _ROW_OVERHEAD
 
 
 def coalesce(ranges: Iterable[Range]) -> tuple[Range, ...]:

@@ -1,25 +1,25 @@
-"""Small segments: one pickle with a checksum, loaded whole.
+"""Small segments: all entries in one piece with a checksum, loaded whole.
 
 Most commits are a few kilobytes, for which making a database would cost ten times as much.
 """
 
 from __future__ import annotations
 
-import pickle
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+import msgpack
+import xxhash
 from beam_runner_engine.keyed.cells import Range
 
+from beam_spark_executor.storage.errors import SegmentError
 from beam_spark_executor.storage.state_records import (
     HIDES,
     ROW,
     Entry,
     Hides,
-    SegmentError,
     weight_of,
 )
 
@@ -76,7 +76,7 @@ class SmallSegment:
     ) -> Iterator[tuple[bytes, bool, int | None]]:
         """As `rows`, with the weight of the row in place of its data."""
         for subkey, replaces, data in self.rows(cell, start, end):
-            yield subkey, replaces, weight_of(subkey, data)
+            yield subkey, replaces, None if data is None else weight_of(subkey, len(data))
 
     def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
         """The sum of these weights."""
@@ -100,8 +100,11 @@ class SmallSegment:
 
     def dump(self) -> bytes:
         """The file's contents."""
-        body = pickle.dumps((self._cells, self.weight, self.net), pickle.HIGHEST_PROTOCOL)
-        return b"".join((MAGIC, zlib.crc32(body).to_bytes(4, "big"), body))
+        cells = [
+            (cell, cleared, ranges, [(subkey, *row) for subkey, row in rows.items()])
+            for cell, (cleared, ranges, rows) in self._cells.items()
+        ]
+        return MAGIC + msgpack.packb((cells, self.weight, self.net))
 
 
 def small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
@@ -115,14 +118,17 @@ def small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
             if cell not in cells:
                 cells[cell] = (False, (), {})
             cells[cell][2][subkey] = (flag, payload)
-            weight += weight_of(subkey, payload) or 0
+            weight += 0 if payload is None else weight_of(subkey, len(payload))
     return SmallSegment(cells, weight, weight if net is None else net)
 
 
-def load_small(path: Path, contents: bytes) -> SmallSegment:
-    """Reads what `SmallSegment.dump` gave, or raises `SegmentError`."""
-    start = len(MAGIC) + 4
-    body = memoryview(contents)[start:]
-    if zlib.crc32(body) != int.from_bytes(contents[len(MAGIC) : start], "big"):
-        raise SegmentError(path, "is damaged: its checksum is not that of its contents")
-    return SmallSegment(*pickle.loads(body))
+def load_small(path: Path, contents: bytes, checksum: int) -> SmallSegment:
+    """Reads what `SmallSegment.dump` gave, which has this checksum, or raises `SegmentError`."""
+    if xxhash.xxh3_64_intdigest(contents) != checksum:
+        raise SegmentError.damaged(path, "it has another checksum")
+    found, weight, net = msgpack.unpackb(memoryview(contents)[len(MAGIC) :], use_list=False)
+    cells = {
+        cell: (cleared, ranges, {subkey: (replaces, data) for subkey, replaces, data in rows})
+        for cell, cleared, ranges, rows in found
+    }
+    return SmallSegment(cells, weight, net)

@@ -49,17 +49,15 @@ class ShardStore:
     with them is left.
     """
 
-    def __init__(self, folder: Path, segments: Sequence[Segment], *, durable: bool = False) -> None:
+    def __init__(self, folder: Path, segments: Sequence[Segment]) -> None:
         """Opens nothing yet.
 
         Args:
             folder: the job's, to which all paths are relative.
             segments: the committed ones, oldest first.
-            durable: whether files must be on the disk before a commit names them.
         """
         self._folder = folder
         self._segments = tuple(segments)
-        self._durable = durable
         self._opened: dict[str, SegmentReader] = {}
         self._scanned: set[CellId] = set()
 
@@ -126,7 +124,6 @@ class ShardStore:
             readers[start:],
             oldest=not start,
             level=level_above(merged) if merged else 0,
-            durable=self._durable,
         )
         new = () if written is None else (written,)
         return StateCommit((*self._segments[:start], *new))

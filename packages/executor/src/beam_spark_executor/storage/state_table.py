@@ -1,180 +1,293 @@
-"""Large segments: an sqlite database that is written once and read by cell and subkey.
+"""Large segments: a sorted table in blocks, written once and read by cell and subkey.
 
-Rows lie in the order of cell and subkey, so that a merge reads and writes from front to back. The
-index holds the weights too: what a change hides is weighed without reading any data. Pages are
-large because sqlite gives the rest of a row that doesn't fit a page of its own.
+Entries lie in order, so that a merge reads and writes from front to back. A block has two parts: the
+places of its entries with their weights, and their data. So what a change hides is weighed without reading
+any data. An index at the end tells where blocks are, what they begin with, and the checksum of each part,
+which is checked whenever it is read; the index's own is in the reference to the segment.
 """
 
 from __future__ import annotations
 
-import heapq
-import pickle
-import sqlite3
-import zlib
-from collections.abc import Iterable, Iterator
+import os
+import struct
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
+import attrs
+import msgpack
+import xxhash
 from beam_runner_engine.keyed.cells import Range
 
-from beam_spark_executor.storage.state_records import (
-    HIDES,
-    ROW,
-    Entry,
-    Hides,
-    SegmentError,
-    weight_of,
-)
+from beam_spark_executor.storage.errors import SegmentError
+from beam_spark_executor.storage.state_records import HIDES, ROW, Entry, Hides, weight_of
 
-MAGIC = b"SQLite format 3\0"
+MAGIC = b"beam state table"
 
-_PAGE_SIZE = 16384
-_SCHEMA = f"""
-    PRAGMA page_size = {_PAGE_SIZE};
-    PRAGMA journal_mode = OFF;
-    PRAGMA synchronous = OFF;
-    PRAGMA locking_mode = EXCLUSIVE;
-    CREATE TABLE rows (cell BLOB, subkey BLOB, replaces INT, weight INT, checksum INT, data BLOB);
-    CREATE TABLE hides (cell BLOB PRIMARY KEY, cleared INT, checksum INT, ranges BLOB)
-        WITHOUT ROWID;
-    CREATE TABLE totals (weight INT, net INT);
-"""
-_INDEX = "CREATE INDEX places ON rows (cell, subkey, replaces, weight)"
-_READ_ROW = "SELECT replaces, data, checksum FROM rows WHERE cell = ? AND subkey = ?"
-_READ_HIDES = "SELECT cleared, ranges, checksum FROM hides WHERE cell = ?"
-_READ_ALL_ROWS = "SELECT cell, subkey, replaces, data, checksum FROM rows ORDER BY rowid"
-_READ_ALL_HIDES = "SELECT cell, cleared, checksum, ranges FROM hides ORDER BY cell"
+_BLOCK_BYTES = 4096
+_KEPT_BLOCKS = 128
+_END = struct.Struct(">QQ")
+"""Where the index begins, and its length."""
+
+_Key: TypeAlias = tuple[bytes, int, bytes]
+"""Cell, kind and subkey."""
+
+
+class _Block(NamedTuple):
+    """Where a block is, and what of it."""
+
+    first: _Key
+    at: int
+    places: int
+    data: int
+    places_checksum: int
+    data_checksum: int
+    weight: int
+
+
+@attrs.frozen
+class _Places:
+    """The entries of a block, without their data."""
+
+    keys: Sequence[_Key]
+    flags: Sequence[bool]
+    sizes: Sequence[int | None]
+    """Of their data; None for a row without."""
+    starts: Sequence[int]
+    """Of their data in that of the block."""
+
+    def weight(self, number: int) -> int | None:
+        """That of a row."""
+        size = self.sizes[number]
+        return None if size is None else weight_of(self.keys[number][2], size)
 
 
 class TableSegment:
-    """A `SegmentReader` of a database; may move between threads, but serves one at a time."""
+    """A `SegmentReader` of a table; may move between threads, but serves one at a time.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the file's.
+        checksum: what `write_table` returned.
+    """
+
+    def __init__(self, path: Path, checksum: int) -> None:
         self._path = path
+        self._file = path.open("rb", buffering=0)
         try:
-            # The file never changes, so that no lock need be taken, nor be there to take.
-            self._database = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro&immutable=1",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            self.weight, self.net = self._database.execute("SELECT * FROM totals").fetchone()
-            found = self._database.execute("SELECT EXISTS (SELECT * FROM hides)").fetchone()
-        except (sqlite3.Error, TypeError) as error:
-            raise self._damaged(error) from error
-        self._hides_something = bool(found[0])
+            size = os.fstat(self._file.fileno()).st_size
+            end = self._read(size - _END.size, _END.size)
+            index = self._read(*_END.unpack(end))
+            if xxhash.xxh3_64_intdigest(index + end) != checksum:
+                raise SegmentError.damaged(path, "its index has another checksum")
+        except BaseException:
+            self._file.close()
+            raise
+        blocks, self.weight, self.net, self._hides_something = msgpack.unpackb(
+            index, use_list=False
+        )
+        self._blocks = [_Block(*block) for block in blocks]
+        self._firsts = [block.first for block in self._blocks]
+        self._places: OrderedDict[int, _Places] = OrderedDict()
+        self._data: OrderedDict[int, bytes] = OrderedDict()
 
     def hides(self, cell: bytes) -> Hides | None:
         """What it hides of a cell; None for nothing."""
-        if not self._hides_something:
+        found = self._find((cell, HIDES, b"")) if self._hides_something else None
+        if found is None:
             return None
-        try:
-            found = self._database.execute(_READ_HIDES, (cell,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._damaged(error) from error
-        return Hides(bool(found[0]), self._ranges(found[1], found[2])) if found else None
+        block, number = found
+        ranges = _ranges(self._payload(block, number) or b"")
+        return Hides(self._places_of(block).flags[number], ranges)
 
     def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Replaces and data of a row; None if there is no such row."""
-        try:
-            found = self._database.execute(_READ_ROW, (cell, subkey)).fetchone()
-        except sqlite3.Error as error:
-            raise self._damaged(error) from error
-        return (bool(found[0]), self._checked(found[1], found[2])) if found else None
+        found = self._find((cell, ROW, subkey))
+        if found is None:
+            return None
+        return self._places_of(found[0]).flags[found[1]], self._payload(*found)
 
     def rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
         """Subkey, replaces and data of the rows from `start` to before `end`."""
-        found = self._select(
-            "subkey, replaces, data, checksum", "ORDER BY subkey", cell, start, end
-        )
-        for subkey, replaces, data, checksum in found:
-            yield subkey, bool(replaces), self._checked(data, checksum)
+        for block, number in self._between(cell, start, end):
+            places = self._places_of(block)
+            yield places.keys[number][2], places.flags[number], self._payload(block, number)
 
     def weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
         """As `rows`, with the weight of the row in place of its data."""
-        return self._select("subkey, replaces, weight", "ORDER BY subkey", cell, start, end)
+        for block, number in self._between(cell, start, end):
+            places = self._places_of(block)
+            yield places.keys[number][2], places.flags[number], places.weight(number)
 
     def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """The sum of these weights."""
-        ((weight,),) = self._select("IFNULL(SUM(weight), 0)", "", cell, start, end)
-        return int(weight)
+        """The sum of these weights; looks into the first and the last block only."""
+        low, high = (cell, ROW, start), _after(cell, end)
+        first = max(0, bisect_right(self._firsts, low) - 1)
+        last = bisect_left(self._firsts, high)
+        weight = 0
+        for block in range(first, last):
+            if first < block < last - 1:
+                weight += self._blocks[block].weight
+                continue
+            places = self._places_of(block)
+            for number in range(bisect_left(places.keys, low), bisect_left(places.keys, high)):
+                weight += places.weight(number) or 0
+        return weight
 
     def entries(self) -> Iterator[Entry]:
         """All entries in order."""
-        return heapq.merge(self._hides_entries(), self._row_entries())
+        for block in range(len(self._blocks)):
+            places = self._places_of(block)
+            for number, (cell, kind, subkey) in enumerate(places.keys):
+                payload: Any = self._payload(block, number)
+                if kind == HIDES:
+                    payload = _ranges(payload)
+                yield cell, kind, subkey, places.flags[number], payload
 
     def close(self) -> None:
         """Gives the file back; iterators in use end with an error."""
-        self._database.close()
+        self._file.close()
 
-    def _select(
-        self, columns: str, order: str, cell: bytes, start: bytes, end: bytes | None
-    ) -> Iterator[Any]:
-        query = f"SELECT {columns} FROM rows WHERE cell = ? AND subkey >= ?"
-        if end is None:
-            return self._steps(f"{query} {order}", (cell, start))
-        return self._steps(f"{query} AND subkey < ? {order}", (cell, start, end))
+    def _find(self, key: _Key) -> tuple[int, int] | None:
+        """The block and the number in it of an entry."""
+        block = bisect_right(self._firsts, key) - 1
+        if block < 0:
+            return None
+        keys = self._places_of(block).keys
+        number = bisect_left(keys, key)
+        return (block, number) if number < len(keys) and keys[number] == key else None
 
-    def _hides_entries(self) -> Iterator[Entry]:
-        for cell, cleared, checksum, ranges in self._steps(_READ_ALL_HIDES, ()):
-            yield cell, HIDES, b"", bool(cleared), self._ranges(ranges, checksum)
+    def _between(self, cell: bytes, start: bytes, end: bytes | None) -> Iterator[tuple[int, int]]:
+        low, high = (cell, ROW, start), _after(cell, end)
+        for block in range(max(0, bisect_right(self._firsts, low) - 1), len(self._blocks)):
+            if self._firsts[block] >= high:
+                return
+            keys = self._places_of(block).keys
+            for number in range(bisect_left(keys, low), bisect_left(keys, high)):
+                yield block, number
 
-    def _row_entries(self) -> Iterator[Entry]:
-        for cell, subkey, replaces, data, checksum in self._steps(_READ_ALL_ROWS, ()):
-            yield cell, ROW, subkey, bool(replaces), self._checked(data, checksum)
+    def _places_of(self, number: int) -> _Places:
+        found = self._places.get(number)
+        if found is None:
+            block = self._blocks[number]
+            encoded = self._checked(block.at, block.places, block.places_checksum)
+            keys, flags, sizes = msgpack.unpackb(encoded, use_list=False)
+            starts = [0, *accumulate(size or 0 for size in sizes)]
+            found = _Places(keys, flags, sizes, starts)
+            _keep(self._places, number, found)
+        return found
 
-    def _steps(self, query: str, bounds: tuple[bytes, ...]) -> Iterator[Any]:
-        try:
-            yield from self._database.execute(query, bounds)
-        except sqlite3.Error as error:
-            raise self._damaged(error) from error
+    def _payload(self, number: int, entry: int) -> bytes | None:
+        places = self._places_of(number)
+        if places.sizes[entry] is None:
+            return None
+        data = self._data.get(number)
+        if data is None:
+            block = self._blocks[number]
+            data = self._checked(block.at + block.places, block.data, block.data_checksum)
+            _keep(self._data, number, data)
+        return data[places.starts[entry] : places.starts[entry + 1]]
 
-    def _ranges(self, data: bytes, checksum: int) -> tuple[Range, ...]:
-        self._checked(data, checksum)
-        return pickle.loads(data)
-
-    def _checked(self, data: bytes | None, checksum: int) -> bytes | None:
-        if data is not None and zlib.crc32(data) != checksum:
-            raise SegmentError(self._path, "is damaged: the checksum of a row is not that it has")
+    def _checked(self, at: int, size: int, checksum: int) -> bytes:
+        data = self._read(at, size)
+        if xxhash.xxh3_64_intdigest(data) != checksum:
+            raise SegmentError.damaged(self._path, f"what lies at byte {at} has another checksum")
         return data
 
-    def _damaged(self, error: Exception) -> SegmentError:
-        return SegmentError(self._path, f"is damaged: {error}")
+    def _read(self, at: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._file.fileno(), size, at)
+        except (OSError, OverflowError, ValueError) as error:
+            raise SegmentError(self._path, f"can't be read: {error}") from error
+        if len(data) != size:
+            raise SegmentError.damaged(self._path, "it is too short")
+        return data
 
 
-def write_table(path: Path, entries: Iterable[Entry], net: int | None) -> None:
-    """Writes the entries, which are in order, into an empty file that is there.
+class _Writer:
+    """A table that is being written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = file.tell()
+        self.blocks: list[tuple[Any, ...]] = []
+        self.weight = 0
+        self.hides_something = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._keys: list[_Key] = []
+        self._flags: list[bool] = []
+        self._sizes: list[int | None] = []
+        self._data: list[bytes] = []
+        self._size = self._weight = 0
+
+    def add(self, entry: Entry) -> None:
+        """Takes the next entry."""
+        cell, kind, subkey, flag, payload = entry
+        if kind == HIDES:
+            self.hides_something = True
+            payload = msgpack.packb(payload)
+        elif payload is not None:
+            self._weight += weight_of(subkey, len(payload))
+        self._keys.append((cell, kind, subkey))
+        self._flags.append(flag)
+        self._sizes.append(None if payload is None else len(payload))
+        if payload is not None:
+            self._data.append(payload)
+        self._size += len(cell) + len(subkey) + len(payload or b"")
+        if self._size >= _BLOCK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the block that was begun."""
+        if not self._keys:
+            return
+        places = msgpack.packb((self._keys, self._flags, self._sizes))
+        data = b"".join(self._data)
+        sums = xxhash.xxh3_64_intdigest(places), xxhash.xxh3_64_intdigest(data)
+        self._file.write(places)
+        self._file.write(data)
+        self.blocks.append((self._keys[0], self._at, len(places), len(data), *sums, self._weight))
+        self._at += len(places) + len(data)
+        self.weight += self._weight
+        self._begin()
+
+
+def write_table(file: BinaryIO, entries: Iterable[Entry], net: int | None) -> int:
+    """Writes the entries, which are in order, into an empty file; returns what it is checked by.
 
     `net` is `SegmentReader.net`, None if the segment is all that there is.
     """
-    database = sqlite3.connect(path, isolation_level=None)
-    try:
-        database.executescript(_SCHEMA)
-        database.execute("BEGIN")
-        weight = 0
+    file.write(MAGIC)
+    writer = _Writer(file)
+    for entry in entries:
+        writer.add(entry)
+    writer.flush()
+    weight = writer.weight
+    totals = (weight, weight if net is None else net, writer.hides_something)
+    index = msgpack.packb((writer.blocks, *totals))
+    index += _END.pack(file.tell(), len(index))
+    file.write(index)
+    return xxhash.xxh3_64_intdigest(index)
 
-        def rows() -> Iterator[tuple[Any, ...]]:
-            nonlocal weight
-            for cell, kind, subkey, flag, payload in entries:
-                if kind == HIDES:
-                    ranges = pickle.dumps(payload)
-                    values = (cell, flag, zlib.crc32(ranges), ranges)
-                    database.execute("INSERT INTO hides VALUES (?, ?, ?, ?)", values)
-                    continue
-                size = weight_of(subkey, payload)
-                weight += size or 0
-                checksum = None if payload is None else zlib.crc32(payload)
-                yield cell, subkey, flag, size, checksum, payload
 
-        database.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", rows())
-        database.execute(_INDEX)
-        totals = (weight, weight if net is None else net)
-        database.execute("INSERT INTO totals VALUES (?, ?)", totals)
-        database.execute("COMMIT")
-    finally:
-        database.close()
+def _after(cell: bytes, end: bytes | None) -> _Key:
+    """What no row of the cell before `end` reaches."""
+    return (cell, ROW + 1, b"") if end is None else (cell, ROW, end)
+
+
+def _ranges(encoded: bytes) -> tuple[Range, ...]:
+    return tuple(tuple(bounds) for bounds in msgpack.unpackb(encoded))
+
+
+def _keep(kept: OrderedDict[int, Any], number: int, value: Any) -> None:
+    kept[number] = value
+    if len(kept) > _KEPT_BLOCKS:
+        kept.popitem(last=False)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import attrs
 import pyarrow as pa
 from beam_runner_engine.scheduler import Data
 from beam_runner_worker.values import ValuePieces
@@ -160,4 +161,4 @@ def _parts(data: Data) -> Iterator[tuple[RowsRef, int]]:
     together = max(1, _PIECE_BYTES * count // max(1, size))
     for first in range(0, count, together):
         rows = ref.rows[first : first + together]
-        yield FileRows(ref.path, rows), size * len(rows) // count
+        yield attrs.evolve(ref, rows=rows), size * len(rows) // count

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
@@ -22,8 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from beam_runner_engine.scheduler import Data
 
-from beam_spark_executor.storage.files import only_value
+from beam_spark_executor.storage.files import RowFile, RowFileWriter
 from beam_spark_executor.storage.refs import FileRows, RowsRef
+from beam_spark_executor.storage.rows import Row, RowKind
 from beam_spark_executor.storage.side_index import (
     DIGEST,
     EXTENT,
@@ -32,6 +32,7 @@ from beam_spark_executor.storage.side_index import (
     digest_of,
     indexes_of,
 )
+from beam_spark_executor.storage.side_index_files import ArrayWriter, IndexPart, write_about
 from beam_spark_executor.task.columns import from_bytes, windows_of
 
 PARTITION_BYTES = 32 << 20
@@ -136,15 +137,15 @@ class _Builder:
         wanted = -(-entries * _ENTRY.itemsize // PARTITION_BYTES)
         self._count = max(1, min(_MOST_PARTITIONS, wanted))
         self._partitions = [_create(part / f"partition-{n}") for n in range(self._count)]
-        self._own = _create(part / "data")
-        self._sources: list[str] = []
+        self._own = RowFileWriter(part / "data")
+        self._sources: list[tuple[str, int]] = []
         self._windows: dict[bytes, int] = {}
 
     def __enter__(self) -> _Builder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (*self._partitions, self._own):
+        for file in self._partitions:
             file.close()
 
     def add(self, ref: RowsRef) -> None:
@@ -153,32 +154,33 @@ class _Builder:
             for _, data in ref.rows:
                 self._take(_Place(_OWN_DATA, None), pa.py_buffer(data))
             return
-        self._sources.append(ref.path)
+        self._sources.append((ref.path, ref.checksum))
         for start in range(0, len(ref.rows), _ROWS_MAPPED):
             # Mapped anew now and then: what was read does not count as memory any more.
-            with pa.memory_map(str(self._folder / ref.path)) as source:
-                whole = source.read_buffer()
-            reader = pa.ipc.open_file(whole)
-            place = _Place(len(self._sources), whole)
+            file = RowFile(self._folder / ref.path, ref.checksum)
+            place = _Place(len(self._sources), file.whole)
             for number in ref.rows[start : start + _ROWS_MAPPED]:
-                self._take(place, only_value(reader.get_batch(number).column("data")))
+                self._take(place, file.row(number)[1])
 
     def finish(self) -> None:
         """Sorts what was taken in, and writes the index."""
-        names = ("hashes", "groups", "extents")
-        with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(_create(self._part / name)) for name in names]
-            extents = 0
-            for number, partition in enumerate(self._partitions):
-                partition.close()
-                path = self._part / f"partition-{number}"
-                for file, array in zip(files, _sorted(path, extents), strict=True):
-                    array.tofile(file)
-                    extents += len(array) if array.dtype == EXTENT else 0
-                path.unlink()
-        self._own.close()
-        about = {"sources": self._sources, "windows": [window.hex() for window in self._windows]}
-        (self._part / "about.json").write_text(json.dumps(about))
+        files = {name: ArrayWriter(self._part / name) for name in ("hashes", "groups", "extents")}
+        extents = 0
+        for number, partition in enumerate(self._partitions):
+            partition.close()
+            path = self._part / f"partition-{number}"
+            for file, array in zip(files.values(), _sorted(path, extents), strict=True):
+                file.write(array)
+                extents += len(array) if array.dtype == EXTENT else 0
+            path.unlink()
+        parts = {name: file.close() for name, file in files.items()}
+        parts["data"] = IndexPart(0, self._own.close())
+        about = {
+            "sources": self._sources,
+            "windows": [window.hex() for window in self._windows],
+            "parts": {name: attrs.astuple(part) for name, part in parts.items()},
+        }
+        write_about(self._part / "about.json", about)
 
     def _take(self, place: _Place, row: pa.Buffer) -> None:
         batch = from_bytes(row)
@@ -218,10 +220,10 @@ class _Builder:
         return entries
 
     def _copied(self, array: pa.Array) -> int:
-        at = self._own.tell()
+        at = self._own.at
         data = array.buffers()[2]
         if data is not None:
-            self._own.write(data)
+            self._own.write(Row(0, RowKind.ELEMENTS, data, len(array)))
         return at
 
     def _digests(self, batch: pa.RecordBatch) -> tuple[_Array, _Array, _Array]:

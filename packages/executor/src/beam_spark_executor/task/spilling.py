@@ -227,11 +227,11 @@ class _RunsWriter:
     def close(self) -> list[Run]:
         """Finishes the file; the runs that have rows."""
         self._flush()
-        self._file.close()
+        checksum = self._file.close()
         return [
             Run(
                 folder=self._dealing.files.folder,
-                ref=FileRows(self._path, tuple(numbers)),
+                ref=FileRows(self._path, tuple(numbers), checksum=checksum),
                 count=self._counts[run],
                 size=self._sizes[run],
                 alike=self._alike[run],

@@ -57,7 +57,7 @@ class ValuesInFile:
     """
 
     def __init__(self, folder: Path, ref: FileRows, size: int) -> None:
-        self._file = RowFile(folder / ref.path)
+        self._file = RowFile(folder / ref.path, ref.checksum)
         self._rows = ref.rows
         self._size = size
 

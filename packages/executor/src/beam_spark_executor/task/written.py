@@ -59,6 +59,7 @@ class WrittenBuffer:
         self._inline: list[Row] = []
         self._size = 0
         self._file: RowFileWriter | None = None
+        self._checksum = 0
 
     @property
     def has_rows(self) -> bool:
@@ -83,7 +84,7 @@ class WrittenBuffer:
     def close(self) -> tuple[Output, ...]:
         """Finishes the file, and tells what was written as data of the buffer."""
         if self._file is not None:
-            self._file.close()
+            self._checksum = self._file.close()
         if self._buffer.in_order and self._size <= LITTLE_BYTES:
             cut = self._row_by_row()
         elif self._buffer.kind.is_shuffle:
@@ -150,7 +151,7 @@ class WrittenBuffer:
 
     def _ref(self, numbers: list[int]) -> RowsRef:
         if self._file is not None:
-            return FileRows(self._path, tuple(numbers))
+            return FileRows(self._path, tuple(numbers), checksum=self._checksum)
         return InlineRows(
             f"{self._name}/{numbers[0]}",
             tuple((self._inline[n].kind, self._inline[n].data) for n in numbers),

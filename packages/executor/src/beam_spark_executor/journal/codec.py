@@ -1,0 +1,214 @@
+"""Records as bytes that tell their own layout: no code is run by reading them, and fields are found by name.
+
+Each record is its class's number in a layout and the values of its fields. A layout has the names of
+classes and fields, and is written once for many records. So a version that has classes with more fields reads what one with
+fewer wrote, if the new ones have defaults; what it does not know it refuses, and never misreads.
+
+Besides records there may be None, booleans, numbers of 64 bits, strings, bytes, tuples, frozensets, and in
+fields that say so in their types lists and dictionaries; members of enums, and classes as such.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import attrs
+import msgpack
+
+_REFERENCE, _LIST, _DICT, _ORDERED, _SET, _CLASS = range(6)
+_FIRST = 16
+"""The number of the first class; below it are what is no record."""
+_CONTAINERS = ("list[", "List[", "dict[", "Dict[", "Mapping[")
+_DIGEST_BYTES = 8
+
+
+class FormError(Exception):
+    """Bytes that this version can't read: what is in them it does not know."""
+
+
+@attrs.frozen
+class Layout:
+    """The classes that may be in some bytes, by number, and their fields, in order."""
+
+    classes: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """Tells it from others."""
+        return blake2b(self.encoded, digest_size=_DIGEST_BYTES).digest()
+
+    @functools.cached_property
+    def encoded(self) -> bytes:
+        """All of it, for `decoded`."""
+        encoded: bytes = msgpack.packb(self.classes)
+        return encoded
+
+    @classmethod
+    def decoded(cls, data: bytes) -> Layout:
+        """That of which `encoded` was written."""
+        try:
+            return cls(msgpack.unpackb(data, use_list=False))
+        except ValueError as error:
+            raise FormError(f"it does not tell its layout: {error}") from error
+
+
+class Registry:
+    """Which classes may be written, under which names: names stay when classes are renamed or moved.
+
+    Args:
+        classes: attrs classes, enums and classes that are written as such, by name.
+        shared: of these, the attrs classes of which the same object may be in several places, and is
+            the same after reading.
+        constants: of these, the only instances that others may compare with by identity.
+    """
+
+    def __init__(
+        self, classes: Mapping[str, type], shared: Iterable[type], constants: Iterable[object] = ()
+    ) -> None:
+        self._classes = dict(classes)
+        self._constants = {type(value): value for value in constants}
+        self._shared = frozenset(shared)
+        self.layout = Layout(tuple((name, _fields(cls)) for name, cls in classes.items()))
+        """That of what is written now."""
+        self._numbers = {cls: number for number, cls in enumerate(classes.values(), _FIRST)}
+        self._names = {cls: name for name, cls in classes.items()}
+        self._writers = {cls: self._writer(cls) for cls in self._classes.values() if attrs.has(cls)}
+
+    def encode(self, value: Any) -> bytes:
+        """A value as bytes.
+
+        Raises:
+            TypeError: something in it can't be written.
+        """
+        seen: dict[int, tuple[int, Any]] = {}
+        writers, shared = self._writers, self._shared
+
+        def plain(value: Any) -> Any:
+            cls = type(value)
+            writer = writers.get(cls)
+            if writer is None:
+                return self._other(value)
+            if cls not in shared:
+                return writer(value)
+            known = seen.get(id(value))
+            if known is not None:
+                return {_REFERENCE: known[0]}
+            # Held, so that nothing else gets its id.
+            seen[id(value)] = (len(seen), value)
+            ((number, values),) = writer(value).items()
+            return {number: (len(seen) - 1, *values)}
+
+        encoded: bytes = msgpack.packb(value, default=plain)
+        return encoded
+
+    def decode(self, data: bytes, layout: Layout) -> Any:
+        """The value that was written with a layout.
+
+        Raises:
+            FormError: this version does not know what is in it.
+        """
+        readers = self._readers(layout)
+        seen: dict[int, Any] = {}
+
+        def value_of(pairs: list[tuple[int, Any]]) -> Any:
+            ((number, content),) = pairs
+            return readers[number](seen, content)
+
+        try:
+            return msgpack.unpackb(
+                data, object_pairs_hook=value_of, use_list=False, strict_map_key=False
+            )
+        except (ValueError, TypeError, LookupError) as error:
+            raise FormError(f"{type(error).__name__}: {error}") from error
+
+    def _writer(self, cls: type) -> Callable[[Any], dict[int, Any]]:
+        number = self._numbers[cls]
+        fields = attrs.fields(cls)
+        wrapped = [any(kind in str(field.type) for kind in _CONTAINERS) for field in fields]
+        names = [field.name for field in fields]
+        if not any(wrapped):
+            return lambda value: {number: [getattr(value, name) for name in names]}
+        both = list(zip(names, wrapped, strict=True))
+        return lambda value: {
+            number: [_wrapped(getattr(value, n)) if wrap else getattr(value, n) for n, wrap in both]
+        }
+
+    def _other(self, value: Any) -> dict[int, Any]:
+        if isinstance(value, frozenset):
+            return {_SET: tuple(value)}
+        if isinstance(value, enum.Enum) and type(value) in self._numbers:
+            return {self._numbers[type(value)]: value.name}
+        if isinstance(value, type) and value in self._names:
+            return {_CLASS: self._names[value]}
+        raise TypeError(f"a {type(value).__qualname__} has no form in which it is kept")
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019 - there is one registry
+    def _readers(self, layout: Layout) -> dict[int, Callable[[dict[int, Any], Any], Any]]:
+        readers: dict[int, Callable[[dict[int, Any], Any], Any]] = {
+            _REFERENCE: lambda seen, number: seen[number],
+            _LIST: lambda _, content: list(content),
+            _DICT: lambda _, content: dict(content),
+            _ORDERED: lambda _, content: OrderedDict(content),
+            _SET: lambda _, content: frozenset(content),
+            _CLASS: lambda _, name: self._classes[name],
+        }
+        for number, (name, fields) in enumerate(layout.classes, _FIRST):
+            readers[number] = self._reader(name, fields)
+        return readers
+
+    def _reader(self, name: str, fields: tuple[str, ...]) -> Callable[[dict[int, Any], Any], Any]:
+        cls = self._classes.get(name)
+        if cls is None:
+            return _refusing(f"it has a {name}, which this version does not know")
+        if not attrs.has(cls):
+            return lambda _, member: cls[member]  # type: ignore[index]
+        unknown = set(fields) - set(_fields(cls))
+        if unknown:
+            return _refusing(f"its {name} has fields that this version does not know: {unknown}")
+        if fields == _fields(cls) and not any(field.kw_only for field in attrs.fields(cls)):
+            build: Callable[..., Any] = cls
+        else:
+
+            def build(*values: Any) -> Any:
+                return cls(**dict(zip(fields, values, strict=True)))
+
+        if cls in self._constants:
+            return lambda _, values: self._constants[cls]
+        if cls not in self._shared:
+            return lambda _, values: build(*values)
+
+        def remembered(seen: dict[int, Any], values: tuple[Any, ...]) -> Any:
+            value = seen[values[0]] = build(*values[1:])
+            return value
+
+        return remembered
+
+
+def _fields(cls: type) -> tuple[str, ...]:
+    """What its constructor calls them."""
+    return tuple(field.alias for field in attrs.fields(cls)) if attrs.has(cls) else ()
+
+
+def _wrapped(value: Any) -> Any:
+    """Lists and dictionaries in a form in which they differ from tuples and records."""
+    kind = type(value)
+    if kind is list:
+        return {_LIST: [_wrapped(each) for each in value]}
+    if kind is tuple:
+        return tuple([_wrapped(each) for each in value])
+    if kind is dict or kind is OrderedDict:
+        pairs = [(_wrapped(key), _wrapped(each)) for key, each in value.items()]
+        return {_DICT if kind is dict else _ORDERED: pairs}
+    return value
+
+
+def _refusing(why: str) -> Callable[[dict[int, Any], Any], Any]:
+    def refuse(_: dict[int, Any], content: Any) -> Any:
+        raise ValueError(why)
+
+    return refuse
