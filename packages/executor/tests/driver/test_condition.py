@@ -100,7 +100,7 @@ def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
 
 def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
-    with patch.object(module.time, "time", lambda: 4_000_000_000.0):
+    with patch.object(watch.rig.coordinator.clock, "now", lambda: 4_000_000_000_000):
         watch.look(1)
     lag = values(watch.condition.metrics(), "commit_lag")["read"]
     opened = watch.rig.ledger.open_bundles[0].processing_time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -290,3 +291,24 @@ def test_metrics_of_running_bundles_are_attempted(tmp_path: Path) -> None:
     rig.coordinator.work()
     totals = rig.metrics.totals()
     assert seen_in(totals.committed) == seen_in(totals.attempted) == EXPECTED
+
+
+@pytest.mark.parametrize("hours", [-1, 24])
+def test_a_clock_that_is_set_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Neither while a job runs nor for the next server: an alarm rings once its time has passed."""
+    rig = rig_of(tmp_path)
+    seen_before = rig.ledger.now
+    right = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() + hours * 3_600 * 10**9)
+    assert seen_before <= rig.coordinator.clock.now() < seen_before + 60_000
+    rig.stop()
+    again = rig_of(tmp_path)
+    now = again.coordinator.clock.now()
+    assert seen_before <= now < seen_before + max(0, hours) * 3_600_000 + 60_000
+    monkeypatch.setattr(type(again.ledger), "next_wake", property(lambda _: now + 1_000))
+    alarm = again.coordinator.seconds_to_alarm
+    assert alarm is not None
+    assert alarm <= 1
+    again.stop()

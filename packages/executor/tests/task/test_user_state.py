@@ -21,6 +21,7 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import StateCell, Timer
 
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.plan import StatefulPlan
 from beam_spark_executor.task.user_state import ShardUserState
 
@@ -40,7 +41,7 @@ def cell(name: str) -> StateCell:
 def state_of(*, scripted_clock: bool = False, processing_time: int = 0) -> ShardUserState:
     timers = {"event": TimeDomain.EVENT_TIME, "clock": TimeDomain.PROCESSING_TIME}
     plan = StatefulPlan("t", STATES, timers, scripted_clock=scripted_clock)
-    state = ShardUserState(plan, processing_time)
+    state = ShardUserState(plan, processing_time, ProcessingClock())
     state.shard = StatefulShard(StatefulSpec(WindowingStrategy(), STATES), MemoryStore())
     return state
 
@@ -157,3 +158,18 @@ def test_times_set_by_a_scripted_clock_are_meant_so() -> None:
     state.set_timer(timer("clock", 1000))
     assert due(state, 0, 999) is None
     assert due(state, 0, 1000) == (1000, None)
+
+
+@pytest.mark.parametrize("step", [-3_600_000, 3_600_000])
+def test_timers_are_set_from_the_sdks_clock_however_wrong_it_is(
+    monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """It has told the wrong time since the server began, or was set right meanwhile."""
+    state = state_of()
+    right = time.time_ns
+    begun = time.time_ns() // 1_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: right() + step * 1_000_000)
+    state.set_timer(timer("clock", time.time_ns() // 1_000_000 + 60_000))
+    found = due(state, 0, MAX_TIMESTAMP)
+    assert found is not None
+    assert 60_000 <= found[0] - begun < 65_000

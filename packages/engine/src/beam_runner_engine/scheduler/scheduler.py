@@ -91,6 +91,11 @@ class Scheduler:
         return tuple(record.split for record in records if record.split is not None)
 
     @property
+    def now(self) -> Timestamp:
+        """The processing time (ms) that it was told last."""
+        return self._state.now
+
+    @property
     def next_wake(self) -> Timestamp | None:
         """The processing time (ms) at which the next tick is needed, None if at none."""
         state = self._state

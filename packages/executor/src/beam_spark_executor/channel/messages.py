@@ -23,6 +23,7 @@ from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.texts import encodable
 
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.storage.refs import Segment, StateCommit
 
@@ -384,9 +385,11 @@ class JobWork:
         shards: how many key shards there are.
         folder: the job's folder, to which all paths are relative.
         hides_elements: whether errors must not show the element that was processed.
+        now: the job's processing time (ms).
     """
 
     plan: JobPlan
     shards: int
     folder: str
     hides_elements: bool = False
+    now: int = attrs.field(factory=lambda: ProcessingClock().now())

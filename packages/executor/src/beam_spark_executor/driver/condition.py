@@ -93,12 +93,13 @@ class JobCondition:
         if moment < self._looked + LOOK_SECONDS and ledger.end is None:
             return
         self._looked = moment
-        self._seen = _Seen() if ledger.end is not None else self._see(ledger, asked=asked)
+        now = coordinator.clock.now()
+        self._seen = _Seen() if ledger.end is not None else self._see(ledger, now, asked=asked)
         self._tell_if_still(ledger, coordinator, moment, self._silent())
 
-    def _see(self, ledger: Ledger, *, asked: bool) -> _Seen:
+    def _see(self, ledger: Ledger, now: int, *, asked: bool) -> _Seen:
         return _Seen(
-            int(time.time() * 1000),
+            now,
             tuple(ledger.reports()),
             {} if self._plan.scripts_clock else ledger.opened(),
             reasons(ledger.waits(), self._plan) if asked else {},

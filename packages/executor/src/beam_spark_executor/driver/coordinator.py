@@ -46,6 +46,7 @@ from beam_spark_executor.channel.messages import (
     SplitRequest,
 )
 from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.driver.kept import encode_entries
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
@@ -77,6 +78,7 @@ class Coordinator:
 
     Attributes:
         ledger: what is committed.
+        clock: the job's processing time.
         lanes: where bundles run.
         moved: when (``time.monotonic``) a bundle was committed last, or came further.
     """
@@ -91,6 +93,7 @@ class Coordinator:
         settings: JobSettings,
     ) -> None:
         self.ledger = ledger
+        self.clock = ProcessingClock(ledger.now)
         self.moved = time.monotonic()
         self._journal = journal
         self._metrics = metrics
@@ -131,7 +134,7 @@ class Coordinator:
             return None
         wake = self.ledger.next_wake
         alarms = (
-            None if wake is None else max(0.0, wake / 1000 - time.time()),
+            None if wake is None else max(0.0, (wake - self.clock.now()) / 1000),
             self.lanes.seconds_to_give_way,
         )
         return min((alarm for alarm in alarms if alarm is not None), default=None)
@@ -228,7 +231,7 @@ class Coordinator:
 
     def _due_tick(self) -> tuple[Tick, ...]:
         """Tells the time where it matters: to what has happened, and when an alarm rings."""
-        now = int(time.time() * 1000)
+        now = self.clock.now()
         wake = self.ledger.next_wake
         if now > self._last_tick and (self._waiting or (wake is not None and wake <= now)):
             self._last_tick = now

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from beam_runner_jobservices.records import Importance, JobSpec
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.server import ChannelServer
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.driver.job import RunningJob
 from beam_spark_executor.driver.kept import Kept
 from beam_spark_executor.driver.ledger import Ledger
@@ -204,7 +204,7 @@ class SparkJobExecutor:
         few = plan.streaming or plan.one_interpreter
         ledger = Ledger(plan, shards_for(cores, few=few), limits, policy)
         # A scripted clock counts from 0: what tests set their timers by.
-        start = 0 if plan.scripts_clock else int(time.time() * 1000)
+        start = 0 if plan.scripts_clock else ProcessingClock().now()
         ledger.apply(Start(start, roots_of(plan)))
         return ledger
 

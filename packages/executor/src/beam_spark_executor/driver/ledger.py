@@ -99,6 +99,11 @@ class Ledger:
         return self._scheduler.open_splits
 
     @property
+    def now(self) -> int:
+        """The processing time (ms) that it was told last."""
+        return self._scheduler.now
+
+    @property
     def next_wake(self) -> int | None:
         """The processing time (ms) of the next tick that is needed."""
         return self._scheduler.next_wake

@@ -32,6 +32,8 @@ class JobSettings:
     resumable: bool = False
     hides_elements: bool = False
 
-    def work(self, plan: JobPlan, shards: int) -> JobWork:
-        """All that a worker process must know of the job."""
-        return JobWork(plan, shards, str(self.folder), hides_elements=self.hides_elements)
+    def work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
+        """All that a worker process must know of the job, at this processing time (ms)."""
+        return JobWork(
+            plan, shards, str(self.folder), hides_elements=self.hides_elements, now=now
+        )

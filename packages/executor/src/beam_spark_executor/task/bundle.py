@@ -30,6 +30,7 @@ from beam_spark_executor.channel.messages import (
     SplitReply,
     UserFailure,
 )
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.memory import bundle_budget
 from beam_spark_executor.plan import BufferKind, BufferPlan, StagePlan
 from beam_spark_executor.storage.files import read_ref
@@ -65,6 +66,7 @@ class StageWork:
         shards: how many key shards there are.
         budget: how many bytes of rows a bundle may group in memory.
         hides_elements: whether errors must not show the element that was processed.
+        clock: the job's processing time.
     """
 
     stage: StagePlan
@@ -73,6 +75,7 @@ class StageWork:
     shards: int
     budget: int = attrs.field(factory=bundle_budget)
     hides_elements: bool = False
+    clock: ProcessingClock = attrs.field(factory=ProcessingClock)
 
     @property
     def told_windows(self) -> WindowCoder | None:
@@ -84,7 +87,7 @@ class StageWork:
         return source.strategy.window_coder
 
     @classmethod
-    def of(cls, work: JobWork, stage_id: str) -> StageWork:
+    def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
         """That of a stage of a job."""
         stage = work.plan.stages[stage_id]
         buffers = work.plan.buffers
@@ -95,6 +98,7 @@ class StageWork:
             output_buffers={t: buffers[b] for t, b in stage.outputs.items()},
             shards=work.shards,
             hides_elements=work.hides_elements,
+            clock=ProcessingClock.showing(work.now) if clock is None else clock,
         )
 
 
@@ -285,7 +289,9 @@ class RunningBundle:
         assert source.strategy is not None
         if stateful is not None:
             stores = None if source.bulk else self._stores
-            return StatefulBundle(stateful, source.strategy, self._order, stores, self._merger)
+            return StatefulBundle(
+                stateful, source.strategy, self._order, stores, self._merger, self._work.clock
+            )
         if source.bulk:
             return None
         return ShardGrouping(source.strategy, self._order, self._stores, self._merger)

@@ -46,6 +46,7 @@ from beam_spark_executor.channel.messages import (
     RunBundle,
     RunLoop,
 )
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.task.keyed import Stores
 from beam_spark_executor.task.stores import LoopStores
 
@@ -84,6 +85,7 @@ class TaskLoop:
         host: runs the bundles.
         send: sends what has happened.
         sources: the stages of which bundles may go on without end.
+        clock: the job's processing time; this machine's by default.
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class TaskLoop:
         host: BundleHost,
         send: Callable[[LoopProgress | LoopReply], None],
         sources: Container[str] = (),
+        clock: ProcessingClock | None = None,
     ) -> None:
+        self._clock = clock or ProcessingClock()
         self._order = order
         self._host = host
         self._send = send
@@ -193,7 +197,7 @@ class TaskLoop:
         wake = self._scheduler.next_wake
         if wake is None:
             return False
-        wait = wake - _now()
+        wait = wake - self._clock.now()
         if wait > _NAP_MS:
             return False
         time.sleep(max(0, wait) / 1000)
@@ -228,7 +232,7 @@ class TaskLoop:
         return bundle.shard is not None and self._stores.is_known(bundle.stage, bundle.shard)
 
     def _tick(self) -> None:
-        now = _now()
+        now = self._clock.now()
         if now > self._last_tick:
             self._last_tick = now
             self._handle(Tick(now), None)
@@ -300,10 +304,6 @@ class TaskLoop:
             if isinstance(entry, BundleReply):
                 self._entries[number] = attrs.evolve(entry, metrics=metrics)
                 return
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
 
 
 def _ms_since(moment: float) -> float:

@@ -48,6 +48,7 @@ from beam_spark_executor.channel.messages import (
     SplitRequest,
     TearDown,
 )
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.memory import table_budget
 from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
 from beam_spark_executor.python_daemon import register_exit_hook
@@ -94,6 +95,7 @@ class WorkerProcess:
         hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self._work = self.channel.job_work()
+        self._clock = ProcessingClock.showing(self._work.now)
         self._readers = self._work.plan.readers()
         self._folder = Path(self._work.folder)
         self._own_folder = self._folder / hello.folder
@@ -193,7 +195,8 @@ class WorkerProcess:
                 self._fnapi.close()
 
     def _loop(self, order: RunLoop) -> None:
-        loop = TaskLoop(order, self._folder, self, self.channel.send, self._work.plan.sources())
+        sources = self._work.plan.sources()
+        loop = TaskLoop(order, self._folder, self, self.channel.send, sources, self._clock)
         self._looping = loop
         reply = loop.run()
         self._looping = None
@@ -252,7 +255,7 @@ class WorkerProcess:
         with temporary_files_in(self._own_folder):
             environment = self._harness(plan)
             harness = environment.stage(plan.spec, side_inputs)
-            work = StageWork.of(self._work, stage_id)
+            work = StageWork.of(self._work, stage_id, self._clock)
             merger = None if work.input_buffer is None else self._merger(work.input_buffer)
         truncation = None
         if plan.truncation is not None:

@@ -31,6 +31,7 @@ from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.records import ElementChunk, InputChunk, Settle, Timer, TimerChunk
 
 from beam_spark_executor.channel.messages import RunBundle
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.plan import StatefulPlan
 from beam_spark_executor.storage.refs import StateCommit
 from beam_spark_executor.task.key_runs import Part, elements_of, parts_by_key
@@ -65,6 +66,7 @@ class StatefulBundle:
         order: RunBundle,
         stores: Stores | None,
         merger: WindowMerger | None = None,
+        clock: ProcessingClock | None = None,
     ) -> None:
         bundle = order.bundle
         self._merger = merger
@@ -82,7 +84,7 @@ class StatefulBundle:
         self._store: Store | None = None
         if stores is not None:
             self._store = stores.open(bundle.stage, bundle.shard, order.state)
-        self.user_state = ShardUserState(plan, bundle.processing_time)
+        self.user_state = ShardUserState(plan, bundle.processing_time, clock or ProcessingClock())
         self._begin()
 
     def chunks(

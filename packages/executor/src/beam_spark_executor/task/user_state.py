@@ -22,6 +22,7 @@ from beam_runner_engine.values.times import Timestamp, clamp
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import StateCell, Timer
 
+from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.plan import StatefulPlan
 
 AnyState = TypeVar("AnyState", bound=State)
@@ -33,6 +34,7 @@ class ShardUserState:
     Args:
         plan: what the transform declares.
         processing_time: the bundle's (ms).
+        clock: the job's processing time.
 
     Attributes:
         shard: whose cells and timers they are; to be set before any use.
@@ -40,7 +42,10 @@ class ShardUserState:
 
     shard: StatefulShard
 
-    def __init__(self, plan: StatefulPlan, processing_time: Timestamp) -> None:
+    def __init__(
+        self, plan: StatefulPlan, processing_time: Timestamp, clock: ProcessingClock
+    ) -> None:
+        self._clock = clock
         self._plan = plan
         self._processing_time = processing_time
 
@@ -133,12 +138,14 @@ class ShardUserState:
     def _fire_time(self, domain: TimeDomain, fire_at: Timestamp) -> Timestamp:
         """When a timer fires by the job's clock, where that is not the SDK's.
 
-        SDKs take processing time from their own clock, and have no way to learn of a scripted one,
+        SDKs take processing time from the wall clock, and have no way to learn of a scripted one,
         which starts at 0. So a time is one from now, by as much as it is ahead of that clock; but
         tests that are written for a scripted clock count from 0, and set such times as they are.
         """
-        if domain is TimeDomain.EVENT_TIME or not self._plan.scripted_clock:
+        if domain is TimeDomain.EVENT_TIME:
             return clamp(fire_at)
+        if not self._plan.scripted_clock:
+            return clamp(self._clock.of_wall(fire_at))
         wall_clock = int(time.time() * 1000)
         if fire_at < wall_clock // 2:
             return clamp(fire_at)
