@@ -37,7 +37,15 @@ def test_all_flags() -> None:
         [
             *("--job-port", "0", "--job-host", "0.0.0.0", "--artifacts-dir", "/a/b"),
             *("--spark-master-url", "spark://host:7077", "--log-level", "ERROR"),
-            *("--state-dir", "/s", "--max-task-attempts", "3", "--on-sigterm", "suspend"),
+            *(
+                "--state-dir",
+                "/s",
+                "--max-task-attempts",
+                "3",
+                "--on-sigterm",
+                "suspend",
+                "--sync-data",
+            ),
             *("--spark-conf", "spark.a=1", "--spark-conf=spark.b_c=x=y", "--log-kind", "json"),
             *("--allow-remote", "--token-file", "/t", "--tls-cert=/c", "--tls-key=/k"),
             *("--tls-client-ca=/ca", "--hide-elements"),
@@ -47,6 +55,7 @@ def test_all_flags() -> None:
         job_host="0.0.0.0",
         job_port=0,
         state_dir=Path("/s"),
+        sync_data=True,
         artifacts_dir=Path("/a/b"),
         on_sigterm="suspend",
         max_task_attempts=3,
@@ -115,6 +124,7 @@ def test_an_unknown_flag_like_no_other(capsys: pytest.CaptureFixture[str]) -> No
         (["--max-task-attempts", "0"], "expected a number from 1 on"),
         (["--on-sigterm", "wait"], "choose from"),
         (["--on-sigterm=suspend"], "needs a --state-dir"),
+        (["--sync-data"], "--sync-data needs a --state-dir"),
         (["8099"], "unexpected argument '8099'"),
     ],
 )

@@ -32,6 +32,7 @@ class ServerSettings:
     - ``job_port``: the port to serve at; 0 picks a free one.
     - ``state_dir``: where jobs survive the server: their list, journals, artifacts and data;
       ``None`` is a private temporary folder, and jobs end with the server.
+    - ``sync_data``: whether they survive a power cut, too, where that folder is on a local disk.
     - ``artifacts_dir``: where staged files are kept while their jobs run; ``None`` is a folder in
       the one above.
     - ``on_sigterm``: what becomes of jobs at SIGTERM: ``suspend``, ``cancel`` or ``drain``; ``None``
@@ -51,6 +52,7 @@ class ServerSettings:
     job_host: str = "localhost"
     job_port: int = DEFAULT_PORT
     state_dir: Path | None = None
+    sync_data: bool = False
     artifacts_dir: Path | None = None
     on_sigterm: str | None = None
     max_task_attempts: int = 1
@@ -87,11 +89,14 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
             extension.configure(found)
     except ValueError as error:
         parser.error(str(error))
+    if found.sync_data and found.state_dir is None:
+        parser.error("--sync-data needs a --state-dir from which jobs can be resumed")
     return ServerSettings(
         job_host=found.job_host,
         job_port=found.job_port,
         state_dir=found.state_dir,
         artifacts_dir=found.artifacts_dir,
+        sync_data=found.sync_data,
         on_sigterm=found.on_sigterm,
         max_task_attempts=found.max_task_attempts,
         hide_elements=found.hide_elements,
@@ -202,6 +207,12 @@ def _add_job_flags(flag: Callable[..., Any]) -> None:
         help="folder in which jobs survive the server, to be resumed by the next one with the same"
         " folder; on a cluster all machines must share it (default: a temporary one, and jobs end"
         " with the server)",
+    )
+    flag(
+        "--sync-data",
+        action="store_true",
+        help="with a --state-dir on a local disk: what a bundle wrote is on the disk before it is"
+        " committed, so that jobs survive a power cut, too (default: they survive any process)",
     )
     flag(
         "--artifacts-dir",

@@ -51,6 +51,7 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self._durable = settings.state_dir is not None
+        self._sync_data = settings.sync_data
         self._task_attempts = settings.max_task_attempts
         self._hides_elements = settings.hide_elements
         if settings.state_dir is None:
@@ -113,6 +114,7 @@ class Server:
                 self._task_attempts,
                 slots_of(self.spark.master),
                 self._hides_elements,
+                sync_data=self._sync_data,
             ),
         )
         return self._job_server.start()

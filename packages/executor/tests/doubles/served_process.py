@@ -96,7 +96,9 @@ class Served:
 class Serve(Protocol):
     """Makes a process whose stages are all one harness, and has it serve lane 5."""
 
-    def __call__(self, harness: FakeHarness, plan: JobPlan = PLAN) -> Served: ...
+    def __call__(
+        self, harness: FakeHarness, plan: JobPlan = PLAN, *, durable: bool = False
+    ) -> Served: ...
 
 
 @contextmanager
@@ -104,8 +106,8 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Closes the lanes of all processes at its end."""
     served: list[Served] = []
 
-    def make(harness: FakeHarness, plan: JobPlan = PLAN) -> Served:
-        channel = FakeChannel(JobWork(plan, 4, str(folder)))
+    def make(harness: FakeHarness, plan: JobPlan = PLAN, *, durable: bool = False) -> Served:
+        channel = FakeChannel(JobWork(plan, 4, str(folder), durable=durable))
         environment = FakeEnvironment(harness)
         monkeypatch.setattr(process_module, "ChannelClient", lambda *_: channel)
         monkeypatch.setattr(process_module, "EmbeddedHarness", lambda *_: environment)

@@ -386,6 +386,7 @@ class JobWork:
         folder: the job's folder, to which all paths are relative.
         hides_elements: whether errors must not show the element that was processed.
         now: the job's processing time (ms).
+        durable: whether files must be on the disk before a reply names them.
     """
 
     plan: JobPlan
@@ -393,3 +394,4 @@ class JobWork:
     folder: str
     hides_elements: bool = False
     now: int = attrs.field(factory=lambda: ProcessingClock().now())
+    durable: bool = False

@@ -29,7 +29,8 @@ from beam_runner_jobservices.records import Importance, MonitoringInfo
 from beam_runner_urns import metrics as metric_urns
 
 from beam_spark_executor.driver.coordinator import Coordinator
-from beam_spark_executor.driver.ledger import Ledger, Tally
+from beam_spark_executor.driver.kept import Tally
+from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.processes import Silence
 from beam_spark_executor.driver.reasons import reasons
 from beam_spark_executor.plan import JobPlan

@@ -11,6 +11,7 @@ from pathlib import Path
 import attrs
 from beam_runner_engine.scheduler import DefaultPolicy, Limits, Start
 from beam_runner_jobservices.errors import JobRejected
+from beam_runner_jobservices.folders import sync_folder
 from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.records import Importance, JobSpec
 from pyspark.sql import SparkSession
@@ -56,6 +57,8 @@ class ExecutorSettings:
         channel_host: the address at which executors reach this process.
         task_attempts: how often a bundle is tried in which user code raises.
         slots: how many tasks Spark runs at once; None if only the cluster knows.
+        hides_elements: whether errors must not show the element that was processed.
+        sync_data: whether what is committed is to survive the machine.
     """
 
     folder: Path
@@ -64,6 +67,7 @@ class ExecutorSettings:
     task_attempts: int = 1
     slots: int | None = None
     hides_elements: bool = False
+    sync_data: bool = False
 
 
 class SparkJobExecutor:
@@ -111,6 +115,8 @@ class SparkJobExecutor:
         folder = self._settings.folder / job.job_id
         with counted_start(folder):
             ledger = self._ledger(job, journal, folder)
+        if self._settings.sync_data:
+            sync_folder(folder.parent)
         unused = "" if job.resumed else without_effect(job)
         if unused:
             reporter.message(Importance.WARNING, unused)
@@ -130,6 +136,7 @@ class SparkJobExecutor:
                 self._settings.cores * _LANES_PER_CORE,
                 resumable=self._store.durable,
                 hides_elements=self._settings.hides_elements,
+                durable=self._settings.sync_data,
             ),
             lambda sha256: _read(Path(paths[sha256])),
             self._forget,

@@ -165,9 +165,7 @@ class RunningJob:
 
     def job_work(self) -> JobWork:
         """All that a process must know of the job."""
-        return self._settings.work(
-            self._plan, self._ledger.shards, self._coordinator.clock.now()
-        )
+        return self._settings.work(self._plan, self._ledger.shards, self._coordinator.clock.now())
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
         """A staged file in pieces."""

@@ -56,6 +56,14 @@ _SIZE_BYTES = 4
 
 
 @attrs.frozen
+class Tally:
+    """How many bundles of a stage were committed, and how many attempts at them failed."""
+
+    committed: int = 0
+    failed: int = 0
+
+
+@attrs.frozen
 class LedgerState:
     """All of a ledger.
 
@@ -71,6 +79,7 @@ class LedgerState:
         garbage: files that nobody needs, and nobody was told of.
         end: how the job ended, once it has.
         last_failure: the last attempt at a bundle that failed.
+        tallies: by stage, how many bundles came to what.
     """
 
     plan: plan.JobPlan
@@ -84,6 +93,7 @@ class LedgerState:
     garbage: list[str]
     end: FinishJob | FailJob | None
     last_failure: BundleFailed | None
+    tallies: dict[str, Tally] = attrs.field(factory=dict)
 
 
 _MODULES: Mapping[str, Sequence[ModuleType]] = {
@@ -100,7 +110,11 @@ _MODULES: Mapping[str, Sequence[ModuleType]] = {
 
 def _classes() -> dict[str, type]:
     """By name all records and enums that may be in a plan, an entry or a scheduler."""
-    found: dict[str, type] = {"BundleReply": BundleReply, "LedgerState": LedgerState}
+    found: dict[str, type] = {
+        "BundleReply": BundleReply,
+        "LedgerState": LedgerState,
+        "Tally": Tally,
+    }
     for prefix, modules in _MODULES.items():
         for module in modules:
             for name, cls in inspect.getmembers(module, inspect.isclass):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
@@ -33,18 +32,10 @@ from beam_runner_engine.scheduler.snapshot import FORMAT
 from beam_runner_worker.totals import Totals
 
 from beam_spark_executor.channel.messages import Attempt, BundleReply, Entry
-from beam_spark_executor.driver.kept import Kept, LedgerState, encode_ledger
+from beam_spark_executor.driver.kept import Kept, LedgerState, Tally, encode_ledger
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.storage.refs import FileRows, Segment
 from beam_spark_executor.translation.scheduling import graph_of
-
-
-@attrs.frozen
-class Tally:
-    """How many bundles of a stage were committed, and how many attempts at them failed."""
-
-    committed: int = 0
-    failed: int = 0
 
 
 class Ledger:
@@ -173,6 +164,7 @@ class Ledger:
             garbage=self._garbage,
             end=self.end,
             last_failure=self.last_failure,
+            tallies=self.tallies,
         )
         return encode_ledger(state)
 
@@ -197,6 +189,7 @@ class Ledger:
         ledger._uses, ledger._segments = state.uses, state.segments
         ledger._garbage = state.garbage
         ledger.end, ledger.last_failure = state.end, state.last_failure
+        ledger.tallies = state.tallies
         return ledger
 
     def _commit(self, entry: BundleReply) -> tuple[Command, ...]:

@@ -22,6 +22,7 @@ class JobSettings:
         loop_bytes: the loop inside a task is for bundles whose inputs are together no larger.
         resumable: another server can go on with the job if this one can't.
         hides_elements: errors must not show the element that was processed.
+        durable: what is committed survives the machine, not only this server.
     """
 
     folder: Path
@@ -31,9 +32,15 @@ class JobSettings:
     loop_bytes: int = 256 * 1024
     resumable: bool = False
     hides_elements: bool = False
+    durable: bool = False
 
     def work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
         """All that a worker process must know of the job, at this processing time (ms)."""
         return JobWork(
-            plan, shards, str(self.folder), hides_elements=self.hides_elements, now=now
+            plan,
+            shards,
+            str(self.folder),
+            hides_elements=self.hides_elements,
+            now=now,
+            durable=self.durable,
         )

@@ -53,6 +53,7 @@ from beam_spark_executor.memory import table_budget
 from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
 from beam_spark_executor.python_daemon import register_exit_hook
 from beam_spark_executor.task.bundle import RunningBundle, StageWork, broke
+from beam_spark_executor.task.durability import DurableFiles
 from beam_spark_executor.task.essential import start_essential
 from beam_spark_executor.task.heart import start_heart
 from beam_spark_executor.task.keyed import Stores
@@ -100,6 +101,7 @@ class WorkerProcess:
         self._folder = Path(self._work.folder)
         self._own_folder = self._folder / hello.folder
         self._stores = ShardStores(self._folder, hello.folder)
+        self._files = DurableFiles(self._folder, durable=self._work.durable)
         self._vitals = start_heart(self._own_folder, self.channel.send)
         self._teller = ProgressTeller(
             lambda: self._running,
@@ -124,6 +126,7 @@ class WorkerProcess:
                 case RunLoop() as order:
                     self._loop(order)
                 case RunBundle() as order:
+                    self._files.begin(order)
                     self._answer_for(self.run_bundle(order, self._stores))
 
     def log(self, records: Iterable[LogRecord]) -> None:
@@ -195,8 +198,9 @@ class WorkerProcess:
                 self._fnapi.close()
 
     def _loop(self, order: RunLoop) -> None:
-        sources = self._work.plan.sources()
-        loop = TaskLoop(order, self._folder, self, self.channel.send, sources, self._clock)
+        self._files.begin(order)
+        sources, send = self._work.plan.sources(), self._files.before(self.channel.send)
+        loop = TaskLoop(order, self._folder, self, send, sources, self._clock)
         self._looping = loop
         reply = loop.run()
         self._looping = None
@@ -205,6 +209,7 @@ class WorkerProcess:
         self._running = None
 
     def _answer_for(self, reply: BundleReply | BundleBroke) -> None:
+        reply = self._files.synced(reply)
         # What a split gave away must be known before what is left is committed.
         with self._splitting:
             self._running = None
