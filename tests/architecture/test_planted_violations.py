@@ -225,7 +225,7 @@ def test_planted_violations_of_style_are_named(pristine: Path, tmp_path: Path) -
 
 
 def test_layers_name_an_undeclared_dependency(repository: Repository) -> None:
-    repository.edit("packages/worker/pyproject.toml", '    "grpcio>=1.66",\n', "")
+    repository.edit("packages/worker/pyproject.toml", '    "grpcio>=1.71",\n', "")
     repository.write(WORKER.format(0), HEAD + "import grpc\n")
     outcome = repository.nox("layers")
     assert not outcome.passed
