@@ -12,6 +12,7 @@ import nox
 from tools.nox_support import (
     ON_A_CLUSTER,
     ROOT,
+    compare_with_oracle,
     distribution,
     group,
     install,
@@ -145,3 +146,9 @@ def memory(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """An hour of a steady stream in which something dies every 30 s. ``-- --minutes N`` for less, ``--seed S`` for others."""
     kill(session, "tests/kills/test_soak.py", "-s")
+
+
+@nox.session(requires=["wheels"], default=False)
+def differential(session: nox.Session) -> None:
+    """Thousands of random pipelines and streams. ``-- --pipelines N --streams N --seed S --environment E`` for others."""
+    compare_with_oracle(session, *session.posargs)

@@ -36,6 +36,8 @@ SUITES = (*PACKAGES, "contracts", "architecture")
 SIDE_BY_SIDE = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 OLDEST_JAVA = 17
 CLUSTER = "tests/pipelines/cluster"
+# How many random pipelines CI compares, in each kind of environment.
+DIFFERENTIAL_IN_CI = ("--pipelines=20", "--streams=0")
 # What is killed at random in CI: one of these each time.
 KILLED = [(v, e) for v in ("bounded", "unbounded") for e in ("embedded", "PROCESS")]
 # What the tests of whole pipelines came to, for the table of capabilities.
@@ -119,3 +121,10 @@ def kill(session: nox.Session, *arguments: str) -> None:
     need_java(session)
     install(session, distribution("executor"), *group("test"))
     run_pytest(session, *arguments, *session.posargs)
+
+
+def compare_with_oracle(session: nox.Session, *arguments: str) -> None:
+    need_java(session)
+    install(session, distribution("executor"))
+    compare = "tests/differential/differential.py"
+    session.run("python", "-P", compare, *arguments, env={"PYTHONPATH": ""})

@@ -1,0 +1,109 @@
+"""Builds the pipeline that a spec stands for, with a sink behind each output that nothing reads."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import combines
+import elementwise
+import groupings
+import side_inputs
+import sink
+import sources
+import stateful
+from spec import Spec, Step
+from typed import Collection
+
+
+@attrs.frozen
+class Kind:
+    """A kind of steps.
+
+    Attributes:
+        build: makes the step of its inputs and its arguments.
+        arguments: makes random arguments.
+        inputs: how many collections it reads at least and at most.
+        weight: how often it is taken, beside others.
+    """
+
+    build: Callable[..., Collection]
+    arguments: Callable[[random.Random], dict[str, Any]]
+    inputs: tuple[int, int] = (1, 1)
+    weight: int = 2
+
+
+KINDS: dict[str, Kind] = {
+    "create": Kind(sources.create, sources.random_create, (0, 0), 6),
+    "impulse": Kind(sources.impulse, sources.random_impulse, (0, 0), 1),
+    "read": Kind(sources.read, sources.random_read, (0, 0), 2),
+    "bounded": Kind(sources.bounded, sources.random_bounded, (0, 0), 1),
+    "map": Kind(elementwise.map_to, elementwise.random_map, weight=6),
+    "keep": Kind(elementwise.keep, elementwise.random_filter, weight=1),
+    "repeat": Kind(elementwise.repeat, elementwise.random_repeat, weight=1),
+    "stamp": Kind(elementwise.stamp, elementwise.random_stamp),
+    "look": Kind(elementwise.look, elementwise.random_look, weight=1),
+    "live": Kind(elementwise.live, elementwise.random_live),
+    "batch": Kind(elementwise.batch, elementwise.random_batch),
+    "tags": Kind(elementwise.tags, elementwise.random_tags),
+    "expand": Kind(elementwise.expand, elementwise.random_expand),
+    "ready": Kind(elementwise.ready, elementwise.random_ready),
+    "into_windows": Kind(groupings.into_windows, groupings.random_into_windows, weight=8),
+    "group": Kind(groupings.group, groupings.random_group, weight=8),
+    "together": Kind(groupings.together, groupings.random_together, (1, 3), 4),
+    "flatten": Kind(groupings.flatten, groupings.random_flatten, (1, 3), 5),
+    "reshuffle": Kind(groupings.reshuffle, groupings.random_reshuffle),
+    "batches": Kind(groupings.batches, groupings.random_batches),
+    "distinct": Kind(groupings.distinct, groupings.random_distinct, weight=1),
+    "per_key": Kind(combines.per_key, combines.random_per_key, weight=4),
+    "globally": Kind(combines.globally, combines.random_globally, weight=3),
+    "ready_combine": Kind(combines.ready, combines.random_ready, weight=2),
+    "beside": Kind(side_inputs.beside, side_inputs.random_beside, (2, 4), 8),
+    "remember": Kind(stateful.remember, stateful.random_remember),
+    "alarms": Kind(stateful.alarms, stateful.random_alarms),
+    "number": Kind(stateful.number, stateful.random_number),
+}
+_SOURCES = [name for name, kind in KINDS.items() if kind.inputs == (0, 0)]
+_OTHERS = [name for name in KINDS if name not in _SOURCES]
+
+
+def random_spec(seed: str) -> Spec:
+    """A pipeline: the same for the same seed."""
+    rng = random.Random(seed)
+    steps: list[Step] = []
+    for number in range(rng.choice([2, 3, 4, 5, 6, 7])):
+        fresh = not steps or rng.random() < 0.15
+        names = _SOURCES if fresh else _OTHERS
+        name = rng.choices(names, [KINDS[each].weight for each in names])[0]
+        inputs = (_random_input(rng, number) for _ in range(rng.randint(*KINDS[name].inputs)))
+        steps.append(Step(name, tuple(inputs), KINDS[name].arguments(rng)))
+    return Spec(tuple(steps))
+
+
+def _random_input(rng: random.Random, number: int) -> int:
+    """Mostly the step before, so that pipelines become deep."""
+    return number - 1 if rng.random() < 0.6 else rng.randrange(number)
+
+
+def build(root: Any, spec: Spec, name: str, folder: str, adapt: Callable[[Spec], Spec]) -> None:
+    """Adds a pipeline to ``root``; what comes of it is written into the folder.
+
+    Args:
+        name: begins the names of all its transforms.
+        adapt: what the runner needs to be spared of; see ``rules``.
+    """
+    collections: list[Collection] = []
+    for number, step in enumerate(adapt(spec).steps):
+        label = f"{name}/{number} {step.op}"
+        if step.inputs:
+            inputs = [collections[i].named(label) for i in step.inputs]
+            made = KINDS[step.op].build(*inputs, **step.args)
+        else:
+            made = KINDS[step.op].build(root, label, **step.args)
+        collections.append(made)
+    read = {number for step in spec.steps for number in step.inputs}
+    for number, made in enumerate(collections):
+        if number not in read:
+            sink.keep(made, folder, f"{name}/{number}")

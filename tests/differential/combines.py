@@ -1,0 +1,186 @@
+"""Steps that combine: per key and globally, lifted or not, with fanout, packed, with defaults."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import attrs
+from apache_beam.transforms import combiners
+from typed import Collection, digits, keyed, rewindowed
+from values import Kind
+from windows import GLOBAL, Windows
+
+
+class Statistics(beam.CombineFn):
+    """Least, greatest and number, with an accumulator that only pickle can encode."""
+
+    def setup(self) -> None:
+        self._is_set_up = True
+
+    def create_accumulator(self) -> dict[str, int]:
+        assert self._is_set_up
+        return {}
+
+    def add_input(self, accumulator: dict[str, int], element: int) -> dict[str, int]:
+        return self.merge_accumulators([accumulator, {"n": 1, "lo": element, "hi": element}])
+
+    def merge_accumulators(self, accumulators: Iterable[dict[str, int]]) -> dict[str, int]:
+        full = [each for each in accumulators if each]
+        if not full:
+            return {}
+        return {
+            "n": sum(each["n"] for each in full),
+            "lo": min(each["lo"] for each in full),
+            "hi": max(each["hi"] for each in full),
+        }
+
+    def extract_output(self, accumulator: dict[str, int]) -> dict[str, int]:
+        return accumulator
+
+    def teardown(self) -> None:
+        self._is_set_up = False
+
+
+class NoLift(Statistics):
+    """The same, put on elements as they come after the grouping."""
+
+
+class Ordered(beam.CombineFn):
+    """All values in order, as a list."""
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add_input(self, accumulator: list[int], element: int) -> list[int]:
+        return [*accumulator, element]
+
+    def merge_accumulators(self, accumulators: Iterable[list[int]]) -> list[int]:
+        return [each for one in accumulators for each in one]
+
+    def extract_output(self, accumulator: list[int]) -> list[int]:
+        return sorted(accumulator)
+
+
+_FNS: dict[str, tuple[Any, Kind]] = {
+    "sum": (lambda: sum, "int"),
+    "max": (lambda: _max_or_none, ("optional", "int")),
+    "count": (combiners.CountCombineFn, "int"),
+    "mean": (combiners.MeanCombineFn, "float"),
+    "statistics": (Statistics, ("dict", "str", "int")),
+    "ordered": (Ordered, ("list", "int")),
+    "list": (combiners.ToListCombineFn, ("bag", "int")),
+    "set": (combiners.ToSetCombineFn, ("bag", "int")),
+    "top": (lambda: combiners.TopCombineFn(2), ("list", "int")),
+    "tuple": (
+        lambda: combiners.SingleInputTupleCombineFn(sum, combiners.CountCombineFn()),
+        ("tuple", "int", "int"),
+    ),
+}
+
+
+def _max_or_none(values: Iterable[int]) -> int | None:
+    return max((each for each in values if each is not None), default=None)
+
+
+def random_per_key(rng: random.Random) -> dict[str, Any]:
+    return {
+        "fn": rng.choice([*_FNS]),
+        "way": rng.choice(["plain", "plain", "fanout", "values", "packed"]),
+    }
+
+
+def per_key(one: Collection, *, fn: str, way: str) -> Collection:
+    """Combines the numbers of each key."""
+    pairs = _numbers_by_key(one)
+    made, kind = _FNS[fn]
+    key = pairs.kind[1]
+    if way == "values":
+        grouped = pairs.apply("Group", beam.GroupByKey(), pairs.kind)
+        return grouped.apply("CombineValues", beam.CombineValues(made()), ("tuple", key, kind))
+    if way == "packed":
+        several = [
+            pairs.apply("Combine", beam.CombinePerKey(made()), ("tuple", key, kind)),
+            pairs.apply("Count", combiners.Count.PerKey(), ("tuple", key, "int")),
+        ]
+        both = tuple(each.pc for each in several) | f"{one.label}/Packed" >> beam.CoGroupByKey()
+        packed = ("tuple", key, ("tuple", ("bag", kind), ("bag", "int")))
+        return attrs.evolve(pairs, pc=both, kind=packed).apply(
+            "AsTuple", beam.MapTuple(_as_tuple), packed
+        )
+    transform = beam.CombinePerKey(made())
+    if way == "fanout":
+        transform = transform.with_hot_key_fanout(2)
+    return pairs.apply("Combine", transform, ("tuple", key, kind))
+
+
+def random_globally(rng: random.Random) -> dict[str, Any]:
+    return {
+        "fn": rng.choice([*_FNS]),
+        "fanout": rng.random() < 0.3,
+        "defaults": rng.random() < 0.5,
+    }
+
+
+def globally(one: Collection, *, fn: str, fanout: bool, defaults: bool) -> Collection:
+    """Combines all numbers of a window; what nothing comes to, too, in the global one."""
+    numbers = digits(one, 50)
+    made, kind = _FNS[fn]
+    transform = beam.CombineGlobally(made())
+    if fanout:
+        transform = transform.with_fanout(2)
+    if not defaults:
+        transform = transform.without_defaults()
+    elif numbers.windows.fn != GLOBAL:
+        numbers = rewindowed(numbers, Windows(), "Global")
+    return numbers.apply("Combine", transform, kind)
+
+
+def random_ready(rng: random.Random) -> dict[str, Any]:
+    return {"which": rng.choice(["count", "per element", "top", "group by", "to list", "mean"])}
+
+
+def ready(one: Collection, *, which: str) -> Collection:
+    """Transforms that Beam brings along."""
+    numbers = digits(one, 4)
+    if which == "per element":
+        return numbers.apply("PerElement", combiners.Count.PerElement(), ("tuple", "int", "int"))
+    if which == "group by":
+        rows = numbers.map("Rows", _row, "row")
+        grouped = beam.GroupBy("x").aggregate_field("x", sum, "sum")
+        return rows.apply("GroupBy", grouped, "mixed").map("Sums", _sums, ("tuple", "int", "int"))
+    pairs = keyed(numbers, plain=True)
+    if which == "top":
+        return pairs.apply("Top", combiners.Top.LargestPerKey(2), ("tuple", "int", ("list", "int")))
+    if which == "mean":
+        return pairs.apply("Mean", combiners.Mean.PerKey(), ("tuple", "int", "float"))
+    if which == "to list":
+        lists = combiners.ToList().without_defaults()
+        return numbers.apply("ToList", lists, ("bag", "int"))
+    return pairs.apply("Count", combiners.Count.PerKey(), ("tuple", "int", "int"))
+
+
+def _numbers_by_key(one: Collection) -> Collection:
+    pairs = keyed(one)
+    kind = ("tuple", pairs.kind[1], "int")
+    return pairs.map("Numbers", _number, kind, pairs.kind[2])
+
+
+def _number(pair: tuple[Any, Any], kind: Kind) -> tuple[Any, int]:
+    from values import digest
+
+    return pair[0], digest(kind, pair[1]) % 100
+
+
+def _as_tuple(key: Any, groups: Any) -> tuple[Any, tuple[Any, ...]]:
+    return key, tuple(groups)
+
+
+def _row(number: int) -> beam.Row:
+    return beam.Row(x=number, label=str(number))
+
+
+def _sums(row: Any) -> tuple[int, int]:
+    return row.x, row.sum

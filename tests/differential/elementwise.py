@@ -1,0 +1,359 @@
+"""Steps that take elements one by one, with everything that a DoFn may ask for."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from elements import Parcel, Plain, Point
+from rules import told
+from sources import Ranges, claimed
+from typed import Collection, digits, is_key, keyed, texts
+from values import Kind, digest, hint, render
+
+_MADE: dict[str, Kind] = {
+    "text": "str",
+    "number": "int",
+    "half": "float",
+    "bytes": "bytes",
+    "mixed": "mixed",
+    "decimal": "decimal",
+    "date": "date",
+    "point": "point",
+    "plain": "plain",
+    "parcel": "parcel",
+    "row": "row",
+    "named": ("dict", "str", "int"),
+}
+
+
+def random_map(rng: random.Random) -> dict[str, Any]:
+    return {
+        "make": rng.choice([*_MADE, "pair", "list", "optional", "nested"]),
+        "hinted": rng.random() < 0.6,
+    }
+
+
+def map_to(one: Collection, *, make: str, hinted: bool) -> Collection:
+    """Makes elements of another kind, with or without a hint of what they are."""
+    kinds: dict[str, Kind] = {
+        "pair": ("tuple", "int", one.kind),
+        "list": ("list", one.kind),
+        "optional": ("optional", one.kind),
+        "nested": ("tuple", ("list", "int"), ("tuple", one.kind, "str")),
+    }
+    kind = kinds.get(make) or _MADE[make]
+    mapped = beam.Map(_made, make, one.kind)
+    if hinted:
+        mapped = mapped.with_output_types(hint(kind))
+    return one.apply("Map", mapped, kind)
+
+
+def random_filter(rng: random.Random) -> dict[str, Any]:
+    return {"modulus": rng.choice([1, 2, 2, 3])}
+
+
+def keep(one: Collection, *, modulus: int) -> Collection:
+    """Drops some elements, or all."""
+    return one.apply("Filter", beam.Filter(_is_kept, one.kind, modulus), one.kind)
+
+
+def random_repeat(rng: random.Random) -> dict[str, Any]:
+    return {"most": rng.choice([2, 3])}
+
+
+def repeat(one: Collection, *, most: int) -> Collection:
+    """Each element several times, or never."""
+    repeated = beam.FlatMap(_repeated, one.kind, most).with_output_types(hint(one.kind))
+    return one.apply("FlatMap", repeated, one.kind)
+
+
+def random_stamp(rng: random.Random) -> dict[str, Any]:
+    return {"most": rng.choice([1, 10, 30])}
+
+
+def stamp(one: Collection, *, most: int) -> Collection:
+    """Later times; what had none gets one."""
+    stamped = beam.ParDo(Stamp(one.kind, most)).with_output_types(hint(one.kind))
+    return one.apply("Stamp", stamped, one.kind)
+
+
+def random_look(rng: random.Random) -> dict[str, Any]:
+    return {"keyed": rng.random() < 0.3}
+
+
+def look(one: Collection, *, keyed: bool) -> Collection:
+    """Texts that say what a DoFn is told of each element."""
+    if keyed:
+        return _look_at_keys(one)
+    return one.apply("Look", beam.ParDo(Look(one.kind)).with_output_types(str), "str")
+
+
+def _look_at_keys(one: Collection) -> Collection:
+    pairs = keyed(one)
+    looked = beam.ParDo(LookAtKey(pairs.kind)).with_output_types(str)
+    return pairs.apply("LookAtKey", looked, "str")
+
+
+def random_live(rng: random.Random) -> dict[str, Any]:
+    return {}
+
+
+def live(one: Collection) -> Collection:
+    """Keeps elements until the bundle ends, and puts them out then."""
+    lived = beam.ParDo(Live()).with_output_types(hint(one.kind))
+    return one.apply("Live", lived, one.kind)
+
+
+def random_batch(rng: random.Random) -> dict[str, Any]:
+    return {"way": rng.choice(["batches", "to elements", "to batches"])}
+
+
+def batch(one: Collection, *, way: str) -> Collection:
+    """Numbers that a DoFn takes or gives in batches."""
+    numbers = digits(one, 100)
+    do_fn = {"batches": Batches, "to elements": BatchesToElements, "to batches": ElementsToBatches}
+    out = numbers.apply("First", beam.ParDo(do_fn[way]()).with_output_types(int), "int")
+    # The next one may take them as they come.
+    return out.apply("Second", beam.ParDo(Batches()), "int")
+
+
+def random_tags(rng: random.Random) -> dict[str, Any]:
+    return {"take": rng.choice(["main", "odd", "both"])}
+
+
+def tags(one: Collection, *, take: str) -> Collection:
+    """Deals elements to several outputs and takes one, or all together."""
+    dealt = beam.ParDo(Deal(one.kind)).with_outputs("odd", main="main")
+    outputs = one.pc | f"{one.label}/Deal" >> dealt.with_output_types(hint(one.kind))
+    if take != "both":
+        return Collection(outputs[take], one.kind, one.windows, one.label)
+    both = (outputs.main, outputs.odd) | f"{one.label}/Both" >> beam.Flatten()
+    return Collection(both, one.kind, one.windows, one.label)
+
+
+def random_expand(rng: random.Random) -> dict[str, Any]:
+    return {"pause": rng.choice([0, 2])}
+
+
+def expand(one: Collection, *, pause: int) -> Collection:
+    """Numbers that a splittable DoFn makes of each element."""
+    counts = digits(one, 5)
+    return counts.apply("Expand", beam.ParDo(Expand(pause)).with_output_types(int), "int")
+
+
+def random_ready(rng: random.Random) -> dict[str, Any]:
+    return {"which": rng.choice(["keys", "values", "swap", "text", "partition", "enumerate"])}
+
+
+def ready(one: Collection, *, which: str) -> Collection:
+    """Transforms that Beam brings along."""
+    if which == "text":
+        return texts(one).apply("ToString", beam.ToString.Element(), "str")
+    if which == "partition":
+        parts = one.pc | f"{one.label}/Partition" >> beam.Partition(_part, 2, one.kind)
+        return Collection(parts[1], one.kind, one.windows, one.label)
+    pairs = keyed(one)
+    _, key, value = pairs.kind
+    if which == "keys":
+        return pairs.apply("Keys", beam.Keys(), key)
+    if which == "values":
+        return pairs.apply("Values", beam.Values(), value)
+    return pairs.apply("Swap", beam.KvSwap(), ("tuple", value, key)) if is_key(value) else pairs
+
+
+def _made(element: Any, make: str, kind: Kind) -> Any:
+    number = digest(kind, element)
+    small, text = number % 5, str(number % 7)
+    whole = {"pair": (number % 4, element), "list": [element] * (number % 3)}
+    match make:
+        case "pair" | "list":
+            return whole[make]
+        case "optional":
+            return element if number % 2 else None
+        case "nested":
+            return [small, number], (element, text)
+        case "text":
+            return render(kind, element)[:80] + text
+        case "named":
+            return {text: number, "": small}
+        case "mixed":
+            return (small, float(small), text, None, [text, small], b"")[number % 6]
+        case "date":
+            return datetime.date(2020, 1, 1 + small)
+    makers = {
+        "number": int,
+        "half": lambda n: n / 2,
+        "bytes": lambda n: b"%d" % n,
+        "decimal": decimal.Decimal,
+        "point": lambda n: Point(n, None if n % 2 else text),
+        "plain": lambda n: Plain(n, text),
+        "parcel": lambda n: Parcel(text.encode()),
+        "row": lambda n: beam.Row(x=n, label=text),
+    }
+    return makers[make](small)
+
+
+def _is_kept(element: Any, kind: Kind, modulus: int) -> bool:
+    return digest(kind, element) % modulus != 0
+
+
+def _repeated(element: Any, kind: Kind, most: int) -> list[Any]:
+    return [element] * (digest(kind, element) % (most + 1))
+
+
+def _part(element: Any, parts: int, kind: Kind) -> int:
+    return digest(kind, element) % parts
+
+
+class Stamp(beam.DoFn):
+    """Shifts times to later ones; an element that has none gets one of the first seconds."""
+
+    def __init__(self, kind: Kind, most: int) -> None:
+        self._kind, self._most = kind, most
+
+    def process(
+        self, element: Any, time: Any = beam.DoFn.TimestampParam
+    ) -> Iterator[TimestampedValue]:
+        shift = digest(self._kind, element) % self._most
+        base = max(time, Timestamp(0))
+        # Not beyond the end of time, where groups of the global window are.
+        late = base > Timestamp(1_000_000)
+        yield TimestampedValue(element, base if late else base + shift)
+
+
+class Look(beam.DoFn):
+    """All parameters that have nothing to do with keys."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def process(
+        self,
+        element: Any,
+        time: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+        pane: Any = beam.DoFn.PaneInfoParam,
+    ) -> Iterator[str]:
+        where = told(f"{time.micros} {window}")
+        yield f"{digest(self._kind, element)} {where} {pane.index}"
+
+
+class LookAtKey(beam.DoFn):
+    """The key of each pair."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def process(
+        self,
+        pair: Any,
+        key: Any = beam.DoFn.KeyParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[str]:
+        yield f"{render(self._kind[1], key)} {digest(self._kind, pair)} {told(window)}"
+
+
+class Live(beam.DoFn):
+    """Counts what its methods are called, and holds elements back until the end of the bundle."""
+
+    def setup(self) -> None:
+        self._calls = ["setup"]
+
+    def start_bundle(self) -> None:
+        self._calls.append("start")
+        self._held: list[tuple[Any, Any, Any]] = []
+
+    def process(
+        self,
+        element: Any,
+        time: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> None:
+        if self._calls[0] != "setup" or self._calls[-1] != "start":
+            raise RuntimeError(f"an element after {self._calls[-3:]}")
+        self._held.append((element, time, window))
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        self._calls.append("finish")
+        for element, time, window in self._held:
+            yield WindowedValue(element, time, [window])
+
+    def teardown(self) -> None:
+        self._calls.append("teardown")
+
+
+class _OfNumbers(beam.DoFn):
+    """Says what its batches are, which Beam does not read out of postponed annotations."""
+
+    def get_input_batch_type(self, input_element_type: Any) -> Any:
+        return list[int]
+
+    def get_output_batch_type(self, input_element_type: Any) -> Any:
+        return list[int]
+
+    def infer_output_type(self, input_element_type: Any) -> Any:
+        return int
+
+
+class Batches(_OfNumbers):
+    """Batches of numbers become batches of numbers."""
+
+    def process_batch(self, batch: Any) -> Any:
+        yield [number + 1 for number in batch]
+
+
+class BatchesToElements(_OfNumbers):
+    """Batches of numbers become numbers."""
+
+    def get_output_batch_type(self, input_element_type: Any) -> Any:
+        return None
+
+    @beam.DoFn.yields_elements
+    def process_batch(self, batch: Any) -> Any:
+        yield from batch
+
+
+class ElementsToBatches(_OfNumbers):
+    """Numbers become batches of numbers."""
+
+    def get_input_batch_type(self, input_element_type: Any) -> Any:
+        return None
+
+    @beam.DoFn.yields_batches
+    def process(self, number: int) -> Any:
+        yield [number, number]
+
+
+class Deal(beam.DoFn):
+    """Odd ones to an output of their own, every third to both."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def process(self, element: Any) -> Iterator[Any]:
+        number = digest(self._kind, element)
+        if number % 2 == 0 or number % 3 == 0:
+            yield element
+        if number % 2:
+            yield TaggedOutput("odd", element)
+
+
+class Expand(beam.DoFn):
+    """The numbers up to an element, at its own time."""
+
+    def __init__(self, pause: int) -> None:
+        self._pause = pause
+
+    def process(
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Ranges())
+    ) -> Iterator[int]:
+        yield from claimed(tracker, self._pause)

@@ -1,0 +1,266 @@
+"""Random TestStreams: windows, triggers, lateness and accumulation, and what the engine makes of them.
+
+One script, in which each event is one element, a watermark or time that passes, is read by several
+groupings, each of a strategy of its own. The oracle is the engine's grouper, asked event by event in a
+loop, without scheduler, bundles, stores on disk or coders.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import apache_beam as beam
+import attrs
+import sink
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms import trigger as beam_triggers
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.values import strategy as strategies
+from beam_runner_engine.values import triggers
+from beam_runner_engine.values import window_fns as engine_windows
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.window_coders import decode_window, encode_window
+from beam_runner_engine.values.windows import IntervalWindow
+from typed import Collection
+from windows import COMBINERS, GLOBAL, Windows, window_fn
+
+_START = 1_000
+"""Event times (s) begin here."""
+_KIND = ("tuple", "str", ("bag", "int"))
+_ENGINE_COMBINERS = {
+    "end": TimestampCombiner.END_OF_WINDOW,
+    "earliest": TimestampCombiner.EARLIEST,
+    "latest": TimestampCombiner.LATEST,
+}
+
+
+@attrs.frozen
+class Grouping:
+    """How one of the readers groups; times in seconds, triggers as nested tuples."""
+
+    fn: tuple[Any, ...]
+    trigger: tuple[Any, ...]
+    accumulating: bool
+    lateness: int
+    combiner: str
+
+
+@attrs.frozen
+class StreamSpec:
+    """A script and its readers.
+
+    Attributes:
+        events: ``("element", key, value, time)``, ``("watermark", time)`` or ``("clock", seconds)``.
+        groupings: one for each reader.
+    """
+
+    events: tuple[tuple[Any, ...], ...]
+    groupings: tuple[Grouping, ...]
+
+
+def random_stream(seed: str, readers: int) -> StreamSpec:
+    """A script with so many readers: the same for the same seed."""
+    rng = random.Random(seed)
+    watermark, events = _START - 5, []
+    for number in range(rng.randint(3, 20)):
+        kind = rng.choice(["element", "element", "element", "watermark", "clock"])
+        if kind == "element":
+            time = _START + rng.randrange(70)
+            events.append((kind, rng.choice("ab"), number, time))
+        elif kind == "watermark":
+            watermark += rng.randint(1, 30)
+            events.append((kind, watermark))
+        else:
+            events.append((kind, rng.randint(1, 15)))
+    return StreamSpec(tuple(events), tuple(_random_grouping(rng) for _ in range(readers)))
+
+
+def _random_grouping(rng: random.Random) -> Grouping:
+    fns = [GLOBAL, ("fixed", 20, 0), ("sliding", 20, 10, 5), ("sliding", 5, 15, 0), ("sessions", 7)]
+    return Grouping(
+        rng.choice(fns),
+        _random_trigger(rng, 2),
+        rng.random() < 0.5,
+        rng.choice([0, 5, 30, 1000]),
+        rng.choice(list(COMBINERS)),
+    )
+
+
+def _random_trigger(rng: random.Random, depth: int) -> tuple[Any, ...]:
+    leaves = [
+        ("default",),
+        ("always",),
+        ("count", rng.randint(1, 4)),
+        ("clock", rng.randint(1, 20)),
+    ]
+    if depth == 0 or rng.random() < 0.3:
+        return rng.choice([*leaves, ("watermark", None, None)])
+    parts = [_random_trigger(rng, depth - 1) for _ in range(rng.randint(1, 3))]
+    some = [None, *parts]
+    return rng.choice(
+        [
+            ("repeatedly", parts[0]),
+            ("watermark", rng.choice(some), rng.choice(some)),
+            ("all", *parts),
+            ("any", *parts),
+            ("each", *parts),
+            ("until", parts[0], parts[-1]),
+        ]
+    )
+
+
+def build(root: Any, spec: StreamSpec, name: str, folder: str) -> None:
+    """Adds the script and all its readers to a pipeline."""
+    stream = TestStream(coder=beam.coders.FastPrimitivesCoder())
+    for event in spec.events:
+        match event:
+            case ("element", key, value, time):
+                stream = stream.add_elements([TimestampedValue((key, value), time)])
+            case ("watermark", time):
+                stream = stream.advance_watermark_to(time)
+            case ("clock", seconds):
+                stream = stream.advance_processing_time(seconds)
+    pairs = root | f"{name}/Stream" >> stream.advance_watermark_to_infinity()
+    pairs = pairs | f"{name}/Pairs" >> beam.Map(_same).with_output_types(tuple[str, int])
+    for number, grouping in enumerate(spec.groupings):
+        label = f"{name}/{number}"
+        mode = beam_triggers.AccumulationMode
+        windowed = pairs | f"{label}/Windows" >> beam.WindowInto(
+            window_fn(grouping.fn),
+            trigger=_of_beam(grouping.trigger),
+            accumulation_mode=mode.ACCUMULATING if grouping.accumulating else mode.DISCARDING,
+            timestamp_combiner=COMBINERS[grouping.combiner],
+            allowed_lateness=grouping.lateness,
+        )
+        grouped = windowed | f"{label}/Group" >> beam.GroupByKey()
+        sink.keep(Collection(grouped, _KIND, Windows(), label), folder, label)
+
+
+def expected(spec: StreamSpec, name: str) -> sink.Outputs:
+    """What all readers put out."""
+    outputs: sink.Outputs = {}
+    for number, grouping in enumerate(spec.groupings):
+        rows = _grouped(spec.events, _of_engine(grouping))
+        if rows:
+            outputs[f"{name}/{number}"] = rows
+    return outputs
+
+
+def _grouped(
+    events: tuple[tuple[Any, ...], ...], strategy: strategies.WindowingStrategy
+) -> Counter[str]:
+    store, now, rows = MemoryStore(), Now(), Counter[str]()
+    for event in (*events, ("watermark", None)):
+        grouper = TriggeredGrouper(strategy, store, together=True)
+        match event:
+            case ("element", key, value, time):
+                windows = engine_windows.assign_windows(strategy.window_fn, 1000 * time)
+                encoded = [encode_window(window) for window in windows]
+                many = len(encoded)
+                times, values = [1000 * time] * many, [value] * many
+                panes = grouper.process([key.encode()] * many, encoded, times, values, now)
+            case ("watermark", time):
+                now = attrs.evolve(now, watermark=MAX_TIMESTAMP if time is None else 1000 * time)
+                panes = grouper.advance(now)
+            case ("clock", seconds):
+                now = attrs.evolve(now, processing_time=now.processing_time + 1000 * seconds)
+                panes = grouper.advance(now)
+        store.commit(grouper.commit().deltas)
+        rows.update(_row(strategy, pane) for pane in panes)
+    return rows
+
+
+def _row(strategy: strategies.WindowingStrategy, group: Group) -> str:
+    """As the sink writes it."""
+    window: Any = decode_window(strategy.window_coder, group.window)
+    shown = "GlobalWindow"
+    if isinstance(window, IntervalWindow):
+        shown = f"[{float(Timestamp(window.start / 1000))}, {float(Timestamp(window.end / 1000))})"
+    pane = group.pane
+    values = ", ".join(sorted(f"int {value}" for value in group.values))
+    return (
+        f"(str {group.key.decode()!r}, bag{{{values}}}) "
+        f"@{sink.told(f'{1000 * group.timestamp} {shown}')} "
+        f"pane {int(pane.timing)} {pane.index} {pane.nonspeculative_index} "
+        f"{pane.is_first:d}{pane.is_last:d}"
+    )
+
+
+def _of_engine(grouping: Grouping) -> strategies.WindowingStrategy:
+    match grouping.fn:
+        case ("global",):
+            fn: Any = engine_windows.GlobalWindows()
+        case ("fixed", size, offset):
+            fn = engine_windows.FixedWindows(1000 * size, 1000 * offset)
+        case ("sliding", size, period, offset):
+            fn = engine_windows.SlidingWindows(1000 * size, 1000 * period, 1000 * offset)
+        case ("sessions", gap):
+            fn = engine_windows.Sessions(1000 * gap)
+    mode, merge = strategies.AccumulationMode, strategies.MergeStatus
+    return strategies.WindowingStrategy(
+        window_fn=fn,
+        merge_status=merge.NEEDS_MERGE if grouping.fn[0] == "sessions" else merge.NON_MERGING,
+        trigger=_engine_trigger(grouping.trigger),
+        accumulation_mode=mode.ACCUMULATING if grouping.accumulating else mode.DISCARDING,
+        allowed_lateness=1000 * grouping.lateness,
+        timestamp_combiner=_ENGINE_COMBINERS[grouping.combiner],
+    )
+
+
+def _engine_trigger(spec: tuple[Any, ...] | None) -> Any:
+    match spec:
+        case None:
+            return None
+        case ("default",):
+            return triggers.DefaultTrigger()
+        case ("always",):
+            return triggers.Always()
+        case ("count", count):
+            return triggers.AfterCount(count)
+        case ("clock", seconds):
+            return triggers.AfterProcessingTime((triggers.Delay(1000 * seconds),))
+    kinds = {
+        "repeatedly": triggers.Repeatedly,
+        "watermark": triggers.AfterEndOfWindow,
+        "until": triggers.OrFinally,
+    }
+    parts = tuple(map(_engine_trigger, spec[1:]))
+    if spec[0] in kinds:
+        return kinds[spec[0]](*parts)
+    several = {"all": triggers.AfterAll, "any": triggers.AfterAny, "each": triggers.AfterEach}
+    return several[spec[0]](parts)
+
+
+def _of_beam(spec: tuple[Any, ...] | None) -> Any:
+    match spec:
+        case None:
+            return None
+        case ("default",):
+            return beam_triggers.DefaultTrigger()
+        case ("always",):
+            return beam_triggers.Always()
+        case ("count", count):
+            return beam_triggers.AfterCount(count)
+        case ("clock", seconds):
+            return beam_triggers.AfterProcessingTime(seconds)
+    kinds = {
+        "repeatedly": beam_triggers.Repeatedly,
+        "watermark": beam_triggers.AfterWatermark,
+        "all": beam_triggers.AfterAll,
+        "any": beam_triggers.AfterAny,
+        "each": beam_triggers.AfterEach,
+        "until": beam_triggers.OrFinally,
+    }
+    return kinds[spec[0]](*map(_of_beam, spec[1:]))
+
+
+def _same(pair: tuple[str, int]) -> tuple[str, int]:
+    return pair

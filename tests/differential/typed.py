@@ -1,0 +1,107 @@
+"""A PCollection with what a builder must know of it, and what several kinds of steps do to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import attrs
+from values import KEYS, Kind, digest, hint, render
+from windows import SAFE, Windows, window_into
+
+
+@attrs.frozen
+class Collection:
+    """A PCollection while a pipeline is built.
+
+    Attributes:
+        pc: Beam's own.
+        kind: what its elements are.
+        windows: how they are windowed.
+        label: begins the names of the transforms of the step that makes it.
+    """
+
+    pc: Any
+    kind: Kind
+    windows: Windows
+    label: str
+
+    def apply(self, name: str, transform: beam.PTransform, kind: Kind) -> Collection:
+        """What a transform makes of it."""
+        pc = self.pc | f"{self.label}/{name}" >> transform
+        return attrs.evolve(self, pc=pc, kind=kind)
+
+    def map(self, name: str, function: Any, kind: Kind, *args: Any) -> Collection:
+        """What a function makes of it, with the type hint of the new kind."""
+        return self.apply(name, beam.Map(function, *args).with_output_types(hint(kind)), kind)
+
+    def named(self, label: str) -> Collection:
+        """The same, for the step of another name."""
+        return attrs.evolve(self, label=label)
+
+
+def digits(one: Collection, modulus: int | None = None) -> Collection:
+    """Its elements as numbers."""
+    return one.map("Digits", _digest, "int", one.kind, modulus)
+
+
+def texts(one: Collection) -> Collection:
+    """Its elements as texts."""
+    return one.map("Texts", _render, "str", one.kind)
+
+
+def keyed(one: Collection, keys: int = 3, *, plain: bool = False) -> Collection:
+    """Pairs whose first part may be a key: its own, or else numbers below ``keys``."""
+    match one.kind:
+        case ("tuple", key, _) if not plain and is_key(key):
+            return one
+    return one.map("Key", _pair, ("tuple", "int", one.kind), one.kind, keys)
+
+
+def is_key(kind: Kind) -> bool:
+    """Whether elements of a kind are encoded in one way only."""
+    match kind:
+        case ("tuple", *parts):
+            return all(map(is_key, parts))
+        case ("optional", part):
+            return is_key(part)
+    return kind in KEYS
+
+
+def rewindowed(one: Collection, windows: Windows, name: str = "Windows") -> Collection:
+    """Its elements in other windows; the same if it has these."""
+    if one.windows == windows:
+        return one
+    out = one.apply(name, window_into(windows), one.kind)
+    return attrs.evolve(out, windows=windows)
+
+
+def not_merging(one: Collection) -> Collection:
+    """Its elements in windows that state can be kept for."""
+    return rewindowed(one, Windows(SAFE), "NotMerging") if one.windows.merging else one
+
+
+def alike(several: list[Collection]) -> list[Collection]:
+    """All in the windows of the first; texts, if they are not of one kind."""
+    first = several[0]
+    out = [
+        rewindowed(each.named(f"{first.label}/in{n}"), first.windows)
+        for n, each in enumerate(several)
+    ]
+    if len({each.kind for each in out}) > 1:
+        out = [texts(each) for each in out]
+    return out
+
+
+def _digest(element: Any, kind: Kind, modulus: int | None) -> int:
+    number = digest(kind, element)
+    return number if modulus is None else number % modulus
+
+
+def _render(element: Any, kind: Kind) -> str:
+    text = render(kind, element)
+    return text if len(text) <= 100 else f"{text[:50]}... {digest(kind, element)}"
+
+
+def _pair(element: Any, kind: Kind, keys: int) -> tuple[int, Any]:
+    return digest(kind, element) % keys, element

@@ -1,0 +1,164 @@
+"""Kinds of elements: random ones of each, the type hint they get, and a text that tells them apart.
+
+A kind is a name or, for what has parts, a tuple of a name and the kinds of its parts. A ``bag`` is
+what a grouping makes: an iterable whose order no runner promises.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import random
+import typing
+import zlib
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.utils.timestamp import Timestamp
+from elements import Parcel, Plain, Point
+
+Kind = str | tuple[Any, ...]
+
+_HINTS: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bytes": bytes,
+    "bool": bool,
+    "none": type(None),
+    "mixed": Any,
+    "decimal": decimal.Decimal,
+    "date": datetime.date,
+    "time": Timestamp,
+    "point": Point,
+    "plain": Plain,
+    "parcel": Parcel,
+    "row": RowTypeConstraint.from_fields([("x", int), ("label", str)]),
+}
+_INTS = (0, 1, 2, 3, -1, 127, 128, 2**31, -(2**31), 2**63 - 1, -(2**63))
+_FLOATS = (0.0, -0.0, 0.5, 1.0, -2.5, 1e300, float("inf"), float("nan"))
+_TEXTS = ("", "a", "b", "a\0b", "ä€𝄞", "x\ny", "long " * 100)
+_MIXED = ("int", "float", "str", "bytes", "bool", "none", ("tuple", "int", "str"), ("list", "int"))
+
+LEAVES = tuple(_HINTS)
+KEYS = ("int", "str", "bytes", "bool", "none", "mixed-key", "point", "parcel")
+
+
+def hint(kind: Kind) -> Any:
+    """The type hint that makes Beam infer a coder for the kind."""
+    match kind:
+        case str():
+            return Any if kind == "mixed-key" else _HINTS[kind]
+        case ("tuple", *parts):
+            return tuple[tuple(map(hint, parts))]
+        case ("list", part):
+            return list[hint(part)]
+        case ("dict", key, value):
+            return dict[hint(key), hint(value)]
+        case ("optional", part):
+            return typing.Optional[hint(part)]  # noqa: UP045 - the part is known here only
+        case ("bag", part):
+            return typing.Iterable[hint(part)]
+    raise ValueError(f"no kind {kind!r}")
+
+
+def random_kind(rng: random.Random, depth: int = 2) -> Kind:
+    """A kind, nested up to a depth."""
+    shape = rng.choice(["leaf", "leaf", "leaf", "tuple", "list", "dict", "optional"])
+    if depth == 0 or shape == "leaf":
+        return rng.choice(LEAVES)
+    if shape == "tuple":
+        return ("tuple", *(random_kind(rng, depth - 1) for _ in range(rng.choice([1, 2, 2, 2, 3]))))
+    if shape == "dict":
+        return ("dict", rng.choice(["int", "str"]), random_kind(rng, depth - 1))
+    return (shape, random_kind(rng, depth - 1))
+
+
+def random_value(rng: random.Random, kind: Kind) -> Any:
+    """A value of a kind; few different ones, so that keys meet."""
+    match kind:
+        case ("tuple", *parts):
+            return tuple(random_value(rng, part) for part in parts)
+        case ("list", part):
+            return [random_value(rng, part) for _ in range(rng.randrange(4))]
+        case ("dict", key, value):
+            size = rng.randrange(3)
+            return {random_value(rng, key): random_value(rng, value) for _ in range(size)}
+        case ("optional", part):
+            return None if rng.random() < 0.3 else random_value(rng, part)
+        case "mixed":
+            return random_value(rng, rng.choice(_MIXED))
+        case "mixed-key":
+            return rng.choice([1, 1.0, True, "1", b"1", None, (1, "1"), 0])
+    return _leaf(rng, str(kind))
+
+
+def _leaf(rng: random.Random, kind: str) -> Any:
+    number, text = rng.choice([rng.randrange(6), rng.choice(_INTS)]), rng.choice(_TEXTS)
+    match kind:
+        case "int":
+            return number
+        case "float":
+            return rng.choice(_FLOATS)
+        case "str":
+            return text
+        case "bytes":
+            return text.encode()
+        case "bool":
+            return rng.random() < 0.5
+        case "none":
+            return None
+        case "decimal":
+            return decimal.Decimal(rng.randrange(100)) / 8
+        case "date":
+            return datetime.date(2020, 1, 1 + rng.randrange(5))
+        case "time":
+            return Timestamp(micros=rng.randrange(5) * 1_000_000)
+        case "point":
+            return Point(rng.randrange(5), rng.choice([None, "a", "b"]))
+        case "plain":
+            return Plain(rng.randrange(5), text)
+        case "parcel":
+            return Parcel(text.encode())
+        case "row":
+            return beam.Row(x=rng.randrange(5), label=text)
+    raise ValueError(f"no kind {kind!r}")
+
+
+def render(kind: Kind, value: Any) -> str:
+    """A text that is the same for values that are the same, types included."""
+    match kind:
+        case ("bag", part):
+            return f"bag{{{', '.join(sorted(render(part, each) for each in value))}}}"
+        case ("tuple", *parts) if isinstance(value, tuple):
+            inner = (render(part, each) for part, each in zip(parts, value, strict=True))
+            return f"({', '.join(inner)})"
+        case ("list", part) if isinstance(value, list):
+            return f"[{', '.join(render(part, each) for each in value)}]"
+        case ("optional", part) if value is not None:
+            return render(part, value)
+        case ("dict", key_kind, value_kind) if isinstance(value, dict):
+            pairs = ((render(key_kind, k), render(value_kind, v)) for k, v in value.items())
+            return f"{{{', '.join(f'{k}: {v}' for k, v in sorted(pairs))}}}"
+        case "point" | "row":
+            # Which class a row has is up to the process that decodes it.
+            return f"{kind}(x={value.x!r}, label={value.label!r})"
+    return _as_it_is(value)
+
+
+def _as_it_is(value: Any) -> str:
+    match value:
+        case list():
+            return f"[{', '.join(map(_as_it_is, value))}]"
+        case tuple() if type(value) is tuple:
+            return f"({', '.join(map(_as_it_is, value))})"
+        case dict():
+            pairs = sorted((_as_it_is(k), _as_it_is(v)) for k, v in value.items())
+            return f"{{{', '.join(f'{k}: {v}' for k, v in pairs)}}}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def digest(kind: Kind, value: Any) -> int:
+    """A number that is the same for values that are the same."""
+    return zlib.crc32(render(kind, value).encode("utf-8", "surrogatepass"))
