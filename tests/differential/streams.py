@@ -119,7 +119,8 @@ def _random_trigger(rng: random.Random, depth: int) -> tuple[Any, ...]:
 
 def build(root: Any, spec: StreamSpec, name: str, folder: str) -> None:
     """Adds the script and all its readers to a pipeline."""
-    stream = TestStream(coder=beam.coders.FastPrimitivesCoder())
+    # The clock is the script's where the script moves it, else everybody's, which goes on by itself.
+    stream = TestStream(coder=beam.coders.FastPrimitivesCoder()).advance_processing_time(1)
     for event in spec.events:
         match event:
             case ("element", key, value, time):
@@ -158,8 +159,10 @@ def _grouped(
     events: tuple[tuple[Any, ...], ...], strategy: strategies.WindowingStrategy
 ) -> Counter[str]:
     store, now, rows = MemoryStore(), Now(), Counter[str]()
+    held = MAX_TIMESTAMP
     for event in (*events, ("watermark", None)):
         grouper = TriggeredGrouper(strategy, store, together=True)
+        now = attrs.evolve(now, output_watermark=min(now.watermark, held))
         match event:
             case ("element", key, value, time):
                 windows = engine_windows.assign_windows(strategy.window_fn, 1000 * time)
@@ -173,7 +176,9 @@ def _grouped(
             case ("clock", seconds):
                 now = attrs.evolve(now, processing_time=now.processing_time + 1000 * seconds)
                 panes = grouper.advance(now)
-        store.commit(grouper.commit().deltas)
+        commit = grouper.commit()
+        store.commit(commit.deltas)
+        held = min((time for time, _ in commit.summary.holds), default=MAX_TIMESTAMP)
         rows.update(_row(strategy, pane) for pane in panes)
     return rows
 
