@@ -39,6 +39,13 @@ def allowed_imports(package: str) -> tuple[set[str], set[str]]:
     raise SystemExit(f"{CONTRACTS.name} has no contract of type `only` for {package}")
 
 
+def layers_below(package: str) -> set[str]:
+    """The packages of ours that it may import, and those that these may import."""
+    _, third_party = allowed_imports(package)
+    below = third_party & LAYERS
+    return below.union(*map(layers_below, below))
+
+
 def module_names(package: str) -> list[str]:
     """Every module of the package, found as files: nothing is imported."""
     spec = importlib.util.find_spec(package)
@@ -65,18 +72,19 @@ def modules_brought_along(package: str) -> set[str]:
     roots = {name: name.partition(".")[0] for name in set(sys.modules) - before}
     if closed:
         return {name for name, root in roots.items() if root != package}
-    return {root for root in roots.values() if root in LAYERS - third_party - {package}}
+    return {root for root in roots.values() if root in LAYERS - layers_below(package) - {package}}
 
 
 def undue_distributions(package: str) -> set[str]:
     """Installed distributions that the package must do without."""
-    _, third_party = allowed_imports(package)
+    below = layers_below(package)
+    allowed = below.union(*(allowed_imports(name)[1] for name in (package, *below)))
     installed = {
         found.name.lower().replace("-", "_") for found in importlib.metadata.distributions()
     }
-    undue = installed & (LAYERS | SPARK) - third_party - {package}
-    if "apache_beam" not in third_party:
-        undue |= installed - third_party - {package} - INSTALLERS
+    undue = installed & (LAYERS | SPARK) - allowed - {package}
+    if "apache_beam" not in allowed:
+        undue |= installed - allowed - {package} - INSTALLERS
     return undue
 
 

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 from beam_runner_jobservices import Importance, JobMetrics, JobState
+from beam_runner_jobservices.sizes import PIPELINE_LIMITS
 from starlette.testclient import TestClient
 
 from .conftest import Server, add_step, count, stage, user, wall, word_count
@@ -149,7 +150,8 @@ def test_secrets_among_the_options_are_masked(server: Server, web: TestClient) -
 @pytest.mark.parametrize("text", [*HOSTILE, "x" * 1_000_000])
 def test_whatever_comes_from_users_is_text(server: Server, web: TestClient, text: str) -> None:
     pipeline = word_count()
-    add_step(pipeline, "bad", text, reads={"in": "lines"}, writes={text[:50]: "bad"})
+    name = text[: PIPELINE_LIMITS.name_chars]
+    add_step(pipeline, "bad", name, reads={"in": "lines"}, writes={text[:50]: "bad"})
     pipeline.components.transforms["root"].subtransforms.append("bad")
     job = server.submit(pipeline, name=text, option=text)
     job.given = JobMetrics(
