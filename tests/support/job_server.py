@@ -108,14 +108,15 @@ class JobServerProcess:
         return found
 
     def workers(self) -> set[int]:
-        """The Python workers that serve jobs: what the warm daemons have forked.
+        """The Python workers that serve jobs: what the warm daemons have forked, and forks nothing itself.
 
         Those that warmed the server up, before any job, don't count until Spark lets them go. Nor do
         those that no job has reached, which have one thread: Spark keeps them for a minute where
         their task was cancelled before it began, and gives them to the next job.
         """
         daemons = {pid for pid, command in self.processes().items() if _DAEMON in command}
-        forked = {pid for pid in daemons if parent(pid) in daemons}
+        forkers = {parent(pid) for pid in daemons}
+        forked = {pid for pid in daemons - forkers if parent(pid) in daemons}
         return {pid for pid in forked - self._warm if threads(pid) > 1}
 
     def files(self) -> list[Path]:

@@ -103,15 +103,15 @@ def patch_journal(module: ModuleType) -> None:
 
 def patch_store(module: ModuleType) -> None:
     """What a transaction has done is there, but not committed."""
-    real = module.transaction
 
-    @contextmanager
-    def transaction(connection: Any) -> Iterator[Any]:
-        with real(connection) as opened:
-            yield opened
-            at("in transaction")
+    class Seals(module.Seals):  # type: ignore[name-defined, misc]
+        @contextmanager
+        def transaction(self, connection: Any) -> Iterator[Any]:
+            with super().transaction(connection) as change:
+                yield change
+                at("in transaction")
 
-    module.transaction = transaction  # type: ignore[attr-defined]
+    module.Seals = Seals  # type: ignore[attr-defined]
 
 
 def patch_executor(module: ModuleType) -> None:

@@ -20,6 +20,7 @@ from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.threads import job_thread
 from beam_spark_executor.task.lane import run_stand_by
 
+_LEAVE_SECONDS = 2.0
 _ASK_AGAIN_SECONDS = 20.0
 _LOGGER = logging.getLogger(__name__)
 
@@ -98,6 +99,7 @@ class StandBys:
         self._wanted = wanted
         self._numbers = itertools.count()
         self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
         self._running: dict[int, StandBy] = {}
         self._waiting: StandBy | None = None
 
@@ -123,12 +125,17 @@ class StandBys:
         return StandDown() if one is None else one.order(_ASK_AGAIN_SECONDS)
 
     def close(self) -> None:
-        """Has no task wait any more."""
+        """Has no task wait any more, and waits a moment until those that did have left.
+
+        One that can't ask any more, because the channel is gone, fails in Spark's eyes and log.
+        """
         with self._lock:
             self._wanted = False
             waiting = self._waiting
         if waiting is not None:
             waiting.stand_down()
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, _LEAVE_SECONDS)
 
     def _run(self, one: StandBy) -> None:
         endpoint, number = self._endpoint, one.number
@@ -137,8 +144,9 @@ class StandBys:
             return run_stand_by(endpoint, number, batches)
 
         error = self._pools.run_one_task(self._session, one.slot, one.group, wait)
-        with self._lock:
+        with self._ended:
             del self._running[number]
+            self._ended.notify_all()
             if self._waiting is one:
                 self._waiting = None
                 self._pools.retire(one.slot)
