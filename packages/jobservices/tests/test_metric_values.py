@@ -57,7 +57,9 @@ def test_sets_of_texts(texts: set[str]) -> None:
     st.sampled_from(sorted(v for k, v in vars(urns).items() if k.endswith("_TYPE"))), st.binary()
 )
 def test_a_broken_payload_is_nothing_and_no_error(kind: str, payload: bytes) -> None:
-    value(kind, payload)
+    found = value(kind, payload)
+    # What can be read by chance is what it is each time.
+    assert found is None or repr(found) == repr(value(kind, payload))
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 11])
