@@ -25,7 +25,6 @@ import tools.nox_slow  # noqa: F401 - its sessions are there by being imported
 from tools.nox_support import (
     CLUSTER,
     CONSTRAINTS,
-    DIFFERENTIAL_IN_CI,
     IN_CI_ON_A_CLUSTER,
     KILLED,
     MORE_FOR_TESTS,
@@ -40,7 +39,6 @@ from tools.nox_support import (
     SUITES,
     WHEELS,
     WITH_RESULTS,
-    compare_with_oracle,
     distribution,
     group,
     install,
@@ -74,7 +72,6 @@ nox.options.sessions = [
     "memory_part",
     "validates_runner",
     "go",
-    "differential_short",
     "wordcount",
     "capabilities",
 ]
@@ -221,12 +218,6 @@ def capabilities(session: nox.Session) -> None:
     if missing := [path.stem for path in results if not path.exists()]:
         session.error(f"no results of {' and '.join(missing)}: run these sessions first, in full")
     session.run("python3", "tools/capabilities.py", *session.posargs, *map(str, results))
-
-
-@nox.session(requires=["wheels"])
-def differential_short(session: nox.Session) -> None:
-    """A few random pipelines, other ones each time, which must come to what FnApiRunner comes to."""
-    compare_with_oracle(session, *DIFFERENTIAL_IN_CI, *session.posargs)
 
 
 @nox.session(requires=["wheels"])

@@ -36,8 +36,6 @@ SUITES = (*PACKAGES, "contracts", "architecture")
 SIDE_BY_SIDE = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 OLDEST_JAVA = 17
 CLUSTER = "tests/pipelines/cluster"
-# How many random pipelines CI compares, in each kind of environment.
-DIFFERENTIAL_IN_CI = ("--pipelines=20", "--streams=0")
 # What is killed at random in CI: one of these each time.
 KILLED = [(v, e) for v in ("bounded", "unbounded") for e in ("embedded", "PROCESS")]
 # What the tests of whole pipelines came to, for the table of capabilities.
