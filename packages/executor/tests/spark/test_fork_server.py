@@ -95,13 +95,14 @@ def test_daemons_are_forked_from_one_which_ends_with_spark(
 
 @pytest.mark.timeout(120)
 def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Popen[str]) -> None:
-    ended, stays = start(spark, "ends"), start(spark, "stays")
+    ended = start(spark, "ends")
+    before = set(_children(spark.pid))
+    stays = start(spark, "stays")
+    (stand_in,) = (int(pid) for pid in set(_children(spark.pid)) - before)
     wait_until_gone(int(str(ended["pid"])))
-    stand_ins = [int(pid) for pid in _children(spark.pid)]
-    by_age = sorted(pid for pid in stand_ins if alive(pid))
-    os.kill(by_age[-1], signal.SIGTERM)
+    os.kill(stand_in, signal.SIGTERM)
     wait_until_gone(int(str(stays["pid"])))
-    wait_until_gone(by_age[-1])
+    wait_until_gone(stand_in)
 
 
 @pytest.mark.timeout(120)
