@@ -206,7 +206,7 @@ def go(session: nox.Session) -> None:
     """A fixed part of the Go SDK's own integration tests, and a job of Go and Python; skipped where there is no Go."""
     need_java(session)
     if shutil.which("go") is None:
-        session.skip("Go was not found: install Go 1.24 or newer to run pipelines of its SDK")
+        session.skip("Go was not found: install Go 1.26 or newer to run pipelines of its SDK")
     install(session, distribution("executor"), *group("test"), *group("validates-runner"))
     run_pytest(session, "tests/go", *results_of(session))
 

@@ -12,7 +12,6 @@ import nox
 from tools.nox_support import (
     ON_A_CLUSTER,
     ROOT,
-    compare_with_oracle,
     distribution,
     group,
     install,
@@ -151,4 +150,7 @@ def soak(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def differential(session: nox.Session) -> None:
     """Thousands of random pipelines and streams. ``-- --pipelines N --streams N --seed S --environment E`` for others."""
-    compare_with_oracle(session, *session.posargs)
+    need_java(session)
+    install(session, distribution("executor"))
+    compare = "tests/differential/differential.py"
+    session.run("python", "-P", compare, *session.posargs, env={"PYTHONPATH": ""})

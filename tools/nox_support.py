@@ -119,10 +119,3 @@ def kill(session: nox.Session, *arguments: str) -> None:
     need_java(session)
     install(session, distribution("executor"), *group("test"))
     run_pytest(session, *arguments, *session.posargs)
-
-
-def compare_with_oracle(session: nox.Session, *arguments: str) -> None:
-    need_java(session)
-    install(session, distribution("executor"))
-    compare = "tests/differential/differential.py"
-    session.run("python", "-P", compare, *arguments, env={"PYTHONPATH": ""})

@@ -1,6 +1,6 @@
 // Command pipelines runs one of the pipelines of Beam's own integration tests, by the name of its test.
 //
-// Only what it needs of the SDK is built, which takes a fraction of the time that the tests' own binary takes.
+// One program has those of several of Beam's packages, of two SDKs in one job, too, and is built once.
 package main
 
 import (
