@@ -97,3 +97,9 @@ def everywhere(
 def embedded(server: JobServerProcess) -> Pipelines:
     """Pipelines of users who name no environment."""
     return Pipelines(server.address, "embedded", [])
+
+
+@pytest.fixture
+def loopback(server: JobServerProcess, flags_of: Callable[[str], list[str]]) -> Pipelines:
+    """Pipelines whose user code runs in the process of the test."""
+    return Pipelines(server.address, "LOOPBACK", flags_of("LOOPBACK"))

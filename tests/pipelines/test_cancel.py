@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -14,6 +16,7 @@ from apache_beam.transforms.window import FixedWindows
 from beam_runner_jobservices import JobState
 from job_server import JobServerProcess, wait_until
 from jobs import Job, Pipelines
+from offsets import Offsets
 
 LIMIT_SECONDS = 5.0
 
@@ -69,6 +72,22 @@ def begin(pipelines: Pipelines, busy: beam.DoFn, begun: Path) -> Job:
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "user code is busy")
     return job
+
+
+class Count(beam.DoFn):
+    """Claims number after number, and writes a byte for each."""
+
+    def __init__(self, begun: Path) -> None:
+        self._begun = begun
+
+    @beam.DoFn.unbounded_per_element()
+    def process(self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())) -> None:
+        number = 0
+        with self._begun.open("ab", buffering=0) as file:
+            while tracker.try_claim(number):
+                file.write(b".")
+                time.sleep(0.001)
+                number += 1
 
 
 @pytest.mark.parametrize("busy", [Sleep, Spin, BlockInC])
@@ -144,3 +163,20 @@ def test_what_wait_until_finish_says(embedded: Pipelines, tmp_path: Path) -> Non
     job.result.cancel()
     with pytest.raises(RuntimeError, match="CANCELLED"):
         job.result.wait_until_finish(30_000)
+
+
+def test_the_clients_own_process_stops_working(loopback: Pipelines, tmp_path: Path) -> None:
+    """Nobody may kill it, so its user code would go on for as long as the program does."""
+    told = tmp_path / "told"
+    pipeline = loopback.new("--streaming")
+    pipeline | beam.Create([sys.maxsize]) | beam.ParDo(Count(told))
+    job = loopback.job(pipeline)
+    wait_until(told.exists, 60, "user code is busy")
+    assert job.cancel_and_measure()[0] is JobState.CANCELLED
+
+    def rests() -> bool:
+        before = told.stat().st_size
+        time.sleep(0.5)
+        return told.stat().st_size == before
+
+    wait_until(rests, 10, "the source claims nothing any more")

@@ -25,6 +25,7 @@ from beam_spark_executor.channel.messages import (
     CloseLane,
     EndJob,
     Finalize,
+    GiveUp,
     Logged,
     RunBundle,
     SplitReply,
@@ -33,6 +34,7 @@ from beam_spark_executor.channel.messages import (
     UserFailure,
 )
 from beam_spark_executor.task import process as process_module
+from beam_spark_executor.task.bundle import RunningBundle
 from beam_spark_executor.task.temporary import temporary_files_in
 
 
@@ -127,6 +129,21 @@ def test_only_the_bundle_that_runs_is_split(serve: Serve, attempt: Attempt) -> N
     done = served.channel.next().done
     assert ((done.bundle, done.attempt), done.residuals) == ((attempt.bundle, attempt.attempt), ())
     assert harness.asked == []
+    harness.go_on.set()
+
+
+@pytest.mark.parametrize("embedded", [False, True], ids=["in another's process", "here"])
+def test_a_bundle_that_is_given_up_goes_no_further_where_nobody_may_kill_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, embedded: bool
+) -> None:
+    monkeypatch.setattr(RunningBundle, "embedded", embedded)
+    served, harness = running(serve, splits=[BundleSplit(0, 1)])
+    harness.split_now.set()
+    served.tell(GiveUp())
+    # What is asked for is done in its order: this one, of no bundle that runs, is answered after it.
+    served.tell(SplitRequest(Attempt(8, 1), 0.5))
+    assert served.channel.next().done.residuals == ()
+    assert harness.asked == ([] if embedded else [(0.0, 3)])
     harness.go_on.set()
 
 

@@ -329,8 +329,13 @@ class EndJob:
 
 
 @attrs.frozen
+class GiveUp:
+    """Go no further with the bundle that runs: what comes of it is not wanted any more."""
+
+
+@attrs.frozen
 class Abort:
-    """Exit at once, whatever user code is doing."""
+    """Exit at once, whatever user code is doing; what it does in another's process is given up."""
 
 
 @attrs.frozen
@@ -348,6 +353,7 @@ FromServer = (
     | CloseLane
     | TearDown
     | EndJob
+    | GiveUp
     | Abort
     | Goodbye
 )

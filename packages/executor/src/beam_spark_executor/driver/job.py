@@ -18,6 +18,7 @@ from beam_spark_executor.channel.messages import (
     Abort,
     ExternalWorkerStarted,
     FromWorker,
+    GiveUp,
     JobWork,
     LaneOpened,
     Logged,
@@ -305,6 +306,8 @@ class RunningJob:
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
         busy = self._coordinator.lanes.close()
+        for link in busy:
+            link.send(GiveUp())
         if in_order:
             self._processes.tear_down()
         if self._spark.is_alive:

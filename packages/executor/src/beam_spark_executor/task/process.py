@@ -37,6 +37,7 @@ from beam_spark_executor.channel.messages import (
     ExternalWorkerStarted,
     Finalize,
     FromServer,
+    GiveUp,
     Goodbye,
     Hello,
     LaneOpened,
@@ -67,6 +68,7 @@ from beam_spark_executor.task.truncation import Truncation
 
 _SENT_SECONDS = 0.002
 """A bundle that has just begun is with its SDK after that, and this process has time."""
+_GIVE_UP_SECONDS = 0.5
 _KEPT_FINALIZERS = 1000
 _LOGGER = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class WorkerProcess:
         self.job_id = job_id
         self.channel = ChannelClient(endpoint, job_id)
         self._orders: queue.SimpleQueue[RunBundle | RunLoop | CloseLane] = queue.SimpleQueue()
-        self._requests: queue.SimpleQueue[SplitRequest | Finalize | TearDown | EndJob] = (
+        self._requests: queue.SimpleQueue[SplitRequest | GiveUp | Finalize | TearDown | EndJob] = (
             queue.SimpleQueue()
         )
         self._stages: dict[str, _Stage] = {}
@@ -309,6 +311,8 @@ class WorkerProcess:
                 case SplitRequest() as request:
                     with self._splitting:
                         self.channel.send(self._split(request))
+                case GiveUp():
+                    self._give_up()
                 case Finalize(bundles):
                     for attempt in bundles:
                         self._finalize(attempt)
@@ -332,17 +336,26 @@ class WorkerProcess:
             return running.split(request.keep)
         return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
+    def _give_up(self) -> None:
+        """Has user code that runs in another's process stop: with LOOPBACK, nobody may kill that."""
+        running = self._running
+        if running is not None and not running.embedded:
+            running.split(0.0)
+
     def _obey(self, command: FromServer) -> None:
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
-            case SplitRequest() | Finalize() | TearDown() | EndJob():
+            case SplitRequest() | GiveUp() | Finalize() | TearDown() | EndJob():
                 self._requests.put(command)
             case LeaveLoop():
                 looping = self._looping
                 if looping is not None:
                     looping.leave()
             case Abort():
+                giving_up = threading.Thread(target=self._give_up, daemon=True)
+                giving_up.start()
+                giving_up.join(_GIVE_UP_SECONDS)
                 os._exit(1)
             case Goodbye():
                 os._exit(0)
