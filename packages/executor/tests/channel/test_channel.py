@@ -30,11 +30,9 @@ from beam_spark_executor.channel.messages import (
     Hello,
     JobWork,
     Logged,
-    ServeLane,
-    StandByOrder,
-    StandDown,
 )
 from beam_spark_executor.channel.server import SERVICE, ChannelServer, WorkerLink
+from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.plan import JobPlan
 
 SECONDS = 60
@@ -225,7 +223,7 @@ def test_a_worker_of_a_job_that_is_gone_is_refused(server: ChannelServer) -> Non
 CLIENT = """
 import sys, threading
 from beam_spark_executor.channel.client import ChannelClient
-from beam_spark_executor.channel.messages import Endpoint, Hello
+from beam_spark_executor.channel.messages import (Endpoint, Hello)
 
 client = ChannelClient(Endpoint(*sys.argv[1:]), "job-1")
 client.attach(Hello("job-1", "host", 42), lambda command: None, lambda: None)

@@ -13,16 +13,9 @@ import attrs
 import pytest
 from beam_runner_worker.records import JobContext
 
-from beam_spark_executor.channel.messages import (
-    Abort,
-    CloseLane,
-    FromWorker,
-    JobWork,
-    LaneOpened,
-    ServeLane,
-    StandDown,
-)
+from beam_spark_executor.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
 from beam_spark_executor.channel.server import ChannelServer, WorkerLink
+from beam_spark_executor.channel.stand_by import ServeLane, StandDown
 from beam_spark_executor.driver.spark_jobs import SparkJobs
 from beam_spark_executor.driver.stand_by import StandBy, StandBys
 from beam_spark_executor.plan import JobPlan

@@ -19,12 +19,10 @@ from beam_spark_executor.channel.messages import (
     FromWorker,
     Hello,
     JobWork,
-    ServeLane,
     Stacks,
-    StandByOrder,
-    StandDown,
 )
 from beam_spark_executor.channel.server import OPTIONS, SERVICE
+from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 
 _CALL_SECONDS = 60.0
 _Metadata: TypeAlias = tuple[tuple[str, str], ...]

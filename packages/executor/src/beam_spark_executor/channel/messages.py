@@ -359,26 +359,6 @@ FromServer = (
 )
 
 
-# From the server to a worker process that stands by.
-
-
-@attrs.frozen
-class ServeLane:
-    """Work for a job from now on, beginning with this lane."""
-
-    job_id: str
-    lane: int
-
-
-@attrs.frozen
-class StandDown:
-    """Nobody needs the process: its task ends."""
-
-
-StandByOrder: TypeAlias = ServeLane | StandDown | None
-"""None if nothing is decided yet: then the process asks again."""
-
-
 # What a worker process asks for.
 
 

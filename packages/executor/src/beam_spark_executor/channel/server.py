@@ -25,8 +25,8 @@ from beam_spark_executor.channel.messages import (
     Goodbye,
     Hello,
     JobWork,
-    StandByOrder,
 )
+from beam_spark_executor.channel.stand_by import StandByOrder
 
 SERVICE = "beam_spark_executor.Channel"
 OPTIONS = (

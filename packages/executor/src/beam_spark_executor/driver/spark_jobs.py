@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.channel.messages import Endpoint, ServeLane
+from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.stand_by import ServeLane
 from beam_spark_executor.driver.stand_by import StandBy, StandBys
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import answers

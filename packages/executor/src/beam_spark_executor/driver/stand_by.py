@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.channel.messages import Endpoint, ServeLane, StandByOrder, StandDown
+from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.threads import job_thread
 from beam_spark_executor.task.lane import run_stand_by

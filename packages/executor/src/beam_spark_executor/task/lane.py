@@ -8,7 +8,8 @@ import attrs
 import pyarrow as pa
 
 from beam_spark_executor.channel.client import stand_by
-from beam_spark_executor.channel.messages import Endpoint, StandDown
+from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.stand_by import StandDown
 from beam_spark_executor.task.process import bind
 
 
