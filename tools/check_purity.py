@@ -39,10 +39,14 @@ def allowed_imports(package: str) -> tuple[set[str], set[str]]:
     raise SystemExit(f"{CONTRACTS.name} has no contract of type `only` for {package}")
 
 
+def allowed_packages(package: str) -> set[str]:
+    """The packages of others of which the package's contract allows anything."""
+    return {name.partition(".")[0] for name in allowed_imports(package)[1]}
+
+
 def layers_below(package: str) -> set[str]:
     """The packages of ours that it may import, and those that these may import."""
-    _, third_party = allowed_imports(package)
-    below = third_party & LAYERS
+    below = allowed_packages(package) & LAYERS
     return below.union(*map(layers_below, below))
 
 
@@ -78,7 +82,7 @@ def modules_brought_along(package: str) -> set[str]:
 def undue_distributions(package: str) -> set[str]:
     """Installed distributions that the package must do without."""
     below = layers_below(package)
-    allowed = below.union(*(allowed_imports(name)[1] for name in (package, *below)))
+    allowed = below.union(*map(allowed_packages, (package, *below)))
     installed = {
         found.name.lower().replace("-", "_") for found in importlib.metadata.distributions()
     }

@@ -45,7 +45,7 @@ class OnlyContract(Contract):
 
     Options: ``package``, its import name; ``pyproject``, path of its ``pyproject.toml``; ``standard_library``, modules of
     the standard library that it may import, ``*`` for all; ``third_party``, import names of other packages that it may
-    import. ``__future__`` and the package itself are always allowed.
+    import, or of parts of them. ``__future__`` and the package itself are always allowed.
     """
 
     type_name = "only"
@@ -78,7 +78,8 @@ class OnlyContract(Contract):
         return {self.package, *graph.find_descendants(self.package)}
 
     def _distributions(self) -> set[str]:
-        return {DISTRIBUTIONS.get(name, name) for name in self.third_party}
+        roots = {name.partition(".")[0] for name in self.third_party}
+        return {DISTRIBUTIONS.get(root, root) for root in roots}
 
     def _undue_declarations(self) -> list[str]:
         undue = declared_distributions(Path(self.pyproject)) - self._distributions()
@@ -95,8 +96,10 @@ class OnlyContract(Contract):
         if root in sys.stdlib_module_names:
             allowed = {root, ANYTHING} & self.standard_library
             return "" if allowed else f"{self.package} may not import `{root}`"
-        if root not in self.third_party:
-            return f"{self.package} may not import `{root}`"
+        if not any(f"{imported}.".startswith(f"{name}.") for name in self.third_party):
+            parts = [name for name in sorted(self.third_party) if name.startswith(f"{root}.")]
+            only = f", only `{'`, `'.join(parts)}`" if parts else ""
+            return f"{self.package} may not import `{imported if parts else root}`{only}"
         distribution = DISTRIBUTIONS.get(root, root)
         if distribution not in declared_distributions(Path(self.pyproject)):
             return f"`{distribution}` is not declared in {self.pyproject}"

@@ -87,6 +87,12 @@ LAYERS = [
         "beam_runner_worker is not allowed to import beam_runner_engine",
     ),
     Plant(
+        WORKER,
+        "from beam_runner_engine.keyed import cells",
+        "planted{}:5: `from beam_runner_engine.keyed import cells`: beam_runner_worker may not import "
+        "`beam_runner_engine.keyed.cells`, only `beam_runner_engine.values`",
+    ),
+    Plant(
         ENGINE,
         "import beam_runner_worker",
         "beam_runner_engine is not allowed to import beam_runner_worker",
@@ -154,6 +160,11 @@ LINT = [
     ),
     Plant(JOBSERVICES, "import pyspark\n\nSPARK = pyspark\n", "`pyspark` is banned"),
     Plant(WORKER, "import pyspark\n\nSPARK = pyspark\n", "`pyspark` is banned"),
+    Plant(
+        WORKER,
+        "from beam_runner_engine.scheduler import Data\n\nDATA = Data\n",
+        "`beam_runner_engine.scheduler` is banned",
+    ),
     Plant(EXECUTOR, "from pyspark import RDD\n\nROWS = RDD\n", "`pyspark.RDD` is banned"),
     Plant(WEB, "import grpc\n\nCALL = grpc.Call\n", "`grpc` is banned"),
     Plant(URNS, "import typing\n\nANY = typing.Any\n", "`typing` is banned"),

@@ -14,6 +14,7 @@ from beam_runner_engine.values.panes import (
     PaneTiming,
     decode_pane,
     encode_pane,
+    skip_pane,
 )
 
 
@@ -40,6 +41,7 @@ def test_same_bytes_as_beam(pane: PaneInfo) -> None:
     data = encode_pane(pane)
     assert data == out.get()
     assert decode_pane(b"?" + data + b"?", 1) == (pane, 1 + len(data))
+    assert skip_pane(b"?" + data + b"?", 1) == 1 + len(data)
     read = PaneInfoCoderImpl().decode_from_stream(create_InputStream(data), True)
     assert (read.timing, read.is_first, read.is_last) == (
         int(pane.timing),

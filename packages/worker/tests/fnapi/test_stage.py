@@ -13,10 +13,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import BagStateSpec
+from beam_runner_engine.values.varints import decode_varint
 from tiny_host import IMPULSE_HEADER, Chunks, TinyHost, elements, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.fnapi.skipping import read_varint
 from beam_runner_worker.records import (
     BundleResult,
     InputChunk,
@@ -41,7 +41,7 @@ def metric(infos: tuple[MonitoringInfo, ...], name: str) -> list[MonitoringInfo]
 def varints(payload: bytes) -> list[int]:
     found, position = [], 0
     while position < len(payload):
-        value, position = read_varint(payload, position)
+        value, position = decode_varint(payload, position)
         found.append(value)
     return found
 

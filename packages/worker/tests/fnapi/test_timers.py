@@ -9,9 +9,10 @@ from apache_beam import coders
 from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
+from beam_runner_engine.values.lengths import skip_delimited
+from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder
 
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.skipping import skip_delimited, skip_varint
 from beam_runner_worker.fnapi.timers import (
     TimerCoder,
     TimerReader,
@@ -23,7 +24,7 @@ from beam_runner_worker.records import Timer, TimerChunk
 FAMILY = ("transform", "family")
 LAST_PANE = b"\x0f"
 ORACLE = coders.coders._TimerCoder(coders.StrUtf8Coder(), coders.coders.IntervalWindowCoder())
-READABLE = TimerCoder(skip_delimited, lambda data, position: skip_varint(data, position + 8))
+READABLE = TimerCoder(skip_delimited, SKIP_WINDOW[WindowCoder.INTERVAL])
 PANES = [
     PANE_INFO_UNKNOWN,
     PaneInfo(True, False, PaneInfoTiming.EARLY, 0, 0),

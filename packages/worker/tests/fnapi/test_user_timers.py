@@ -12,6 +12,7 @@ from apache_beam import coders
 from apache_beam.metrics import Metrics
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
+from beam_runner_engine.values.varints import decode_varint
 from beam_runner_urns import metrics as metric_urns
 from desk import Desk
 from last_stage import InThread
@@ -19,7 +20,6 @@ from tiny_host import LAST_ON_TIME_PANE, Chunks, Rows, new_pipeline, pickle_by_v
 from toy_state import StatefulHost, ToyState
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.fnapi.skipping import read_varint
 from beam_runner_worker.records import InputChunk, MonitoringInfo, Settle, Timer, TimerChunk
 
 pytestmark = pytest.mark.timeout(120)
@@ -143,7 +143,7 @@ def rung(host: StatefulHost) -> list[tuple[bytes, int]]:
 
 def counted(infos: Iterable[MonitoringInfo], name: str) -> int:
     (info,) = (each for each in infos if dict(each.labels).get("NAME") == name)
-    return read_varint(info.payload, 0)[0]
+    return decode_varint(info.payload, 0)[0]
 
 
 def test_a_timer_fires_once_with_its_time_and_state(serve, tmp_path):

@@ -11,7 +11,7 @@ import enum
 
 import attrs
 
-from beam_runner_engine.values.varints import decode_varint, encode_varint
+from beam_runner_engine.values.varints import CutOff, decode_varint, encode_varint, skip_varint
 
 
 class PaneTiming(enum.IntEnum):
@@ -62,7 +62,7 @@ def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
     Raises ValueError when the bytes are not a pane.
     """
     if start >= len(data):
-        raise ValueError(f"no pane at byte {start} of {data!r}")
+        raise CutOff(f"no pane at byte {start} of {data!r}")
     byte = data[start]
     timing = PaneTiming(byte >> 2 & 3)
     early = timing == PaneTiming.EARLY
@@ -81,3 +81,15 @@ def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
         case kind:
             raise ValueError(f"the pane at byte {start} has the unknown encoding {kind}")
     return PaneInfo(bool(byte & 1), bool(byte & 2), timing, index, nonspeculative_index), position
+
+
+def skip_pane(data: bytes, position: int) -> int:
+    """Returns the position after the pane that begins at `data[position]`.
+
+    Raises IndexError when the data ends inside it.
+    """
+    indexes = data[position] >> 4
+    position += 1
+    for _ in range(indexes):
+        position = skip_varint(data, position)
+    return position

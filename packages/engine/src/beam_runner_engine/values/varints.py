@@ -11,6 +11,10 @@ _MASK64 = (1 << 64) - 1
 _SIGN64 = 1 << 63
 
 
+class CutOff(IndexError, ValueError):
+    """The data ends within a value: what comes in parts may go on in the next one."""
+
+
 def encode_varint(value: int) -> bytes:
     """Encodes an integer that fits 64 signed bits in one to ten bytes."""
     if not -_SIGN64 <= value < _SIGN64:
@@ -27,14 +31,15 @@ def encode_varint(value: int) -> bytes:
 def decode_varint(data: bytes, start: int = 0) -> tuple[int, int]:
     """Decodes the integer that begins at `data[start]`; returns it and the position after it.
 
-    Raises ValueError when the data ends inside the integer or it is longer than 64 bits.
+    Raises CutOff when the data ends inside the integer, ValueError when it is longer than 64 bits.
     """
     result = 0
     shift = 0
     position = start
     while True:
         if position >= len(data) or shift > 63:
-            raise ValueError(
+            kind = ValueError if shift > 63 else CutOff
+            raise kind(
                 f"no variable-length integer at byte {start} of {data[start : start + 12]!r}"
             )
         byte = data[position]
@@ -45,3 +50,13 @@ def decode_varint(data: bytes, start: int = 0) -> tuple[int, int]:
         shift += 7
     result &= _MASK64
     return (result - (1 << 64) if result & _SIGN64 else result), position
+
+
+def skip_varint(data: bytes, position: int) -> int:
+    """Returns the position after the integer that begins at `data[position]`.
+
+    Raises IndexError when the data ends inside it.
+    """
+    while data[position] >= 0x80:
+        position += 1
+    return position + 1

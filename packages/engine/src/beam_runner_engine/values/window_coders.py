@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Mapping
 from functools import lru_cache
 
+from beam_runner_engine.values.lengths import Skip, skip_delimited
 from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.varints import decode_varint, encode_varint
+from beam_runner_engine.values.varints import CutOff, decode_varint, encode_varint, skip_varint
 from beam_runner_engine.values.windows import (
     GLOBAL_WINDOW,
     GlobalWindow,
@@ -26,7 +28,9 @@ from beam_runner_engine.values.windows import (
     Window,
 )
 
-_SHIFT = 1 << 63
+INSTANT_SHIFT = 1 << 63
+"""Added to a time in ms, so that none is negative."""
+INSTANT_BYTES = 8
 _INSTANT = struct.Struct(">Q")
 _encode_span = lru_cache(maxsize=4096)(encode_varint)
 
@@ -41,22 +45,22 @@ class WindowCoder(enum.Enum):
 
 def encode_instant(time: Timestamp) -> bytes:
     """Encodes a time in ms as eight bytes that sort as times do."""
-    return _INSTANT.pack(time + _SHIFT)
+    return _INSTANT.pack(time + INSTANT_SHIFT)
 
 
 def decode_instant(data: bytes, start: int = 0) -> Timestamp:
-    """Decodes the time (ms) that begins at `data[start]`; ValueError if fewer than eight bytes are
+    """Decodes the time (ms) that begins at `data[start]`; CutOff if fewer than eight bytes are
     left.
     """
-    if len(data) - start < 8:
-        raise ValueError(f"no instant at byte {start} of {data!r}: it takes 8 bytes")
+    if len(data) - start < INSTANT_BYTES:
+        raise CutOff(f"no instant at byte {start} of {data!r}: it takes 8 bytes")
     time: int = _INSTANT.unpack_from(data, start)[0]
-    return time - _SHIFT
+    return time - INSTANT_SHIFT
 
 
 def encode_interval(start: Timestamp, end: Timestamp) -> bytes:
     """Encodes the interval window `[start, end)` (ms) without building it."""
-    return _INSTANT.pack(end + _SHIFT) + _encode_span(end - start)
+    return _INSTANT.pack(end + INSTANT_SHIFT) + _encode_span(end - start)
 
 
 def encode_window(window: Window) -> bytes:
@@ -105,3 +109,16 @@ def encoded_max_timestamp(coder: WindowCoder, data: bytes) -> Timestamp:
         return GLOBAL_WINDOW.max_timestamp()
     last = decode_instant(data)
     return last - 1 if coder is WindowCoder.INTERVAL else last
+
+
+def skip_instant_and(rest: Skip) -> Skip:
+    """Returns what skips an instant and what follows it."""
+    return lambda data, position: rest(data, position + INSTANT_BYTES)
+
+
+SKIP_WINDOW: Mapping[WindowCoder, Skip] = {
+    WindowCoder.GLOBAL: lambda data, position: position,
+    WindowCoder.INTERVAL: skip_instant_and(skip_varint),
+    WindowCoder.CUSTOM: skip_instant_and(skip_delimited),
+}
+"""Skips an encoded window, for each window coder."""

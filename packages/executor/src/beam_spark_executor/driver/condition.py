@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 from beam_runner_engine.scheduler import StageReport, Wait, WaitFor
+from beam_runner_engine.values.lengths import encode_count
 from beam_runner_engine.values.varints import encode_varint
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.records import Importance, MonitoringInfo
@@ -166,7 +167,7 @@ def _texts(texts: Sequence[str]) -> bytes:
     """Texts as the metric's type has them: their number, then each with its length."""
     encoded = [text.encode() for text in texts]
     parts = (encode_varint(len(text)) + text for text in encoded)
-    return len(encoded).to_bytes(4, "big") + b"".join(parts)
+    return encode_count(len(encoded)) + b"".join(parts)
 
 
 def _only_waits_for_the_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:

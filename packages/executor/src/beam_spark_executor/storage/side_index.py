@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from beam_runner_engine.values.lengths import COUNT_BYTES, encode_count
 
 from beam_spark_executor.storage.side_index_files import (
     CheckedArray,
@@ -52,7 +53,6 @@ GROUP = np.dtype(
 )
 EXTENT = np.dtype([("at", "<u8"), ("source", "<u4"), ("size", "<u4")])
 
-_COUNT = struct.Struct(">i")
 _DIGEST = struct.Struct("<QQ")
 _LENGTH = struct.Struct("<I")
 
@@ -160,10 +160,10 @@ class SideIndex:
             for group in chosen[start:end]:
                 first = int(group["first"])
                 values = self._read(first, first + int(group["extents"]))
-                parts += (self._key(group), _COUNT.pack(int(group["count"])), values)
+                parts += (self._key(group), encode_count(int(group["count"])), values)
             return b"".join(parts)
 
-        return Pieces(chosen["size"] + chosen["key_size"] + _COUNT.size, read)
+        return Pieces(chosen["size"] + chosen["key_size"] + COUNT_BYTES, read)
 
     def _find(self, window: bytes, key: bytes) -> int | None:
         high, low = _DIGEST.unpack(digest_of(window, key))

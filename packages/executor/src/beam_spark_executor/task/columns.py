@@ -12,8 +12,6 @@ from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
-from beam_runner_engine.values.times import Timestamp, clamp
-from beam_runner_engine.values.window_coders import decode_instant
 from beam_runner_worker.records import KeyedChunk
 
 _WINDOW = b"window"
@@ -181,8 +179,3 @@ def _binary(data: bytes, ends: Sequence[int]) -> pa.Array:
     return pa.BinaryArray.from_buffers(
         pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
-
-
-def earliest_of(element: bytes) -> Timestamp:
-    """The event time (ms) of a windowed value: the first eight bytes of its encoding."""
-    return clamp(decode_instant(element))

@@ -7,17 +7,20 @@ from pathlib import Path
 
 import attrs
 from beam_runner_engine.scheduler import Data, Input, Residual
-from beam_runner_engine.values.window_coders import WindowCoder, decode_window_at
+from beam_runner_engine.values.times import clamp
+from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder, decode_window
+from beam_runner_engine.values.windowed_values import (
+    TIME_BYTES,
+    one_window_each,
+    read_windows,
+    time_of,
+)
 from beam_runner_worker.records import BundleSplit, ElementChunk, ResidualElement
 
 from beam_spark_executor.storage.files import read_ref
 from beam_spark_executor.storage.refs import RowsRef
 from beam_spark_executor.storage.rows import elements_row, read_elements
-from beam_spark_executor.task.columns import earliest_of
 from beam_spark_executor.task.written import element_data
-
-_TIME_BYTES = 8
-_ONE_WINDOW = (1).to_bytes(4)
 
 
 def element_chunks(folder: Path, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
@@ -120,19 +123,13 @@ def _of_windows(element: bytes, name: str, coder: WindowCoder | None) -> Iterato
     if coder is None:
         yield _element(element, name)
         return
-    time, position = element[:_TIME_BYTES], _TIME_BYTES + len(_ONE_WINDOW)
-    begins, known = [position], []
-    for _ in range(int.from_bytes(element[_TIME_BYTES:position])):
-        window, position = decode_window_at(coder, element, position)
-        known.append(window)
-        begins.append(position)
-    for number, window in enumerate(known):
-        encoded = element[begins[number] : begins[number + 1]]
-        own = b"".join((time, _ONE_WINDOW, encoded, element[position:]))
-        data = _element(own, name if len(known) == 1 else f"{name}.{number}")
-        yield attrs.evolve(data, facts=attrs.evolve(data.facts, windows=frozenset((window,))))
+    windows, _ = read_windows(element, TIME_BYTES, SKIP_WINDOW[coder])
+    for number, own in enumerate(one_window_each(element, windows)):
+        data = _element(own, name if len(windows) == 1 else f"{name}.{number}")
+        window = frozenset((decode_window(coder, windows[number]),))
+        yield attrs.evolve(data, facts=attrs.evolve(data.facts, windows=window))
 
 
 def _element(element: bytes, name: str) -> Data:
-    chunk = ElementChunk(1, element, min_timestamp=earliest_of(element))
+    chunk = ElementChunk(1, element, min_timestamp=clamp(time_of(element)))
     return element_data(name, elements_row(0, chunk))

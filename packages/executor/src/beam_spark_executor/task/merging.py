@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from beam_runner_engine.values.lengths import COUNT_BYTES, decode_count, encode_count
 from beam_runner_engine.values.panes import NO_FIRING, decode_pane, encode_pane
 from beam_runner_engine.values.varints import decode_varint, encode_varint
 from beam_runner_engine.values.window_coders import (
     WindowCoder,
     decode_window_at,
-    encode_instant,
     encode_window,
 )
-from beam_runner_engine.values.windows import Window
+from beam_runner_engine.values.windowed_values import WINDOWS_AT, encode_header
+from beam_runner_engine.values.windows import GLOBAL_WINDOW, Window
 from beam_runner_worker.ports import StageHarness
 from beam_runner_worker.records import ElementChunk, OutputChunk
 
 _KEYS_IN_CHUNK = 1000
-_HEADER = encode_instant(0) + (1).to_bytes(4) + encode_pane(NO_FIRING)
-"""A windowed value in the global window, up to the value."""
-_PANE_AT = 12
+_HEADER = encode_header(0, encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING))
 
 
 class SdkMerger:
@@ -66,7 +65,7 @@ def _questions(windows_of_keys: Sequence[Collection[Window]]) -> Iterator[Elemen
         parts: list[bytes] = []
         for place, windows in enumerate(chunk, first):
             nonce = encode_varint(place)
-            parts += (_HEADER, encode_varint(len(nonce)), nonce, len(windows).to_bytes(4))
+            parts += (_HEADER, encode_varint(len(nonce)), nonce, encode_count(len(windows)))
             parts += map(encode_window, windows)
         yield ElementChunk(len(chunk), b"".join(parts))
 
@@ -102,7 +101,7 @@ class _Reader:
 
     def nonce(self) -> int:
         """Begins the next answer; the place of the key that it is for."""
-        _, self._position = decode_pane(self._data, self._position + _PANE_AT)
+        _, self._position = decode_pane(self._data, self._position + WINDOWS_AT)
         size = self._varint()
         place, _ = decode_varint(self._data, self._position)
         self._position += size
@@ -115,8 +114,8 @@ class _Reader:
 
     def items(self) -> Iterator[int]:
         """Begins an iterable; each of its items is to be read before the next is asked for."""
-        begin, self._position = self._position, self._position + 4
-        count = int.from_bytes(self._data[begin : self._position], signed=True)
+        count = decode_count(self._data, self._position)
+        self._position += COUNT_BYTES
         if count >= 0:
             yield from range(count)
         else:

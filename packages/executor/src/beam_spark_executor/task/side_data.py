@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +9,7 @@ from typing import Protocol
 import attrs
 import pyarrow as pa
 from beam_runner_engine.scheduler import Data
+from beam_runner_engine.values.lengths import encode_count
 from beam_runner_worker.values import ValuePieces
 
 from beam_spark_executor.storage.files import read_ref
@@ -17,7 +17,6 @@ from beam_spark_executor.storage.refs import FileRows, RowsRef
 from beam_spark_executor.task.columns import concatenated, from_bytes, windows_of
 from beam_spark_executor.task.grouping import group
 
-_COUNT = struct.Struct(">i")
 _PIECE_BYTES = 1 << 20
 _ROW_OVERHEAD = 8
 """Where the key and the value of an element end; the rest of what is no value is little."""
@@ -82,7 +81,7 @@ class InMemory:
     def groups(self, window: bytes) -> bytes:
         """Each key of a window, the number of its values and its values."""
         return b"".join(
-            b"".join((key, _COUNT.pack(count), blob))
+            b"".join((key, encode_count(count), blob))
             for key, (count, blob) in self._entries.get(window, {}).items()
         )
 

@@ -26,7 +26,8 @@ from beam_runner_engine.keyed.stateful import (
 from beam_runner_engine.values.panes import NO_FIRING, encode_pane
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
-from beam_runner_engine.values.window_coders import decode_window_at
+from beam_runner_engine.values.window_coders import SKIP_WINDOW
+from beam_runner_engine.values.windowed_values import TIME_BYTES, WINDOWS_AT, moved, skip_windows
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.records import ElementChunk, InputChunk, Settle, Timer, TimerChunk
 
@@ -39,8 +40,6 @@ from beam_spark_executor.task.keyed import Store, Stores
 from beam_spark_executor.task.user_state import ShardUserState
 
 _DUE_TOGETHER = 10_000
-_WINDOWS_AT = 12
-"""A windowed value is its time (8 bytes), the number of its windows (4), the windows, and more."""
 
 
 class StatefulBundle:
@@ -207,14 +206,14 @@ class StatefulBundle:
         self, values: Sequence[bytes], before: Sequence[bytes] | None, windows: Sequence[bytes]
     ) -> ElementChunk:
         """Elements in these windows; ``before`` are those that they were in, None if unknown."""
-        coder = self._spec.strategy.window_coder
+        skip_window = SKIP_WINDOW[self._spec.strategy.window_coder]
         parts: list[bytes] = []
         for number, (value, window) in enumerate(zip(values, windows, strict=True)):
             if before is None:
-                _, end = decode_window_at(coder, value, _WINDOWS_AT)
+                pane_at = skip_windows(value, TIME_BYTES, skip_window)
             else:
-                end = _WINDOWS_AT + len(before[number])
-            parts += (value[:_WINDOWS_AT], window, value[end:])
+                pane_at = WINDOWS_AT + len(before[number])
+            parts += moved(value, pane_at, window)
         return ElementChunk(len(values), b"".join(parts))
 
 

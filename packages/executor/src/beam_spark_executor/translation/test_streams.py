@@ -13,7 +13,9 @@ from collections.abc import Container, Iterable, Iterator
 from beam_runner_engine.values.panes import NO_FIRING, encode_pane
 from beam_runner_engine.values.times import MAX_TIMESTAMP, clamp
 from beam_runner_engine.values.varints import encode_varint
-from beam_runner_engine.values.window_coders import encode_instant
+from beam_runner_engine.values.window_coders import encode_instant, encode_window
+from beam_runner_engine.values.windowed_values import header_of_one
+from beam_runner_engine.values.windows import GLOBAL_WINDOW
 from beam_runner_urns import coders as coder_urns
 
 from beam_spark_executor import _protos
@@ -24,9 +26,7 @@ KIND = "script"
 """The kind of a TestStream's buffers, the first part of their names."""
 
 _GO_CUSTOM_CODER = "beam:go:coder:custom:v1"
-# Of a windowed value, what follows the timestamp: one window, which is the global one and takes no
-# bytes, and a pane that no trigger has fired.
-_GLOBAL_WINDOW_AND_PANE = b"\x00\x00\x00\x01" + encode_pane(NO_FIRING)
+_GLOBAL_WINDOW_AND_PANE = header_of_one(encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING))
 
 
 def buffer_of(pcollection_id: str) -> str:

@@ -1,10 +1,7 @@
 """Cuts a stream of encoded windowed values into elements.
 
-A windowed value is encoded as its event time (8 bytes, big endian, milliseconds shifted so that
-the order of bytes is the order of times), the number of its windows (4 bytes) and the windows, the
-pane, and the element. Elements that follow each other mostly share windows and pane, so what was
-parsed once is looked up by its bytes; such bytes end where they say they end, so equal bytes at
-the same place mean the same thing. Elements in no window are left out.
+Their layout is told in ``beam_runner_engine.values.windowed_values``. Elements in no window are left
+out.
 
 The loops are written out for speed: this is the hot path of a harness over the Fn API.
 """
@@ -13,29 +10,23 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Mapping
-from itertools import chain
 
 import attrs
+from beam_runner_engine.values.lengths import Skip
+from beam_runner_engine.values.panes import skip_pane
+from beam_runner_engine.values.windowed_values import (
+    TIME_BYTES,
+    Headers,
+    earliest_time_between,
+    skip_windows,
+)
 from beam_runner_urns import coders as urns
 
 from beam_runner_worker._protos import beam_runner_api_pb2
-from beam_runner_worker.fnapi.skipping import (
-    Skip,
-    UnknownCoder,
-    compile_skip,
-    is_delimited,
-    read_count,
-    skip_pane,
-)
+from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip, is_delimited
 from beam_runner_worker.records import ElementChunk, OutputChunk
 
-TIME_SHIFT = 1 << 63
-"""Added to event times in milliseconds to make their encoding unsigned."""
-
-TIME_BYTES = 8
-COUNT_BYTES = 4
 CHUNK_BYTES = 2 << 20
-_MAX_KNOWN_HEADERS = 10_000
 
 
 @attrs.frozen
@@ -101,7 +92,7 @@ def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> i
         for _ in range(count):
             begin = position + TIME_BYTES
             if not header or not data.startswith(header, begin):
-                header = data[begin : _skip_header(coder, data, begin)]
+                header = data[begin : skip_pane(data, skip_windows(data, begin, coder.window))]
             position = coder.element(data, begin + len(header))
     except IndexError:
         position = len(data) + 1
@@ -110,23 +101,13 @@ def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> i
     return position
 
 
-def _skip_header(coder: EdgeCoder, data: bytes, position: int) -> int:
-    """The position after the windows and the pane, given that of the window count."""
-    count = read_count(data, position)
-    position += COUNT_BYTES
-    for _ in range(count):
-        position = coder.window(data, position)
-    return skip_pane(data, position)
-
-
 class Cutter(abc.ABC):
     """Takes an edge's data as it comes and gives chunks; keeps what is left of a cut-off element."""
 
     def __init__(self, coder: EdgeCoder) -> None:
         self._coder = coder
         self._rest = b""
-        self._known: dict[bytes, tuple[bytes, ...]] = {}
-        self._header_size = 0
+        self._headers = Headers(coder.window)
 
     @property
     def rest(self) -> int:
@@ -158,31 +139,6 @@ class Cutter(abc.ABC):
             the place after them, and those of them that are in windows; None if none is.
         """
 
-    def _header(self, data: bytes, position: int) -> tuple[bytes, ...]:
-        """The windows of a header that begins at its window count; remembers its size.
-
-        A header without windows is never known, so that those loops that need not look at windows
-        come here with it.
-
-        Raises:
-            IndexError: the header is cut off.
-        """
-        count = read_count(data, position)
-        end = position + COUNT_BYTES
-        windows = []
-        for _ in range(count):
-            begin, end = end, self._coder.window(data, end)
-            windows.append(data[begin:end])
-        end = skip_pane(data, end)
-        if end > len(data):
-            raise IndexError("the data ends within a header")
-        if len(self._known) >= _MAX_KNOWN_HEADERS:
-            self._known.clear()
-        self._header_size = end - position
-        if not windows:
-            return ()
-        return self._known.setdefault(data[position:end], tuple(windows))
-
 
 class ElementCutter(Cutter):
     """Cuts into chunks of whole elements, if wanted with their ends or their earliest time."""
@@ -196,15 +152,16 @@ class ElementCutter(Cutter):
         ends: list[int] = []
         append = ends.append
         skip = self._coder.element
-        known, header_size, size = self._known, self._header_size, len(data)
+        headers, size = self._headers, len(data)
+        known, header_size = headers.known, headers.size
         position = start
         left_out: list[tuple[int, int]] = []
         try:
             while position < stop:
                 header = position + TIME_BYTES
                 if data[header : header + header_size] not in known:
-                    windows = self._header(data, header)
-                    header_size = self._header_size
+                    windows = headers.read(data, header)
+                    header_size = headers.size
                     if not windows:
                         end = skip(data, header + header_size)
                         if end > size:
@@ -231,7 +188,7 @@ class ElementCutter(Cutter):
             len(ends),
             data,
             ends if self._wants_ends else None,
-            _min_timestamp(data, ends) if self._wants_time else None,
+            earliest_time_between(data, ends) if self._wants_time else None,
         )
 
 
@@ -249,10 +206,3 @@ def _without(
         position = end
         by += end - begin
     return b"".join(pieces), moved
-
-
-def _min_timestamp(data: bytes, ends: list[int]) -> int:
-    """The earliest event time (ms) of the elements that end there, the first of which begins the
-    data; encoded times are in the order of their bytes."""
-    earliest = min(data[begin : begin + TIME_BYTES] for begin in chain((0,), ends[:-1]))
-    return int.from_bytes(earliest, "big") - TIME_SHIFT

@@ -6,17 +6,16 @@ joined here. In place of very many values an SDK gets what it reads them by.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
-from beam_runner_worker.fnapi.cutting import TIME_SHIFT
+from beam_runner_engine.values.lengths import encode_count
+from beam_runner_engine.values.window_coders import encode_instant
+from beam_runner_engine.values.windowed_values import header_of_one
+
 from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups, joined
 from beam_runner_worker.records import GroupChunk
 from beam_runner_worker.values import GroupValues
 
-_TIME = struct.Struct(">Q")
-_COUNT = struct.Struct(">i")
-_ONE_WINDOW = _COUNT.pack(1)
 _MOST_BYTES = 1 << 30
 """Protocol buffers end at twice that."""
 
@@ -43,17 +42,17 @@ def encode_groups(
     parts: list[bytes | memoryview] = []
     size = begin = 0
     same_window = isinstance(chunk.windows, bytes)
-    header = _ONE_WINDOW + chunk.windows + chunk.pane if isinstance(chunk.windows, bytes) else b""
+    header = header_of_one(chunk.windows, chunk.pane) if isinstance(chunk.windows, bytes) else b""
     for row, (key, time, count, values) in enumerate(
         zip(chunk.keys, chunk.timestamps, chunk.counts, chunk.values, strict=True)
     ):
         if not same_window:
-            header = b"".join((_ONE_WINDOW, chunk.windows[row], chunk.pane))  # type: ignore[arg-type]
-        parts += (_TIME.pack(time + TIME_SHIFT), header, key)
+            header = header_of_one(chunk.windows[row], chunk.pane)  # type: ignore[arg-type]
+        parts += (encode_instant(time), header, key)
         if large is not None and len(values) > LARGE_BYTES:
             parts.append(large.add(values))
         else:
-            parts += (_COUNT.pack(count), _sendable(values))
+            parts += (encode_count(count), _sendable(values))
         size += len(header) + len(key) + len(values) + 12
         if size >= size_wanted:
             yield b"".join(parts), row + 1 - begin

@@ -5,22 +5,20 @@ The loops are written out for speed, as in ``cutting``.
 
 from __future__ import annotations
 
-import struct
 from itertools import accumulate
 
-from beam_runner_worker.fnapi.cutting import (
-    COUNT_BYTES,
+from beam_runner_engine.values.lengths import skip_delimited
+from beam_runner_engine.values.windowed_values import (
     TIME_BYTES,
-    TIME_SHIFT,
-    Cutter,
-    EdgeCoder,
-    ElementCutter,
+    Headers,
+    decode_times,
+    one_window_each,
 )
-from beam_runner_worker.fnapi.skipping import UnknownCoder, skip_delimited
+
+from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder, ElementCutter
+from beam_runner_worker.fnapi.skipping import UnknownCoder
 from beam_runner_worker.fnapi.window_cutting import WindowCutter
 from beam_runner_worker.records import KeyedChunk, OutputChunk, OutputEdge, OutputKind
-
-_ONE_WINDOW = (1).to_bytes(COUNT_BYTES)
 
 
 def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:
@@ -34,32 +32,28 @@ def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:
         if edge.windows:
             return WindowCutter(coder, ends=ends, min_timestamp=edge.min_timestamp)
         return ElementCutter(coder, ends=ends, min_timestamp=edge.min_timestamp)
-    if edge.keyed_by_element:
-        return KeyedCutter(coder, whole=True, timestamps=edge.timestamps)
-    if coder.key is None:
+    if not edge.keyed_by_element and coder.key is None:
         raise UnknownCoder(f"the elements of the edge {edge.transform_id!r} have no keys")
-    if edge.whole_elements:
-        return WholeKeyedCutter(coder, whole=False, timestamps=edge.timestamps)
-    return KeyedCutter(coder, whole=False, timestamps=edge.timestamps)
+    return KeyedCutter(coder, edge)
 
 
 class KeyedCutter(Cutter):
     """Cuts into columns of keys, values, windows and event times; a row for every window."""
 
-    def __init__(self, coder: EdgeCoder, *, whole: bool, timestamps: bool) -> None:
+    def __init__(self, coder: EdgeCoder, edge: OutputEdge) -> None:
         super().__init__(coder)
-        self._whole = whole
-        self._timestamps = timestamps
+        self._edge = edge
 
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
-        rows = _Rows()
-        if self._whole:
-            position = self._cut_whole(data, start, stop, rows)
-        elif self._coder.delimited:
+        edge = self._edge
+        rows = _Rows(whole=edge.whole_elements and not edge.keyed_by_element)
+        if edge.keyed_by_element:
+            position = self._cut_unkeyed(data, start, stop, rows)
+        elif self._coder.delimited and not edge.whole_elements:
             position = self._cut_delimited(data, start, stop, rows)
         else:
             position = self._cut_pairs(data, start, stop, rows)
-        return position, rows.chunk(self._timestamps)
+        return position, rows.chunk(edge.timestamps)
 
     def _cut_delimited(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
         key, value, time, window = (
@@ -68,15 +62,16 @@ class KeyedCutter(Cutter):
             rows.times.append,
             rows.windows.append,
         )
-        known, header_size, size = self._known, self._header_size, len(data)
+        headers, size = self._headers, len(data)
+        known, header_size = headers.known, headers.size
         try:
             while position < stop:
-                header = position + 8
+                header = position + TIME_BYTES
                 begin = header + header_size
                 windows = known.get(data[header:begin])
                 if windows is None:
-                    windows = self._header(data, header)
-                    header_size = self._header_size
+                    windows = headers.read(data, header)
+                    header_size = headers.size
                     begin = header + header_size
                 length = data[begin]
                 middle = begin + 1 + length if length < 0x80 else skip_delimited(data, begin)
@@ -97,18 +92,18 @@ class KeyedCutter(Cutter):
         skip_key, skip_value = self._coder.key, self._coder.value
         assert skip_key is not None
         assert skip_value is not None
-        size = len(data)
+        headers, size, whole = self._headers, len(data), self._edge.whole_elements
         try:
             while position < stop:
                 header = position + TIME_BYTES
-                windows = self._windows(data, header)
-                begin = header + self._header_size
+                windows = _windows(headers, data, header)
+                begin = header + headers.size
                 middle = skip_key(data, begin)
                 end = skip_value(data, middle)
                 if end > size:
                     break
                 rows.keys.append(data[begin:middle])
-                rows.values.append(data[middle:end])
+                rows.values.append(data[position if whole else middle : end])
                 rows.times.append(data[position:header])
                 rows.windows.append(windows)
                 position = end
@@ -116,14 +111,13 @@ class KeyedCutter(Cutter):
             pass  # The data ends within an element: its begin is kept as the rest.
         return position
 
-    def _cut_whole(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
-        skip = self._coder.element
-        size = len(data)
+    def _cut_unkeyed(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
+        skip, headers, size = self._coder.element, self._headers, len(data)
         try:
             while position < stop:
                 header = position + TIME_BYTES
-                windows = self._windows(data, header)
-                begin = header + self._header_size
+                windows = _windows(headers, data, header)
+                begin = header + headers.size
                 end = skip(data, begin)
                 if end > size:
                     break
@@ -136,55 +130,23 @@ class KeyedCutter(Cutter):
         rows.keys.extend([b""] * len(rows.values))
         return position
 
-    def _windows(self, data: bytes, header: int) -> tuple[bytes, ...]:
-        windows = self._known.get(data[header : header + self._header_size])
-        return self._header(data, header) if windows is None else windows
 
-
-class WholeKeyedCutter(KeyedCutter):
-    """Cuts into columns with the whole windowed element as the value, in its row's one window."""
-
-    def _cut_delimited(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
-        return self._cut_pairs(data, position, stop, rows)
-
-    def _cut_pairs(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
-        skip_key, skip_value = self._coder.key, self._coder.value
-        assert skip_key is not None
-        assert skip_value is not None
-        size = len(data)
-        try:
-            while position < stop:
-                header = position + TIME_BYTES
-                windows = self._windows(data, header)
-                begin = header + self._header_size
-                middle = skip_key(data, begin)
-                end = skip_value(data, middle)
-                if end > size:
-                    break
-                for window in windows:
-                    rows.keys.append(data[begin:middle])
-                    rows.times.append(data[position:header])
-                    rows.windows.append((window,))
-                if len(windows) == 1:
-                    rows.values.append(data[position:end])
-                else:
-                    rest = data[header + COUNT_BYTES + sum(map(len, windows)) : end]
-                    for window in windows:
-                        rows.values.append(
-                            b"".join((data[position:header], _ONE_WINDOW, window, rest))
-                        )
-                position = end
-        except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
-        return position
+def _windows(headers: Headers, data: bytes, header: int) -> tuple[bytes, ...]:
+    windows = headers.known.get(data[header : header + headers.size])
+    return headers.read(data, header) if windows is None else windows
 
 
 class _Rows:
-    """Columns while they grow: one entry for every element, however many windows it is in."""
+    """Columns while they grow: one entry for every element, however many windows it is in.
 
-    __slots__ = ("keys", "times", "values", "windows")
+    Args:
+        whole: whether values are whole windowed values.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("keys", "times", "values", "whole", "windows")
+
+    def __init__(self, *, whole: bool) -> None:
+        self.whole = whole
         self.keys: list[bytes] = []
         self.values: list[bytes] = []
         self.times: list[bytes] = []
@@ -210,19 +172,20 @@ class _Rows:
             value_data=b"".join(self.values),
             value_ends=list(accumulate(map(len, self.values))),
             windows=windows,
-            timestamps=_decode_times(self.times) if timestamps else None,
+            timestamps=decode_times(self.times) if timestamps else None,
         )
 
     def _repeat_for_windows(self) -> None:
         counts = list(map(len, self.windows))
-        for name in ("keys", "values", "times"):
-            column = getattr(self, name)
-            setattr(self, name, [x for x, n in zip(column, counts, strict=True) for _ in range(n)])
+        if self.whole:
+            pairs = zip(self.values, self.windows, strict=True)
+            values = [one for value, windows in pairs for one in one_window_each(value, windows)]
+        else:
+            values = _repeated(self.values, counts)
+        self.keys, self.values = _repeated(self.keys, counts), values
+        self.times = _repeated(self.times, counts)
         self.windows = [(window,) for windows in self.windows for window in windows]
 
 
-def _decode_times(encoded: list[bytes]) -> list[int]:
-    if encoded.count(encoded[0]) == len(encoded):
-        return [int.from_bytes(encoded[0], "big") - TIME_SHIFT] * len(encoded)
-    times = struct.unpack(f">{len(encoded)}Q", b"".join(encoded))
-    return [time - TIME_SHIFT for time in times]
+def _repeated(column: list[bytes], counts: list[int]) -> list[bytes]:
+    return [each for each, count in zip(column, counts, strict=True) for _ in range(count)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from beam_runner_worker.fnapi.skipping import Skip
+from beam_runner_engine.values.lengths import Skip
 
 PAGE_BYTES = 1 << 20
 _PAGED_AT_ONCE = 4

@@ -5,14 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Container, Iterable
 
+from beam_runner_engine.values.lengths import COUNT_BYTES, decode_count
+from beam_runner_engine.values.varints import decode_varint
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.fnapi.skipping import read_count, read_varint
 from beam_runner_worker.records import MonitoringInfo
-
-_COUNT_BYTES = 4
-_SIGN = 1 << 63
 
 
 def progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
@@ -42,12 +40,12 @@ def processed_elements(
     for info in infos:
         transform = dict(info.labels).get(urns.LABEL_TRANSFORM, "")
         if info.urn == urns.DATA_CHANNEL_READ_INDEX and transform == source:
-            index = read_varint(info.payload, 0)[0]
+            index = decode_varint(info.payload, 0)[0]
         elif info.urn == urns.WORK_COMPLETED and transform in heads:
             completed += sum(_doubles(info.payload))
         elif info.urn == urns.WORK_REMAINING and transform in heads:
             remaining += sum(_doubles(info.payload))
-    if index >= _SIGN:
+    if index < 0:
         return 0.0
     work = completed + remaining
     fraction = completed / work if 0 < work < float("inf") else 0.0
@@ -56,5 +54,5 @@ def processed_elements(
 
 def _doubles(payload: bytes) -> Iterable[float]:
     """An iterable of doubles, its length in front."""
-    count = read_count(payload, 0)
-    return struct.unpack_from(f">{count}d", payload, _COUNT_BYTES)
+    count = decode_count(payload, 0)
+    return struct.unpack_from(f">{count}d", payload, COUNT_BYTES)

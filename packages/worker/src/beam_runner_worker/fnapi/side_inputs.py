@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import struct
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
+from beam_runner_engine.values.lengths import Skip
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.fnapi.paging import PAGE_BYTES, Pages, page_end
-from beam_runner_worker.fnapi.skipping import Skip, UnknownCoder, compile_skip
+from beam_runner_worker.fnapi.skipping import (
+    UnknownCoder,
+    compile_skip,
+    skip_counted,
+    skip_sequence,
+)
 from beam_runner_worker.ports import SideInputReader
 from beam_runner_worker.values import ValuePieces
 
-_COUNT = struct.Struct(">i")
 _PIECED_AT_ONCE = 16
 _PIECE, _OFFSET = b"p", b"+"
 _NO_PIECE = (b"", -1, b"")
@@ -142,19 +146,7 @@ class SideInputPages:
             return self._coders.skip(transform_id, tag, part)
         key = self._coders.skip(transform_id, tag, "key")
         value = self._coders.skip(transform_id, tag, "value")
-        return None if key is None or value is None else _group_skip(key, value)
-
-
-def _group_skip(key: Skip, value: Skip) -> Skip:
-    def skip(data: bytes, position: int) -> int:
-        position = key(data, position)
-        count: int = _COUNT.unpack_from(data, position)[0]
-        position += _COUNT.size
-        for _ in range(count):
-            position = value(data, position)
-        return position
-
-    return skip
+        return None if key is None or value is None else skip_sequence((key, skip_counted(value)))
 
 
 def _iterable(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from beam_runner_engine.values.lengths import Skip
+
 from beam_runner_worker._protos import beam_runner_api_pb2
-from beam_runner_worker.fnapi.skipping import Skip, UnknownCoder, compile_skip
+from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
 from beam_runner_worker.records import StateCell
 
 

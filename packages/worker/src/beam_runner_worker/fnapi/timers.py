@@ -7,29 +7,23 @@ the watermark, and the pane, follow.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
+from beam_runner_engine.values.lengths import Skip, encode_count
+from beam_runner_engine.values.panes import skip_pane
+from beam_runner_engine.values.varints import CutOff, decode_varint, encode_varint
+from beam_runner_engine.values.window_coders import INSTANT_BYTES, decode_instant, encode_instant
+from beam_runner_engine.values.windowed_values import read_windows
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.cutting import TIME_SHIFT
-from beam_runner_worker.fnapi.skipping import (
-    Skip,
-    read_count,
-    read_varint,
-    skip_pane,
-    write_varint,
-)
 from beam_runner_worker.records import Timer, TimerChunk
 
 FamilyId = tuple[str, str]
 """The stateful transform and the local name of one of its timer families."""
 
 _MESSAGE_BYTES = 1 << 20
-_COUNT = struct.Struct(">i")
-_TIME = struct.Struct(">Q")
 _SET, _CLEARED = b"\x00", b"\x01"
 
 
@@ -49,12 +43,18 @@ class TimerCoder:
 def encode_timer(timer: Timer) -> bytes:
     """The timer for an SDK."""
     tag = timer.tag.encode()
-    head = (timer.key, write_varint(len(tag)), tag, _COUNT.pack(len(timer.windows)), *timer.windows)
+    head = (
+        timer.key,
+        encode_varint(len(tag)),
+        tag,
+        encode_count(len(timer.windows)),
+        *timer.windows,
+    )
     if timer.fire_at is None:
         return b"".join((*head, _CLEARED))
     hold = timer.fire_at if timer.hold is None else timer.hold
-    times = _TIME.pack(timer.fire_at + TIME_SHIFT) + _TIME.pack(hold + TIME_SHIFT)
-    return b"".join((*head, _SET, times, timer.pane))
+    times = (encode_instant(timer.fire_at), encode_instant(hold))
+    return b"".join((*head, _SET, *times, timer.pane))
 
 
 def timer_messages(chunk: TimerChunk) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
@@ -127,32 +127,26 @@ class TimerReader:
 def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tuple[Timer, int]:
     """The timer that begins there, and the position after it; IndexError if it is cut off."""
     end_of_key = coder.key(data, begin)
-    length, begin_of_tag = read_varint(data, end_of_key)
+    length, begin_of_tag = decode_varint(data, end_of_key)
     position = begin_of_tag + length
-    count = read_count(data, position)
-    position += _COUNT.size
-    windows = []
-    for _ in range(count):
-        end = coder.window(data, position)
-        windows.append(data[position:end])
-        position = end
+    windows, position = read_windows(data, position, coder.window)
     cleared = data[position] != 0
     position += 1
     fire_at = hold = None
     end = position
     if not cleared:
-        position += 2 * _TIME.size
+        fire_at = decode_instant(data, position)
+        hold = decode_instant(data, position + INSTANT_BYTES)
+        position += 2 * INSTANT_BYTES
         end = skip_pane(data, position)
         if end > len(data):
-            raise IndexError("the data ends within a timer")
-        fire_at = _TIME.unpack_from(data, position - 2 * _TIME.size)[0] - TIME_SHIFT
-        hold = _TIME.unpack_from(data, position - _TIME.size)[0] - TIME_SHIFT
+            raise CutOff("the data ends within a timer")
     timer = Timer(
         transform_id=family[0],
         family=family[1],
         tag=data[begin_of_tag : begin_of_tag + length].decode(),
         key=data[begin:end_of_key],
-        windows=tuple(windows),
+        windows=windows,
         fire_at=fire_at,
         hold=hold,
         pane=data[position:end],

@@ -6,25 +6,20 @@ a bag by some SDKs and as the keys of a multimap by others; a map is a multimap 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any, Protocol
+
+from beam_runner_engine.values.lengths import Skip, encode_count, skip_delimited
+from beam_runner_engine.values.varints import decode_varint, encode_varint, skip_varint
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.fnapi.paging import Pages
 from beam_runner_worker.fnapi.side_inputs import UnsupportedState
-from beam_runner_worker.fnapi.skipping import (
-    Skip,
-    read_varint,
-    skip_delimited,
-    skip_varint,
-    write_varint,
-)
+from beam_runner_worker.fnapi.skipping import skip_counted, skip_sequence
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.ports import UserState
 from beam_runner_worker.records import StateCell
 
-_COUNT = struct.Struct(">i")
 _SIGN = 1 << 63
 
 
@@ -146,23 +141,14 @@ class _MapEntries(_MapKeys):
         for key in _pieces(state.map_keys(cell), skip_key):
             values = state.map_values(cell, key)
             count = 1 if skip_value is None else sum(1 for _ in _pieces(values, skip_value))
-            parts += (key, _COUNT.pack(count), values)
+            parts += (key, encode_count(count), values)
         return b"".join(parts)
 
     def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         skip_key, skip_value = coders.skip(cell, "key"), coders.skip(cell, "value")
         if skip_key is None or skip_value is None:
             return None
-
-        def skip_entry(data: bytes, position: int) -> int:
-            position = skip_key(data, position)
-            (count,) = _COUNT.unpack_from(data, position)
-            position += _COUNT.size
-            for _ in range(count):
-                position = skip_value(data, position)
-            return position
-
-        return skip_entry
+        return skip_sequence((skip_key, skip_counted(skip_value)))
 
     @staticmethod
     def _needed(cell: StateCell, coders: StateCoders, part: str) -> Skip:
@@ -185,7 +171,7 @@ class _OrderedList:
             start, end = place.range.start, place.range.end
         parts: list[bytes] = []
         for sort_key, value in state.ordered(cell, start, end):
-            parts += (write_varint(sort_key), write_varint(len(value)), value)
+            parts += (encode_varint(sort_key), encode_varint(len(value)), value)
         return b"".join(parts)
 
     def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
@@ -194,11 +180,11 @@ class _OrderedList:
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
         position = 0
         while position < len(data):
-            sort_key, position = read_varint(data, position)
-            length, position = read_varint(data, position)
+            sort_key, position = decode_varint(data, position)
+            length, position = decode_varint(data, position)
             value = data[position : position + length]
             position += length
-            state.ordered_insert(cell, sort_key - ((sort_key & _SIGN) << 1), value)
+            state.ordered_insert(cell, sort_key, value)
 
     def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
         if place.HasField("range"):

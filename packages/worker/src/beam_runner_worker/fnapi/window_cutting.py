@@ -8,17 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-from beam_runner_worker.fnapi.cutting import (
-    COUNT_BYTES,
-    TIME_BYTES,
-    TIME_SHIFT,
-    Cutter,
-    EdgeCoder,
-)
-from beam_runner_worker.fnapi.skipping import skip_pane
-from beam_runner_worker.records import ElementChunk, OutputChunk
+from beam_runner_engine.values.windowed_values import TIME_BYTES, earliest_time, one_window_each
 
-_ONE = (1).to_bytes(COUNT_BYTES)
+from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder
+from beam_runner_worker.records import ElementChunk, OutputChunk
 
 
 class WindowCutter(Cutter):
@@ -39,21 +32,17 @@ class WindowCutter(Cutter):
 
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         elements: dict[bytes, list[bytes]] = {}
-        position, size = start, len(data)
+        position, size, headers = start, len(data), self._headers
         try:
             while position < stop:
                 header = position + TIME_BYTES
-                windows = self._header(data, header)
-                end = self._coder.element(data, header + self._header_size)
+                windows = headers.read(data, header)
+                end = self._coder.element(data, header + headers.size)
                 if end > size:
                     break
-                if len(windows) == 1:
-                    elements.setdefault(windows[0], []).append(data[position:end])
-                else:
-                    time, rest = data[position:header], data[self._pane(data, header) : end]
-                    for window in windows:
-                        own = b"".join((time, _ONE, window, rest))
-                        elements.setdefault(window, []).append(own)
+                each = one_window_each(data[position:end], windows)
+                for window, element in zip(windows, each, strict=True):
+                    elements.setdefault(window, []).append(element)
                 position = end
         except IndexError:
             pass  # The data ends within an element: its begin is kept as the rest.
@@ -62,18 +51,7 @@ class WindowCutter(Cutter):
         *self._waiting, last = (self._chunk(*of_window) for of_window in elements.items())
         return position, last
 
-    def _pane(self, data: bytes, header: int) -> int:
-        """Where the pane begins, given where the window count does."""
-        position = header + COUNT_BYTES
-        for _ in range(int.from_bytes(data[header:position])):
-            position = self._coder.window(data, position)
-        assert skip_pane(data, position) == header + self._header_size
-        return position
-
     def _chunk(self, window: bytes, elements: list[bytes]) -> ElementChunk:
-        earliest = None
-        if self._wants_time:
-            first = min(element[:TIME_BYTES] for element in elements)
-            earliest = int.from_bytes(first, "big") - TIME_SHIFT
+        earliest = earliest_time(elements) if self._wants_time else None
         ends = list(accumulate(map(len, elements))) if self._wants_ends else None
         return ElementChunk(len(elements), b"".join(elements), ends, earliest, window)
