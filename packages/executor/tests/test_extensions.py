@@ -4,8 +4,11 @@ import argparse
 import importlib.metadata
 
 import pytest
+from beam_runner_jobservices import Door
 
 from beam_spark_executor import extensions, flags
+
+DOOR = Door("localhost:1", "localhost:1")
 
 
 class Pages:
@@ -19,10 +22,10 @@ class Pages:
             raise ValueError("--pages: none is too few")
         self.pages = found.pages
 
-    def start(self, job_endpoint: str) -> str:
+    def start(self, door: Door) -> str:
         if self.pages == "torn":
             raise OSError("the pages are torn")
-        return f"{self.pages} pages of {job_endpoint}"
+        return f"{self.pages} pages of {door.address}"
 
     def stop(self) -> None:
         pass
@@ -51,12 +54,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_extension_has_flags_and_is_started() -> None:
     settings = flags.parse(["--pages=all"])
-    assert extensions.start(settings.extensions, "localhost:1") == ["all pages of localhost:1"]
+    assert extensions.start(settings.extensions, DOOR) == ["all pages of localhost:1"]
 
 
 def test_one_that_cannot_start_is_told_and_stops_nothing() -> None:
     settings = flags.parse(["--pages", "torn"])
-    assert extensions.start(settings.extensions, "localhost:1") == ["the pages are torn"]
+    assert extensions.start(settings.extensions, DOOR) == ["the pages are torn"]
 
 
 def test_a_wrong_value_of_its_flags_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:

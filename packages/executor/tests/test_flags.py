@@ -151,10 +151,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("beam-spark-jobserver ")
 
 
-@pytest.mark.parametrize("flags", [["--token-file=/t"], ["--tls-client-ca=/c"]])
-def test_what_has_nothing_to_show_is_not_served_beside_a_guarded_server(
+@pytest.mark.parametrize("flags", [[], ["--token-file=/t"], ["--tls-client-ca=/c"]])
+def test_extensions_are_served_beside_a_guarded_server_too(
     monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
     monkeypatch.setattr("beam_spark_executor.flags.find", lambda: (Mock(),))
-    assert len(parse([]).extensions) == 1
-    assert parse(flags).extensions == ()
+    assert len(parse(flags).extensions) == 1

@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from beam_runner_jobservices import (
+    AddressError,
     Credentials,
     Guard,
     JobApiError,
@@ -207,3 +208,29 @@ class TestReading:
         given |= {"client_authority": pem / "ca.pem", which: tmp_path / "wrong.pem"}
         with pytest.raises(JobServicesError, match=r"cannot use .*wrong\.pem.* for TLS"):
             read_guard(**given)
+
+
+def test_a_program_of_the_owners_comes_in_by_the_door(executor, tmp_path, pem):
+    executor.on_start = run_to_end
+    folder = tmp_path / "own"
+    folder.mkdir()
+    guard = Guard(
+        certificate=(pem / "server.pem").read_bytes(),
+        key=(pem / "server.key").read_bytes(),
+        client_authority=(pem / "ca.pem").read_bytes(),
+        token=TOKEN,
+    )
+    with JobServer(
+        executor, artifacts_dir=tmp_path / "a", port=0, guard=guard, socket_path=folder / "jobs"
+    ) as server:
+        assert server.door.guarded
+        with JobClient(server.door.target, credentials=Credentials(token=TOKEN)) as client:
+            assert client.jobs() == ()
+        with JobClient(server.door.target) as stranger, pytest.raises(JobApiError, match="token"):
+            stranger.jobs()
+
+
+def test_a_socket_that_cannot_be_is_said_to_be(executor, tmp_path):
+    path = tmp_path / ("x" * 120)
+    with pytest.raises(AddressError, match="cannot listen at"):
+        JobServer(executor, artifacts_dir=tmp_path / "a", port=0, socket_path=path)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices import (
+    Credentials,
     JobClient,
     JobMetrics,
     JobReporter,
@@ -49,11 +50,12 @@ class Job:
 class Server:
     """A job server whose jobs do what the test says, and a client of it."""
 
-    def __init__(self, folder: Path, port: int = 0, state_dir: Path | None = None) -> None:
+    def __init__(self, folder: Path, port: int = 0, **more: Any) -> None:
         self.jobs: list[Job] = []
-        self.server = JobServer(self._run, artifacts_dir=folder, port=port, state_dir=state_dir)
+        self.server = JobServer(self._run, artifacts_dir=folder, port=port, **more)
         self.address = self.server.start()
-        self.client = JobClient(self.address)
+        door = self.server.door
+        self.client = JobClient(door.target, credentials=Credentials(token=door.token))
 
     def _run(self, spec: JobSpec, reporter: JobReporter) -> Job:
         job = Job(spec, reporter)

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signals.on_hurry(server.kill)
     failure = _start(server, signals)
     if failure is None and not signals.received.is_set():
-        told = extensions.start(settings.extensions, server.address)
+        told = extensions.start(settings.extensions, server.door)
         garbage.settle()
         served = (
             f"{PROGRAM} serves the Beam Job API at {server.address} "

@@ -9,7 +9,10 @@ import argparse
 import importlib.metadata
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from beam_runner_jobservices import Door
 
 GROUP = "beam_runner.extensions"
 
@@ -29,8 +32,9 @@ class Extension(Protocol):
             ValueError: a value is wrong; says which.
         """
 
-    def start(self, job_endpoint: str) -> str:
-        """Serves beside the Job API at ``job_endpoint``; returns what to tell the user, in a line.
+    def start(self, door: Door) -> str:
+        """Serves beside the Job API, which it reaches by ``door``; returns what to tell the user, in a
+        line. Where others have to show something to the server, so have they to it.
 
         Raises:
             Exception: it cannot; the server goes on without it.
@@ -53,12 +57,12 @@ def find() -> tuple[Extension, ...]:
     return tuple(found)
 
 
-def start(extensions: Sequence[Extension], job_endpoint: str) -> list[str]:
+def start(extensions: Sequence[Extension], door: Door) -> list[str]:
     """Starts extensions; returns what they tell the user. One that fails is told in their place."""
     told = []
     for extension in extensions:
         try:
-            told.append(extension.start(job_endpoint))
+            told.append(extension.start(door))
         except Exception as error:
             log.warning("an extension was not started", exc_info=True)
             told.append(str(error) or type(error).__name__)

@@ -107,10 +107,7 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         ),
         log_level=found.log_level,
         log_kind=found.log_kind,
-        # They speak to the server as clients that have nothing to show.
-        extensions=extensions
-        if found.serve_http and not (found.token_file or found.tls_client_ca)
-        else (),
+        extensions=extensions if found.serve_http else (),
         allow_remote=found.allow_remote,
         token_file=found.token_file,
         tls_cert=found.tls_cert,

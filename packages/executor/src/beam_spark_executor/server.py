@@ -62,14 +62,17 @@ class Server:
         self._stopping = threading.Lock()
         self._executor: SparkJobExecutor | None = None
         self.spark = RunningSpark(settings.spark)
+        self._private: Path | None = None
         try:
+            guard = _guard(settings)
             self._job_server = JobServer(
                 self._start_job,
                 artifacts_dir=settings.artifacts_dir or self._folder / "artifacts",
                 state_dir=self._folder if self._durable else None,
                 host=settings.job_host,
                 port=settings.job_port,
-                guard=_guard(settings),
+                guard=guard,
+                socket_path=self._socket(settings, guard),
             )
             try:
                 self._store = Store(self._folder, self._durable)
@@ -81,6 +84,8 @@ class Server:
             raise
         self.address = self._job_server.address
         """``host:port`` for clients."""
+        self.door = self._job_server.door
+        """The way in for what is served beside the Job API."""
         self.damage = (*self._job_server.damage, *self._store.damage)
         """Sentences that say what was found damaged in the state folder, and where it is kept."""
 
@@ -154,7 +159,16 @@ class Server:
         self.spark.kill()
         self._remove_temporary()
 
+    def _socket(self, settings: ServerSettings, guard: Guard) -> Path | None:
+        """Where extensions reach a guarded server: only this user may open the folder."""
+        if not (guard.asks and settings.extensions):
+            return None
+        self._private = Path(tempfile.mkdtemp(prefix="beam-spark-door-"))
+        return self._private / "jobs"
+
     def _remove_temporary(self) -> None:
+        if self._private is not None:
+            shutil.rmtree(self._private, ignore_errors=True)
         if not self._durable:
             shutil.rmtree(self._folder, ignore_errors=True)
 

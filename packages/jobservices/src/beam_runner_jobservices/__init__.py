@@ -13,6 +13,7 @@ from .description import (
     PipelineDescription,
     StepDescription,
 )
+from .door import Door
 from .errors import (
     AddressError,
     ExecutorFailed,
@@ -54,6 +55,7 @@ __all__ = [
     "Artifact",
     "Credentials",
     "Distribution",
+    "Door",
     "EnvironmentDescription",
     "Execution",
     "ExecutorFailed",

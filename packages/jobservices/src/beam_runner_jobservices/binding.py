@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -40,6 +41,22 @@ def bind(server: grpc.Server, host: str, port: int, guard: Guard) -> int:
             raise AddressError(f"cannot listen at {host}:{chosen}: {error}") from error
         return chosen
     raise AddressError(f"found no port that is free on all addresses of {host}")
+
+
+def bind_socket(server: grpc.Server, path: Path) -> str:
+    """Make `server` listen at a Unix socket, too, without TLS; returns what clients connect to.
+
+    Who may open it, the folder that it is in decides.
+
+    Raises:
+        AddressError: there can be none, as where the path is too long for one.
+    """
+    target = f"unix:{path}"
+    try:
+        server.add_insecure_port(target)
+    except RuntimeError as error:
+        raise AddressError(f"cannot listen at {path}: {error}") from error
+    return target
 
 
 def _listen(server: grpc.Server, address: str, credentials: Any) -> None:

@@ -15,9 +15,10 @@ import grpc
 
 from ._protos import add_job_service, add_retrieval_service, add_staging_service
 from .artifact_services import RetrievalService, StagingService
-from .binding import bind
+from .binding import bind, bind_socket
 from .channels import CHANNEL_OPTIONS
 from .decoding import Decoding
+from .door import Door
 from .guard import Guard
 from .job_file import JobFile
 from .job_service import JobService
@@ -66,6 +67,8 @@ class JobServer:
     - `advertised_host`: the host that clients and SDK harnesses are told; by default `host`, or the
       machine's name where `host` is a wildcard.
     - `guard`: who may call it; by default everybody on this machine, and nobody else.
+    - `socket_path`: a path for a Unix socket at which it serves without TLS, too, for programs of its
+      owner's: in a folder that nobody else may open.
     - `clock`: gives wall-clock seconds since the epoch.
 
     Raises:
@@ -87,6 +90,7 @@ class JobServer:
         advertised_host: str | None = None,
         limits: Limits | None = None,
         guard: Guard | None = None,
+        socket_path: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         limits = limits or Limits()
@@ -103,6 +107,11 @@ class JobServer:
         self.address = f"{advertised_host or _advertised(host)}:{self.port}"
         """`host:port` for clients."""
         try:
+            target = self.address
+            if socket_path is not None:
+                target = bind_socket(self._server, socket_path)
+            self.door = Door(self.address, target, guard.token, guard.asks)
+            """The way in for a program of its owner's; with TLS there is none without `socket_path`."""
             self._file, self._store = _open_folders(artifacts_dir, state_dir)
         except BaseException:
             self._give_port_back(0.0)

@@ -50,7 +50,11 @@ def status_of(error: JobApiError) -> int:
 
 def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = None) -> Starlette:
     """The web interface as an ASGI application; `connect` makes clients of the job server."""
-    site = _Site(settings, connect or (lambda: JobClient(settings.job_endpoint, timeout=20.0)))
+    target = settings.job_target or settings.job_endpoint
+    site = _Site(
+        settings,
+        connect or (lambda: JobClient(target, timeout=20.0, credentials=settings.credentials)),
+    )
     guard = Middleware(Guard, settings.allowed_hosts, settings.token, read_only=settings.read_only)
     return Starlette(
         routes=site.routes(),

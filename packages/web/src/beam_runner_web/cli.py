@@ -9,7 +9,13 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from beam_runner_jobservices import Credentials, JobServicesError
+from beam_runner_jobservices.guard import read_secret, read_token
 
 from .flags import add_flags, settings_of
 from .server import WebError, WebServer
@@ -28,12 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="HOST:PORT",
         help="the job server, as pipelines are sent to with --job_endpoint",
     )
+    _add_job_flags(parser.add_argument)
     add_flags(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {_version()}")
     found = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     try:
-        settings = settings_of(found, found.job_endpoint)
-    except ValueError as error:
+        settings = attrs.evolve(
+            settings_of(found, found.job_endpoint), credentials=_credentials(found)
+        )
+    except (ValueError, JobServicesError) as error:
         parser.error(str(error))
     try:
         server = WebServer(settings)
@@ -43,6 +52,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{PROGRAM} shows the jobs of {settings.job_endpoint} at {server.url}", flush=True)
     server.run()
     return 0
+
+
+def _add_job_flags(flag: Callable[..., Any]) -> None:
+    flag("--job-token-file", type=Path, metavar="FILE", help="the token of a guarded job server")
+    flag("--job-tls", action="store_true", help="the job server has a certificate known to all")
+    ca = "PEM of the job server's authority; means --job-tls"
+    flag("--job-tls-ca", type=Path, metavar="FILE", help=ca)
+    flag("--job-tls-cert", type=Path, metavar="FILE", help="PEM of a certificate of one's own")
+    flag("--job-tls-key", type=Path, metavar="FILE", help="PEM of its key")
+
+
+def _credentials(found: argparse.Namespace) -> Credentials:
+    """What to show to the job server.
+
+    Raises:
+        JobServicesError: a file cannot be read.
+    """
+    file = found.job_token_file
+    return Credentials(
+        token="" if file is None else read_token(file),
+        tls=found.job_tls or found.job_tls_ca is not None or found.job_tls_cert is not None,
+        authority=read_secret(found.job_tls_ca),
+        certificate=read_secret(found.job_tls_cert),
+        key=read_secret(found.job_tls_key),
+    )
 
 
 def _version() -> str:

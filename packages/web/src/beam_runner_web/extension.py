@@ -11,6 +11,8 @@ from .flags import add_flags, settings_of
 from .settings import WebSettings
 
 if TYPE_CHECKING:
+    from beam_runner_jobservices import Door
+
     from .server import WebServer
 
 
@@ -33,19 +35,37 @@ class WebExtension:
         """
         self._settings = settings_of(found, "")
 
-    def start(self, job_endpoint: str) -> str:
+    def start(self, door: Door) -> str:
         """Begins to serve; returns where.
+
+        Where the job server asks for something, so do the pages: for the token that
+        `--web-token-file` names, else for the job server's own.
 
         Raises:
             WebError: the pages cannot be served.
         """
         # Here, so that the flags are known before Beam is imported, which takes seconds.
-        from .server import WebServer
+        from beam_runner_jobservices import Credentials
+
+        from .server import WebError, WebServer
 
         assert self._settings is not None
-        self._server = WebServer(attrs.evolve(self._settings, job_endpoint=job_endpoint))
+        settings = attrs.evolve(
+            self._settings,
+            job_endpoint=door.address,
+            job_target=door.target,
+            credentials=Credentials(token=door.token),
+            token=self._settings.token or door.token,
+        )
+        if door.guarded and not settings.token:
+            raise WebError(
+                "its jobs are not shown in a browser: the server asks for certificates, so its pages "
+                "need a token, in a file that --web-token-file names"
+            )
+        self._server = WebServer(settings)
         self._server.start()
-        return f"its jobs are shown at {self._server.url}"
+        asks = ", for who knows the token" if settings.token else ""
+        return f"its jobs are shown at {self._server.url}{asks}"
 
     def stop(self) -> None:
         """Stops serving."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
+
+if TYPE_CHECKING:
+    # Beam comes with it, which takes seconds; the flags are to be known before.
+    from beam_runner_jobservices import Credentials
 
 DEFAULT_PORT = 8074
 
@@ -11,7 +17,9 @@ DEFAULT_PORT = 8074
 class WebSettings:
     """How the pages are served.
 
-    - `job_endpoint`: `host:port` of the job server.
+    - `job_endpoint`: `host:port` of the job server, as people are told.
+    - `job_target`: how it is reached from here, where that is another way.
+    - `credentials`: what is shown to it, where it asks for something.
     - `host`, `port`: where to listen; port 0 picks a free one, None is `DEFAULT_PORT`, or a free one
       where that is taken.
     - `read_only`: whether jobs can be looked at, and not ended.
@@ -27,6 +35,8 @@ class WebSettings:
     allowed_hosts: tuple[str, ...] = ()
     token: str = attrs.field(default="", repr=False)
     root_path: str = ""
+    job_target: str = ""
+    credentials: Credentials | None = None
 
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from beam_runner_jobservices import Door, Guard
+
+from beam_runner_web.extension import WebExtension
+from beam_runner_web.server import WebError
+
+from .conftest import Server
+
+TOKEN = "0123456789abcdef-a-secret"
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "own").mkdir(mode=0o700)
+    server = Server(
+        tmp_path / "artifacts", guard=Guard(token=TOKEN), socket_path=tmp_path / "own" / "jobs"
+    )
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def extension() -> Iterator[WebExtension]:
+    found = WebExtension()
+    yield found
+    found.stop()
+
+
+def configure(extension: WebExtension, *flags: str) -> None:
+    parser = argparse.ArgumentParser()
+    extension.add_flags(parser)
+    extension.configure(parser.parse_args(["--web-port=0", *flags]))
+
+
+def start(extension: WebExtension, door: Door) -> str:
+    """The address of the pages."""
+    return extension.start(door).partition("http://")[2].partition("/")[0]
+
+
+def test_the_pages_of_a_guarded_server_ask_for_its_token(
+    guarded: Server, extension: WebExtension
+) -> None:
+    guarded.submit(name="secret work")
+    configure(extension)
+    url = f"http://{start(extension, guarded.server.door)}"
+    assert httpx.get(f"{url}/", follow_redirects=False).headers["location"] == "/login"
+    assert httpx.get(f"{url}/api/v1/jobs").status_code == 401
+    assert httpx.post(f"{url}/jobs/x/cancel").status_code == 401
+    shown = {"authorization": f"Bearer {TOKEN}"}
+    assert "secret work" in httpx.get(f"{url}/", headers=shown).text
+
+
+def test_they_may_have_a_token_of_their_own(
+    guarded: Server, extension: WebExtension, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("another")
+    configure(extension, f"--web-token-file={tmp_path / 'token'}")
+    url = f"http://{start(extension, guarded.server.door)}/api/v1/jobs"
+    assert httpx.get(url, headers={"authorization": f"Bearer {TOKEN}"}).status_code == 401
+    assert httpx.get(url, headers={"authorization": "Bearer another"}).status_code == 200
+
+
+def test_where_certificates_are_asked_for_the_pages_need_a_token(extension: WebExtension) -> None:
+    configure(extension)
+    with pytest.raises(WebError, match="--web-token-file"):
+        extension.start(Door("localhost:1", "unix:/nowhere", guarded=True))
+
+
+def test_an_open_server_shows_its_jobs_to_this_machine(
+    server: Server, extension: WebExtension
+) -> None:
+    configure(extension)
+    assert httpx.get(f"http://{start(extension, server.server.door)}/").status_code == 200
