@@ -104,12 +104,17 @@ class StackFrame:
 
 @attrs.frozen
 class ThreadStack:
-    """What a thread of a worker process does at this moment, the innermost frame last."""
+    """What a thread of a worker process does at this moment, the innermost frame last.
+
+    - `pid`: its process, 0 where that is not known.
+    - `sdk`: the environment whose SDK harness it is in; empty for a process of the runner's own.
+    """
 
     host: str
     pid: int
     thread: str
     frames: tuple[StackFrame, ...] = ()
+    sdk: str = ""
 
 
 _PARTS: Mapping[tuple[type, str], type] = {

@@ -10,12 +10,13 @@ from .failures import Frame, is_users
 
 @attrs.frozen
 class Thread:
-    """What a thread does: `frames` innermost first, `outer` is what stands around the user's code."""
+    """What a thread does: `frames` innermost first; `sdk` is the environment of its SDK harness."""
 
     host: str
     pid: int
     name: str
     frames: tuple[Frame, ...]
+    sdk: str = ""
 
     @staticmethod
     def of(stack: ThreadStack) -> Thread:
@@ -24,7 +25,7 @@ class Thread:
             Frame(one.file, one.line, one.function, one.code, is_users(one.file))
             for one in reversed(stack.frames)
         )
-        return Thread(stack.host, stack.pid, stack.thread, frames)
+        return Thread(stack.host, stack.pid, stack.thread, frames, stack.sdk)
 
     @property
     def own(self) -> tuple[Frame, ...]:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -242,3 +243,38 @@ def test_the_exit_code_of_a_process_that_dies_within_a_bundle_is_told(boot: Path
             host.run(server.harness)
     finally:
         server.close()
+
+
+def test_a_harness_tells_what_its_threads_do(boot: Path, tmp_path: Path):
+    go = tmp_path / "go"
+    p = new_pipeline()
+    p | beam.Create([1]) | beam.Map(_wait_for, str(go))
+    host = TinyHost(p)
+    environment = process(boot)
+    server = FnApiServer(
+        job_with(environment, environments=host.environment_ids), Artifacts(), Logs()
+    )
+    running = threading.Thread(target=host.run, args=(server.harness,))
+    try:
+        running.start()
+        statuses = ()
+        for _ in range(300):
+            statuses = server.status(5.0)
+            if any("_wait_for" in one.text for one in statuses):
+                break
+            time.sleep(0.1)
+        (status,) = statuses
+        assert status.environment in host.environment_ids
+        assert "_wait_for" in status.text
+        assert status.process not in (None, os.getpid())
+    finally:
+        go.touch()
+        running.join(60)
+        server.close()
+    assert server.status(0.1) == ()
+
+
+def _wait_for(element: int, path: str) -> int:
+    while not os.path.exists(path):
+        time.sleep(0.05)
+    return element

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import queue
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import grpc
+from beam_runner_jobservices.observation import ThreadStack
 from beam_runner_worker.errors import HarnessError
 
 from beam_spark_executor.channel import stacks
@@ -25,6 +27,7 @@ from beam_spark_executor.channel.server import OPTIONS, SERVICE
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 
 _CALL_SECONDS = 60.0
+_LOGGER = logging.getLogger(__name__)
 _Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
@@ -40,6 +43,8 @@ class ChannelClient:
         self._metadata = _metadata(endpoint)
         self._channel = grpc.insecure_channel(endpoint.address, options=OPTIONS)
         self._outgoing: queue.SimpleQueue[FromWorker] = queue.SimpleQueue()
+        self.more_stacks: Callable[[], tuple[ThreadStack, ...]] = tuple
+        """What else does this process's work, and how far that is; may take seconds."""
 
     def job_work(self) -> JobWork:
         """All that this process must know of the job."""
@@ -77,7 +82,10 @@ class ChannelClient:
                 for encoded in commands:
                     command = pickle.loads(encoded)
                     if isinstance(command, DumpStacks):
-                        self.send(Stacks(command.request, stacks.threads()))
+                        tell = threading.Thread(
+                            target=self._tell_stacks, args=(command.request,), daemon=True
+                        )
+                        tell.start()
                     else:
                         on_command(command)
             except grpc.RpcError:
@@ -87,6 +95,15 @@ class ChannelClient:
                 on_lost()
 
         threading.Thread(target=listen, name="channel", daemon=True).start()
+
+    def _tell_stacks(self, request: int) -> None:
+        own = stacks.threads()
+        try:
+            more = self.more_stacks()
+        except Exception:
+            _LOGGER.warning("SDK harnesses were not asked for their stacks", exc_info=True)
+            more = ()
+        self.send(Stacks(request, (*own, *more)))
 
     def _messages(self) -> Iterator[bytes]:
         while True:

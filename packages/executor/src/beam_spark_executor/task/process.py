@@ -49,6 +49,7 @@ from beam_spark_executor.channel.messages import (
     SplitRequest,
     TearDown,
 )
+from beam_spark_executor.channel.sdk_stacks import stacks_of_sdks
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.memory import table_budget
 from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
@@ -95,6 +96,7 @@ class WorkerProcess:
         self._running: RunningBundle | None = None
         self._torn_down = False
         self._closed = False
+        self.channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
         hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self._work = self.channel.job_work()

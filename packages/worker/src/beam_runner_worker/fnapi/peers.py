@@ -35,6 +35,19 @@ def common_process(listening: str, peer: str) -> int | None:
     return next(found, None)
 
 
+def process_at(peer: str) -> int | None:
+    """The process at the other end of a connection to this machine; None if it can't be seen.
+
+    Args:
+        peer: as gRPC names it.
+    """
+    port = peer.rpartition(":")[2]
+    if not port.isdigit():
+        return None
+    wanted = _sockets(int(port), _ESTABLISHED)
+    return next((process for process, held in _held_sockets() if wanted & held), None)
+
+
 def _sockets(port: int, state: str) -> set[str]:
     """The sockets with that local port, as links of open files name them."""
     found = set()

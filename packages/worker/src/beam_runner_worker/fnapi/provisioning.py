@@ -50,6 +50,7 @@ class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
             logging_endpoint=endpoint,
             artifact_endpoint=endpoint,
             control_endpoint=endpoint,
+            status_endpoint=endpoint,
             dependencies=map(_artifact_proto, environment.artifacts),
             runner_capabilities=RUNNER_CAPABILITIES,
             metadata={"job_id": self._job.job_id, "job_name": self._job.job_name},

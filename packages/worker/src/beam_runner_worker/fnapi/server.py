@@ -23,6 +23,7 @@ from beam_runner_worker.fnapi.services import (
     StateService,
     Workers,
 )
+from beam_runner_worker.fnapi.status import SdkStatus, StatusService
 from beam_runner_worker.ports import ArtifactReader, LogSink
 from beam_runner_worker.records import JobContext
 
@@ -45,7 +46,7 @@ _OPTIONS = [
 class FnApiServer:
     """Serves the Fn API for one job on one loopback port.
 
-    Every stream of an SDK holds a thread while it is open (four streams, six threads); threads
+    Every stream of an SDK holds a thread while it is open (five streams, eight threads); threads
     are made as they are needed.
 
     Args:
@@ -79,7 +80,9 @@ class FnApiServer:
         provision = ProvisionService(job, self._workers)
         artifact = ArtifactService(job.environments, artifacts, self._workers)
         logging = LoggingService(self._workers, logs)
+        self._status = StatusService(self._workers)
         fn_api = beam_fn_api_pb2_grpc
+        fn_api.add_BeamFnWorkerStatusServicer_to_server(self._status, self._server)
         fn_api.add_BeamFnControlServicer_to_server(ControlService(self._workers), self._server)
         fn_api.add_BeamFnDataServicer_to_server(DataService(self._workers), self._server)
         fn_api.add_BeamFnStateServicer_to_server(StateService(self._workers), self._server)
@@ -108,6 +111,10 @@ class FnApiServer:
                     sampling=samples.is_wanted(self._job.options_json),
                 )
             return self._harnesses[environment_id]
+
+    def status(self, seconds: float) -> tuple[SdkStatus, ...]:
+        """What the SDK harnesses say of themselves that answer within that time."""
+        return self._status.ask(seconds)
 
     def close(self) -> None:
         """Closes every harness, then the server; idempotent; takes seconds at most."""

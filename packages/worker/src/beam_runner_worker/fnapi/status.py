@@ -1,0 +1,112 @@
+"""What SDK harnesses say of themselves when they are asked: their threads' stacks above all.
+
+Harnesses that were told of it at their start (docker and processes, not those of a worker pool) keep a
+stream open for it; what they answer is text, each SDK's in its own form.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+import attrs
+import grpc
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.peers import process_at
+from beam_runner_worker.fnapi.services import Workers
+
+_LONGEST = 1 << 20
+
+
+@attrs.frozen
+class SdkStatus:
+    """What one harness says.
+
+    - `process`: its process, where it is one of this machine that may be looked at.
+    - `text`: in its SDK's form.
+    """
+
+    environment: str
+    process: int | None
+    text: str
+
+
+class _Asked:
+    """The stream of one harness."""
+
+    def __init__(self, connection: SdkConnection) -> None:
+        self.connection = connection
+        self.requests: queue.SimpleQueue[beam_fn_api_pb2.WorkerStatusRequest | None] = (
+            queue.SimpleQueue()
+        )
+
+
+class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
+    """Asks all harnesses that let themselves be asked."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._numbers = itertools.count(1)
+        self._changed = threading.Condition()
+        self._streams: list[_Asked] = []
+        self._answers: dict[str, str] = {}
+
+    def WorkerStatus(
+        self,
+        responses: Iterator[beam_fn_api_pb2.WorkerStatusResponse],
+        context: grpc.ServicerContext,
+    ) -> Iterator[beam_fn_api_pb2.WorkerStatusRequest]:
+        """The stream on which a harness is asked; it lives as long as that."""
+        stream = _Asked(self._workers.caller(context))
+        with self._changed:
+            self._streams.append(stream)
+
+        def ended() -> None:
+            with self._changed:
+                if stream in self._streams:
+                    self._streams.remove(stream)
+            stream.requests.put(None)
+
+        if not context.add_callback(ended):
+            ended()
+        threading.Thread(
+            target=self._read, args=(responses, ended), name="fnapi-status", daemon=True
+        ).start()
+        yield from iter(stream.requests.get, None)
+
+    def ask(self, seconds: float) -> tuple[SdkStatus, ...]:
+        """What the harnesses say that answer within that time."""
+        with self._changed:
+            asked = {f"status-{next(self._numbers)}": stream for stream in self._streams}
+            for request_id, stream in asked.items():
+                stream.requests.put(beam_fn_api_pb2.WorkerStatusRequest(id=request_id))
+            self._changed.wait_for(lambda: asked.keys() <= self._answers.keys(), seconds)
+            answers, self._answers = self._answers, {}
+        return tuple(
+            SdkStatus(
+                stream.connection.environment,
+                process_at(stream.connection.peer),
+                answers[request_id][:_LONGEST],
+            )
+            for request_id, stream in asked.items()
+            if request_id in answers
+        )
+
+    def _read(
+        self,
+        responses: Iterator[beam_fn_api_pb2.WorkerStatusResponse],
+        ended: Callable[[], None],
+    ) -> None:
+        try:
+            for response in responses:
+                with self._changed:
+                    self._answers[response.id] = response.status_info or response.error
+                    self._changed.notify_all()
+        except grpc.RpcError:
+            pass
+        finally:
+            ended()
