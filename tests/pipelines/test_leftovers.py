@@ -1,4 +1,4 @@
-"""However a server ends, no process of it is left, whatever user code has made of its processes."""
+"""However a server ends, nothing of it is left, whatever user code has made of its processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,13 @@ from jobs import Pipelines
 
 GONE_SECONDS = 60.0
 """Ten on a machine that has time."""
+
+START = """
+from beam_spark_executor.flags import ServerSettings
+from beam_spark_executor.server import Server
+Server(ServerSettings(job_port=0)).stop()
+"""
+"""The next server's start, and end, but for Spark's."""
 
 
 class ForkAndBlock(beam.DoFn):
@@ -42,7 +50,7 @@ class ForkAndBlock(beam.DoFn):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("ends", ["SIGTERM", "the server is killed", "Java is killed"])
-def test_no_process_is_left(
+def test_no_process_and_no_folder_is_left(
     ends: str, flags_of: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="t") as folder:
@@ -59,6 +67,10 @@ def test_no_process_is_left(
             wait_until(
                 lambda: not server.processes(), GONE_SECONDS, lambda: str(server.processes())
             )
+            if ends == "the server is killed":
+                start = [sys.executable, "-c", START]
+                subprocess.run(start, env={**os.environ, "TMPDIR": folder}, check=True)
+            assert list(Path(folder).iterdir()) == []
         finally:
             server.kill()
 

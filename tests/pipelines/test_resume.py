@@ -49,6 +49,7 @@ class Lives:
         self.server = JobServerProcess(
             self._temporary, f"--state-dir={self.state}", f"--job-port={self.port}"
         )
+        assert len(list(self._temporary.glob("beam-spark-*/"))) == 1
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ class JobServerProcess:
     def files(self) -> list[Path]:
         """What belongs to jobs: staged artifacts, what jobs have written, folders of harnesses."""
         found = [p for p in self.temporary.iterdir() if not p.name.startswith("beam-spark-")]
-        for folder in self.temporary.glob("beam-spark-jobserver-*"):
+        for folder in self.temporary.glob("beam-spark-jobserver-*/"):
             found += [path for path in files_in(folder) if not path.name.startswith(_BOOKS)]
             found += folder.glob("jobs/*")
         return found

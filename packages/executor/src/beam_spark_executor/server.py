@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from beam_spark_executor.journal.store import Store
 from beam_spark_executor.spark.pool import WorkerPools, warm_up
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import is_on_this_machine, slots_of
+from beam_spark_executor.temporary import TemporaryFolder
 from beam_spark_executor.versions import untried
 
 JOBS_LIMIT_SECONDS = 10.0
@@ -54,15 +54,17 @@ class Server:
         self._sync_data = settings.sync_data
         self._task_attempts = settings.max_task_attempts
         self._hides_elements = settings.hide_elements
+        self._temporary: TemporaryFolder | None = None
         if settings.state_dir is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="beam-spark-jobserver-"))
+            self._temporary = TemporaryFolder("jobserver-")
+            self._folder = self._temporary.path
             mark_folder(self._folder, STATE)
         else:
             self._folder = settings.state_dir.absolute()
         self._stopping = threading.Lock()
         self._executor: SparkJobExecutor | None = None
         self.spark = RunningSpark(settings.spark)
-        self._private: Path | None = None
+        self._private: TemporaryFolder | None = None
         try:
             guard = _guard(settings)
             self._job_server = JobServer(
@@ -163,14 +165,13 @@ class Server:
         """Where extensions reach a guarded server: only this user may open the folder."""
         if not (guard.asks and settings.extensions):
             return None
-        self._private = Path(tempfile.mkdtemp(prefix="beam-spark-door-"))
-        return self._private / "jobs"
+        self._private = TemporaryFolder("door-")
+        return self._private.path / "jobs"
 
     def _remove_temporary(self) -> None:
-        if self._private is not None:
-            shutil.rmtree(self._private, ignore_errors=True)
-        if not self._durable:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in (self._private, self._temporary):
+            if folder is not None:
+                folder.remove()
 
     def _unfinished(self) -> set[str]:
         """The jobs that have not ended."""

@@ -15,7 +15,6 @@ import logging
 import os
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +37,7 @@ from beam_spark_executor.spark.settings import (
     is_on_this_machine,
     java_options,
 )
+from beam_spark_executor.temporary import TemporaryFolder
 
 STOP_LIMIT_SECONDS = 15.0
 
@@ -61,7 +61,8 @@ class RunningSpark:
         self._settings = settings
         self._session: SparkSession | None = None
         self._java: JavaProcess | None = None
-        self._folders: list[Path] = []
+        self._folder: TemporaryFolder | None = None
+        self._left: list[Path] = []
         self._changing = threading.Lock()
         self._stopping = threading.Lock()
         self._killed = False
@@ -105,8 +106,10 @@ class RunningSpark:
         if self._settings.master is not None:
             check_master(self._settings.master)
         try:
-            self._session = self._start_session(self._start_gateway())
-            self._folders += _left_by_executors(self._session)
+            gateway = self._start_gateway()
+            assert self._folder is not None
+            self._session = self._start_session(gateway, self._folder.path)
+            self._left = _left_by_executors(self._session)
         except BaseException:
             self.kill()
             raise
@@ -114,19 +117,19 @@ class RunningSpark:
     def _start_gateway(self) -> Any:
         """The gateway to a Java process: the one that is there, or that of a new one."""
         if "PYSPARK_GATEWAY_PORT" in os.environ:
-            self._folders.append(_temporary_folder())
+            self._folder = TemporaryFolder()
             return launch_gateway()
         check_java()
         with self._changing:
             if self._killed:
                 raise SparkUnavailable("Spark was stopped while it started.")
-            self._folders.append(_temporary_folder())
-            self._java = _start_java(self._settings, self._folders[0])
+            self._folder = TemporaryFolder()
+            self._java = _start_java(self._settings, self._folder.path)
         return self._java.connect()
 
-    def _start_session(self, gateway: Any) -> SparkSession:
+    def _start_session(self, gateway: Any, folder: Path) -> SparkSession:
         found = dict(SparkConf(_jvm=gateway.jvm).getAll())
-        chosen = chosen_conf(found, self._settings, self._folders[0])
+        chosen = chosen_conf(found, self._settings, folder)
         conf = SparkConf(_jvm=gateway.jvm).setAll(list(chosen.items()))
         try:
             with set_in_environment(PYSPARK_PYTHON=_python()):
@@ -143,7 +146,7 @@ class RunningSpark:
         there before us is left alone. May be called again, and from any thread.
         """
         with self._stopping:
-            if self._session is None or not self._folders:
+            if self._session is None or self._folder is None:
                 return
             if self.is_alive:
                 _within(limit * 2 / 3, self._session.stop)
@@ -163,8 +166,10 @@ class RunningSpark:
         if self._java is not None:
             SparkContext._gateway = None  # PySpark would go on talking to the process that is gone
             SparkContext._jvm = None
-        for folder in self._folders:
+        for folder in self._left:
             shutil.rmtree(folder, ignore_errors=True)
+        if self._folder is not None:
+            self._folder.remove()
 
 
 def answers(session: SparkSession) -> bool:
@@ -208,10 +213,6 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
 def _python() -> str:
     """The Python of workers: this one, unless the user has named another."""
     return os.environ.get("PYSPARK_PYTHON", sys.executable)
-
-
-def _temporary_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="beam-spark-"))
 
 
 def _left_by_executors(session: SparkSession) -> list[Path]:

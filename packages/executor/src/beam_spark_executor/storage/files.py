@@ -36,7 +36,7 @@ class RowFileWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         self._file = path.open("wb", buffering=_BUFFER)
         self._rows: list[tuple[int, int, int, int]] = []
         self.at = 0

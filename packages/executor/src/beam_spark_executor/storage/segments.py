@@ -49,7 +49,7 @@ def write_segment(
     if not first:
         return None
     path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
     with path.open("xb") as file:
         try:
             if is_small:

@@ -74,7 +74,8 @@ def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideIndex:
     place = indexes_of(folder, first or f"inline-{_hash(name)}")
     path = place / version
     if not path.is_dir():
-        place.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(exist_ok=True)
+        place.mkdir(exist_ok=True)
         with _locked(place / f"{version}.lock"):
             if not path.is_dir():
                 _build(folder, path, data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +13,10 @@ def temporary_files_in(folder: Path) -> Iterator[None]:
     """Lets temporary files be made in a folder that the server removes once this process has ended.
 
     A harness keeps staged files in one of its own and removes it when it is closed; but a process
-    that is killed never closes anything.
+    that is killed never closes anything. The job's folder is there: one that made it would outlive the
+    job where it goes on after its end.
     """
-    os.makedirs(folder, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     usual = tempfile.tempdir
     tempfile.tempdir = str(folder)
     try:
