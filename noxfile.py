@@ -69,6 +69,7 @@ nox.options.sessions = [
     "lanes",
     "cluster",
     "kills",
+    "doors",
     "memory_part",
     "validates_runner",
     "go",
@@ -193,6 +194,14 @@ def lanes(session: nox.Session) -> None:
 def cluster(session: nox.Session) -> None:
     """Some pipelines on a cluster of two executors on this machine, also while they and workers die."""
     run_on_a_cluster(session, *IN_CI_ON_A_CLUSTER)
+
+
+@nox.session(requires=["wheels"])
+def doors(session: nox.Session) -> None:
+    """Ways in that are no server of their own user's, each begun as its user does. ``-- -m ''`` runs all of them."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, "tests/doors", *(session.posargs or ("-m", "not slow")))
 
 
 @nox.session(requires=["wheels"])

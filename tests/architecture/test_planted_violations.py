@@ -17,6 +17,7 @@ from .conftest import Repository
 HEAD = '"""Planted."""\n\nfrom __future__ import annotations\n\n'
 ENGINE = "packages/engine/src/beam_runner_engine/planted{}.py"
 ENGINE_VALUES = "packages/engine/src/beam_runner_engine/values/planted{}.py"
+CLIENT = "packages/executor/src/beam_spark_executor/client/planted{}.py"
 EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
 JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
@@ -118,6 +119,16 @@ LAYERS = [
     planted_import(WORKER, "import pyarrow"),
     planted_import(EXECUTOR, "import beam_runner_web"),
     planted_import(EXECUTOR, "import requests"),
+    Plant(
+        CLIENT,
+        "import pyspark",
+        "beam_spark_executor.client is not allowed to import pyspark",
+    ),
+    Plant(
+        CLIENT,
+        "import beam_spark_executor.server",
+        "beam_spark_executor.client is not allowed to import beam_spark_executor.server",
+    ),
     planted_import(WEB, "import grpc"),
     planted_import(WEB, "import apache_beam"),
     planted_import(WEB, "from beam_runner_urns import metrics"),

@@ -6,6 +6,7 @@ from apache_beam.portability.api import (
     beam_fn_api_pb2,
     beam_interactive_api_pb2,
     beam_interactive_api_pb2_grpc,
+    beam_job_api_pb2,
     beam_runner_api_pb2,
     endpoints_pb2,
     standard_window_fns_pb2,
@@ -50,6 +51,8 @@ OutputTime = beam_runner_api_pb2.OutputTime
 
 ProcessBundleDescriptor = beam_fn_api_pb2.ProcessBundleDescriptor
 RemoteGrpcPort = beam_fn_api_pb2.RemoteGrpcPort
+
+PrepareJobRequest = beam_job_api_pb2.PrepareJobRequest
 
 ApiServiceDescriptor = endpoints_pb2.ApiServiceDescriptor
 

@@ -6,17 +6,21 @@ where the command line is wrong.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from beam_spark_executor import extensions, garbage, logs
+from beam_spark_executor import extensions, garbage, lifelines, logs
 from beam_spark_executor.flags import PROGRAM, ServerSettings, parse
+from beam_spark_executor.spark.settings import SparkUnavailable
 
 if TYPE_CHECKING:
     from beam_spark_executor.server import Server
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 _SPARK_CHECK_SECONDS = 1.0
 _START_CHECK_SECONDS = 0.1
 _GIVE_UP_SECONDS = 10.0
+_ORPHAN_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _CannotStart as error:
         return _say(str(error))
     signals.on_hurry(server.kill)
+    try:
+        lifelines.watch(sys.stdout.fileno(), settings.parent_pid, signals.on_orphaned)
+        server.spark.check()
+    except (lifelines.AlreadyGone, SparkUnavailable) as error:
+        server.stop()
+        return _say(str(error))
+    server.serve()
+    if settings.port_file is not None:
+        _write_whole(settings.port_file, server.address)
     failure = _start(server, signals)
     if failure is None and not signals.received.is_set():
         told = extensions.start(settings.extensions, server.door)
@@ -46,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{PROGRAM} serves the Beam Job API at {server.address} "
             f"(Spark {server.spark.version}, {server.spark.master})"
         )
-        print("; ".join((served, *told)), flush=True)
+        with contextlib.suppress(BrokenPipeError):
+            print("; ".join((served, *told)), flush=True)
         failure = _serve(server, signals)
         if signals.terminated:
             _end_jobs(server, settings.on_sigterm)
@@ -78,11 +93,18 @@ class _Signals:
         """From now on a second signal runs ``action`` and ends the process."""
         self._hurry = action
 
+    def on_orphaned(self, reason: str) -> None:
+        """Ends the process as a SIGTERM would, in a hurry after a while: nobody waits for it any more."""
+        _tell(f"{PROGRAM} ends: {reason}")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_ORPHAN_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self.received.is_set():
             self.terminated = number == signal.SIGTERM
             self.received.set()
-            sys.stderr.write(f"{PROGRAM} is stopping\n")
+            _tell(f"{PROGRAM} is stopping")
         elif self._hurry is not None and not self._hurried:
             self._hurried = True
             self._hurry()
@@ -114,8 +136,6 @@ def _bind(settings: ServerSettings) -> Server:
 
 def _start(server: Server, signals: _Signals) -> str | None:
     """Starts the server, in a thread so that a signal can end it; returns why it did not start."""
-    from beam_spark_executor.spark.settings import SparkUnavailable
-
     failures: list[str] = []
 
     def run() -> None:
@@ -155,9 +175,22 @@ def _end_jobs(server: Server, wish: str | None) -> None:
             server.drain_jobs()
 
 
+def _write_whole(file: Path, text: str) -> None:
+    """Writes a file that others find with all its text or not at all."""
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(file)
+
+
 def _say(text: str) -> int:
-    sys.stderr.write(f"{PROGRAM}: {logs.printable(text)}\n")
+    _tell(f"{PROGRAM}: {logs.printable(text)}")
     return 1
+
+
+def _tell(line: str) -> None:
+    """Writes a line to standard error, if anybody is there to read it."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(f"{line}\n")
 
 
 if __name__ == "__main__":

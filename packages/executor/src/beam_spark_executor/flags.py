@@ -47,6 +47,8 @@ class ServerSettings:
     - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
     - ``log_kind``: ``text``, or ``json`` for one object per line.
     - ``extensions``: what is served beside the Job API.
+    - ``port_file``: is written with ``host:port`` once clients are answered.
+    - ``parent_pid``: the process with which the server ends.
     """
 
     job_host: str = "localhost"
@@ -66,6 +68,8 @@ class ServerSettings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
+    port_file: Path | None = None
+    parent_pid: int | None = None
 
 
 def parse(arguments: Sequence[str]) -> ServerSettings:
@@ -113,6 +117,8 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         tls_cert=found.tls_cert,
         tls_key=found.tls_key,
         tls_client_ca=found.tls_client_ca,
+        port_file=found.port_file,
+        parent_pid=found.parent_pid,
     )
 
 
@@ -147,6 +153,19 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         default="localhost",
         metavar="HOST",
         help="host name or address to listen at (default: %(default)s)",
+    )
+    flag(
+        "--port-file",
+        type=Path,
+        metavar="FILE",
+        help="file to write HOST:PORT to once clients are answered, which is before Spark is up",
+    )
+    flag(
+        "--parent-pid",
+        type=_pid,
+        metavar="PID",
+        help="process with which the server ends; it also ends when its output is a pipe that nobody"
+        " reads any more",
     )
     flag(
         "--log-level",
@@ -273,6 +292,12 @@ def _unknown(argument: str, parser: argparse.ArgumentParser) -> str:
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def _pid(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected the id of a process, got {text!r}")
     return int(text)
 
 

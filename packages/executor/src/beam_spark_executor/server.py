@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import threading
 import time
+from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 
 from beam_runner_jobservices import Guard, JobHandle, JobReporter, JobServer, JobSpec
@@ -38,7 +40,7 @@ class Server:
         server.stop()
 
     Making one takes the port and the state folder, and costs next to nothing else where no jobs are
-    left to resume; `start` starts Spark.
+    left to resume. `serve` answers clients; jobs that they run begin once `start` has started Spark.
 
     Raises:
         beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
@@ -62,7 +64,8 @@ class Server:
         else:
             self._folder = settings.state_dir.absolute()
         self._stopping = threading.Lock()
-        self._executor: SparkJobExecutor | None = None
+        self._serving = self._stopped = False
+        self._executor: Future[SparkJobExecutor] = Future()
         self.spark = RunningSpark(settings.spark)
         self._private: TemporaryFolder | None = None
         try:
@@ -91,15 +94,36 @@ class Server:
         self.damage = (*self._job_server.damage, *self._store.damage)
         """Sentences that say what was found damaged in the state folder, and where it is kept."""
 
-    def start(self) -> str:
-        """Starts Spark, warms it up unless jobs are to go on, then serves; returns its address.
+    def serve(self) -> str:
+        """Begins to serve, and returns the address; again does nothing.
 
-        Takes about ten seconds. To be called once; if it raises, `stop` cleans up.
+        Clients can prepare jobs and stage files from now on. A Run is answered once `start` is done.
+        """
+        if not self._serving:
+            self._serving = True
+            self._job_server.start()
+        return self.address
+
+    def start(self) -> str:
+        """Serves, starts Spark, and warms it up unless there are jobs already; returns the address.
+
+        Takes about ten seconds. To be called once; if it raises, the jobs that wait for it fail, and
+        `stop` cleans up.
 
         Raises:
             SparkUnavailable: Spark does not start; says why in one sentence.
             Exception: `kill` was called meanwhile.
         """
+        try:
+            self.serve()
+            executor = self._start_executor()
+        except BaseException as error:
+            self._answer_waiting_jobs(error)
+            raise
+        self._executor.set_result(executor)
+        return self.address
+
+    def _start_executor(self) -> SparkJobExecutor:
         self.spark.start()
         for sentence in untried(self.spark.version):
             log.warning("%s", sentence)
@@ -107,10 +131,10 @@ class Server:
         pools = WorkerPools(self.spark.session)
         unfinished = self._unfinished()
         if not unfinished:
-            # Jobs that go on are not to wait for it, and warm up what they need.
+            # Jobs that are there already are not to wait for it, and warm up what they need.
             warm_up(self.spark.session, pools)
         self._remove_leftovers(unfinished)
-        self._executor = SparkJobExecutor(
+        return SparkJobExecutor(
             self.spark.session,
             pools,
             self._store,
@@ -124,7 +148,6 @@ class Server:
                 sync_data=self._sync_data,
             ),
         )
-        return self._job_server.start()
 
     def cancel_jobs(self) -> None:
         """Cancels all jobs and waits for their ends, at most ``JOBS_LIMIT_SECONDS``."""
@@ -148,10 +171,13 @@ class Server:
         files removed. Takes about two seconds where no job runs. May be called from any thread.
         """
         with self._stopping:
+            if self._stopped:
+                return
+            self._stopped = True
+            self._answer_waiting_jobs(RuntimeError("the server is stopping"))
             self._job_server.stop(grace=JOBS_LIMIT_SECONDS)
-            if self._executor is not None:
-                self._executor.close(suspend=self._durable)
-                self._executor = None
+            if not self._executor.exception():
+                self._executor.result().close(suspend=self._durable)
             self.spark.stop()
             self._store.close()
             self._remove_temporary()
@@ -173,6 +199,11 @@ class Server:
             if folder is not None:
                 folder.remove()
 
+    def _answer_waiting_jobs(self, error: BaseException) -> None:
+        """Fails the jobs that wait for Spark, now and later, unless it has come up."""
+        with contextlib.suppress(InvalidStateError):
+            self._executor.set_exception(error)
+
     def _unfinished(self) -> set[str]:
         """The jobs that have not ended."""
         return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}
@@ -189,9 +220,7 @@ class Server:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        if self._executor is None:
-            raise RuntimeError("the server is not running")
-        return self._executor(job, reporter)
+        return self._executor.result()(job, reporter)
 
     @staticmethod
     def _channel_host(spark: RunningSpark) -> str:

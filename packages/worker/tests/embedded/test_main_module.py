@@ -70,3 +70,20 @@ def test_what_no_function_brings(pickled: list[bytes], monkeypatch: pytest.Monke
 
 def test_other_errors_get_no_advice() -> None:
     assert with_advice("ValueError: boom") == "ValueError: boom"
+
+
+def test_a_class_that_no_function_brings_is_the_one_that_the_client_has_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = SCRIPT.replace("cloudpickle_pickler.dumps(made)", "cloudpickle_pickler._dumps(Plain)")
+    told = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    ).stdout
+    function, sent, element = (bytes.fromhex(part) for part in told.split())
+    main = MainModule(lambda: [function], {"Plain": sent, "Broken": b"no pickle"})
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    read = pickle.loads(element)
+    assert read.x == 5
+    assert read.__class__ is main.Plain
+    with pytest.raises(AttributeError, match="the class 'Broken' of the pipeline's main module"):
+        _ = main.Broken

@@ -65,7 +65,7 @@ class RunningSpark:
         self._left: list[Path] = []
         self._changing = threading.Lock()
         self._stopping = threading.Lock()
-        self._killed = False
+        self._killed = self._checked = False
 
     @property
     def session(self) -> SparkSession:
@@ -90,6 +90,16 @@ class RunningSpark:
         if self._session is None or (self._java is not None and not self._java.is_alive):
             return False
         return answers(self._session)
+
+    def check(self) -> None:
+        """Looks for what `start` needs, which does so itself where this was not called before.
+
+        Raises:
+            SparkUnavailable: there is no Java; says what to install.
+        """
+        if not self._checked and "PYSPARK_GATEWAY_PORT" not in os.environ:
+            check_java()
+        self._checked = True
 
     def start(self) -> None:
         """Starts Spark, or takes the session that is there. Costs about four seconds.
@@ -119,7 +129,7 @@ class RunningSpark:
         if "PYSPARK_GATEWAY_PORT" in os.environ:
             self._folder = TemporaryFolder()
             return launch_gateway()
-        check_java()
+        self.check()
         with self._changing:
             if self._killed:
                 raise SparkUnavailable("Spark was stopped while it started.")

@@ -1,7 +1,8 @@
 """The ``__main__`` of user code, which knows the classes that came along with the job's functions.
 
 A function of the user's script is pickled with the classes of the script that it mentions, by value; but
-an element names its class, and whoever reads the element looks for it in ``__main__``.
+an element names its class, and whoever reads the element looks for it in ``__main__``. A client may send
+classes that no function mentions in a file of their own (:mod:`~beam_runner_worker.main_classes`).
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, cast
 
 from apache_beam.internal import pickler
 from apache_beam.internal.cloudpickle import cloudpickle
@@ -40,15 +41,20 @@ class MainModule(types.ModuleType):
     """A ``__main__`` that finds a class when somebody asks for it by name.
 
     Classes that functions have brought into this process are at hand. If there is none of that name,
-    the functions of the job's other stages are loaded, one after the other, until one brings it.
+    and the client has not sent it, the functions of the job's other stages are loaded, one after the
+    other, until one brings it.
 
     Args:
         functions: gives the pickled functions of all stages; asked once, if ever.
+        sent: the pickled classes that the client has sent, by name.
     """
 
-    def __init__(self, functions: Callable[[], Iterable[bytes]]) -> None:
+    def __init__(
+        self, functions: Callable[[], Iterable[bytes]], sent: Mapping[str, bytes] | None = None
+    ) -> None:
         super().__init__("__main__")
         self._lock = threading.RLock()
+        self._sent = sent or {}
         self._left = _lazily(functions)
 
     def __getattr__(self, name: str) -> Any:
@@ -56,7 +62,7 @@ class MainModule(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         with self._lock:
-            found = _unpickled(name)
+            found = _unpickled(name) or self._of_client(name)
             while found is None:
                 pickled = next(self._left, None)
                 if pickled is None:
@@ -65,6 +71,17 @@ class MainModule(types.ModuleType):
                 found = _unpickled(name)
             setattr(self, name, found)
             return found
+
+    def _of_client(self, name: str) -> type | None:
+        pickled = self._sent.get(name)
+        if pickled is None:
+            return None
+        try:
+            return cast("type", cloudpickle.loads(pickled))
+        except Exception as error:
+            raise AttributeError(
+                f"the class {name!r} of the pipeline's main module can't be loaded here: {error}"
+            ) from error
 
 
 def functions_of(stages: Iterable[StageSpec]) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from apache_beam.internal import pickler
 from apache_beam.io.filesystems import FileSystems
@@ -22,6 +23,7 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.runners.internal import names
 from apache_beam.runners.worker import sdk_worker_main
 
+from beam_runner_worker import main_classes
 from beam_runner_worker.embedded.beam_versions import STAGED_DIRECTORY
 from beam_runner_worker.embedded.failures import describe
 from beam_runner_worker.embedded.logs import LogSinkHandler
@@ -113,7 +115,7 @@ class ProcessSetup:
 
     def _load_main_session(self, job: JobContext, functions: Callable[[], Iterable[bytes]]) -> None:
         """Loads the main session into a ``__main__`` of its own: this process has one already."""
-        main = MainModule(functions)
+        main = MainModule(functions, self._sent_classes(job))
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
         _tell_dill(main)
@@ -127,6 +129,19 @@ class ProcessSetup:
                 f"the main session of job {job.job_name}",
                 f"{with_advice(describe(error))} (a package that the main module of the pipeline imports may "
                 "be missing or have another version here)",
+                traceback.format_exc(),
+            ) from error
+
+    def _sent_classes(self, job: JobContext) -> dict[str, bytes]:
+        file = Path(self._directory, STAGED_DIRECTORY, main_classes.FILE_NAME)
+        if not self._directory or not file.is_file():
+            return {}
+        try:
+            return main_classes.decode(file.read_bytes())
+        except ValueError as error:
+            raise BundleFailed(
+                f"the classes of the main module of job {job.job_name}",
+                f"the staged file {file.name} can't be read: {error}",
                 traceback.format_exc(),
             ) from error
 

@@ -1,0 +1,104 @@
+"""The pipeline options of `BeamSparkRunner`, and what of them concerns the server that it starts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    PortableOptions,
+    SparkRunnerOptions,
+)
+
+_MASTER = "spark_master_url"
+MADE_THE_SERVER = (_MASTER, "beam_spark_conf", "beam_spark_state_dir", "beam_spark_web_port")
+"""Options that are about the server, not about the job."""
+
+
+class BeamSparkOptions(PipelineOptions):
+    """Options of `BeamSparkRunner`. All names begin alike: Beam has one parser for everybody's."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group(
+            "BeamSparkRunner",
+            "For the server that BeamSparkRunner starts on this machine, where no --job_endpoint is"
+            " given. --spark_master_url chooses its Spark.",
+        )
+        group.add_argument(
+            "--beam_spark_conf",
+            action="append",
+            metavar="KEY=VALUE",
+            help="a Spark property, as in spark.driver.memory=4g; may be repeated",
+        )
+        group.add_argument(
+            "--beam_spark_state_dir",
+            metavar="DIR",
+            help="folder in which jobs survive the program; without it they end with the program",
+        )
+        group.add_argument(
+            "--beam_spark_web_port",
+            type=int,
+            metavar="PORT",
+            help="port for web pages about the jobs, 0 for a free one; needs beam-runner-web",
+        )
+
+
+@attrs.frozen
+class ServerWishes:
+    """What a pipeline's options ask of the server.
+
+    Attributes:
+        endpoint: ``host:port`` of one that is there; empty if one is to be found or started.
+        flags: for the command line of one that is to be started.
+    """
+
+    endpoint: str
+    flags: tuple[str, ...]
+
+
+def server_wishes(options: PipelineOptions) -> ServerWishes:
+    """What a pipeline's options ask of the server.
+
+    Raises:
+        ValueError: they ask for a given server, and for how another is to be started.
+    """
+    ours = options.view_as(BeamSparkOptions)
+    wished: dict[str, Any] = {
+        _MASTER: _master(options),
+        "beam_spark_conf": ours.beam_spark_conf,
+        "beam_spark_state_dir": ours.beam_spark_state_dir,
+        "beam_spark_web_port": ours.beam_spark_web_port,
+    }
+    endpoint = options.view_as(PortableOptions).job_endpoint or ""
+    asked = [f"--{name}" for name, value in wished.items() if value is not None]
+    if endpoint and asked:
+        raise ValueError(
+            f"{' and '.join(asked)} cannot be had of the server at --job_endpoint={endpoint}, which"
+            " runs already: give them to that server, or leave out --job_endpoint"
+        )
+    return ServerWishes(endpoint, tuple(_flags(wished)))
+
+
+def _flags(wished: Mapping[str, Any]) -> list[str]:
+    flags = [f"--spark-conf={pair}" for pair in wished["beam_spark_conf"] or ()]
+    if wished[_MASTER] is not None:
+        flags.append(f"--spark-master-url={wished[_MASTER]}")
+    if wished["beam_spark_state_dir"] is not None:
+        flags.append(f"--state-dir={wished['beam_spark_state_dir']}")
+    if wished["beam_spark_web_port"] is None:
+        return [*flags, "--serve-http=false"]
+    return [*flags, f"--web-port={wished['beam_spark_web_port']}"]
+
+
+def _master(options: PipelineOptions) -> str | None:
+    """The master that the user has named: Beam's option for its own Spark runner has a default."""
+    value = options.view_as(SparkRunnerOptions).spark_master_url
+    stated = any(
+        flag.partition("=")[0] == f"--{_MASTER}" for flag in options._flags if isinstance(flag, str)
+    )
+    default = SparkRunnerOptions([]).spark_master_url
+    return str(value) if stated or value != default else None

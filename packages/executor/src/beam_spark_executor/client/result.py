@@ -1,0 +1,66 @@
+"""What became of a job of `BeamSparkRunner`: Beam's result, to which an end that was asked for is no error."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from apache_beam.runners.portability.portable_runner import PipelineResult
+from apache_beam.runners.runner import PipelineState
+
+
+class BeamSparkResult(PipelineResult):
+    """The result of a pipeline.
+
+    ``wait_until_finish`` returns ``DRAINED`` after a drain, whoever asked for it, and ``CANCELLED``
+    after `cancel` of this result; it raises RuntimeError where the job failed, or was cancelled by
+    somebody else.
+
+    Args:
+        of: Beam's result, which is done with.
+        endpoint: ``host:port`` of the server.
+        why_gone: tells why the server is gone; empty while it runs, or if nobody knows.
+    """
+
+    def __init__(self, of: PipelineResult, endpoint: str, why_gone: Callable[[], str]) -> None:
+        super().__init__(
+            of._job_service,
+            of._job_id,
+            of._message_stream,
+            of._state_stream,
+            of._cleanup_callbacks,
+        )
+        self._endpoint = endpoint
+        self._why_gone = why_gone
+        self._cancelled = False
+
+    @property
+    def job_id(self) -> str:
+        """The job's id on its server."""
+        return str(self._job_id)
+
+    def cancel(self) -> None:
+        """Asks for the job's end; `wait_until_finish` then tells CANCELLED."""
+        self._cancelled = True
+        super().cancel()
+
+    def drain(self) -> None:
+        """Has the job's sources end and all that they gave be finished; returns at once."""
+        from beam_runner_jobservices.client import JobClient
+
+        with JobClient(self._endpoint) as client:
+            client.drain(self.job_id)
+
+    def _observe_state(self, message_thread: threading.Thread) -> None:
+        super()._observe_state(message_thread)
+        expected = (PipelineState.DRAINED, *((PipelineState.CANCELLED,) if self._cancelled else ()))
+        if self._state in expected:
+            self._runtime_exception = None
+        elif isinstance(self._runtime_exception, grpc.RpcError):
+            self._runtime_exception = RuntimeError(self._lost(self._runtime_exception))
+
+    def _lost(self, error: Any) -> str:
+        told = self._why_gone() or f"its server does not answer: {error.details()}"
+        return f"the job {self._job_id} is out of sight: {told}"

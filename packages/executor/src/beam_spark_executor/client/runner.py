@@ -1,0 +1,78 @@
+"""`BeamSparkRunner`: runs a pipeline on Spark from the program that builds it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.runners.portability import portable_runner
+from apache_beam.runners.portability.job_server import ExternalJobServer
+from apache_beam.runners.portability.stager import Stager
+from apache_beam.transforms.environments import Environment
+from beam_runner_worker import main_classes
+
+from beam_spark_executor.client.main_classes import pickled_main_classes
+from beam_spark_executor.client.result import BeamSparkResult
+from beam_spark_executor.client.servers import GivenServer, server_for
+from beam_spark_executor.client.submission import Submission
+
+
+class BeamSparkRunner(portable_runner.PortableRunner):
+    """Runs pipelines on Apache Spark, user code embedded in its Python workers.
+
+        with beam.Pipeline(runner=BeamSparkRunner()) as pipeline:
+            ...
+
+    It sends them to the server at ``--job_endpoint``. Where none is given, it starts one on this
+    machine, which stays for the next pipeline of the program and ends with the program.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._files: tempfile.TemporaryDirectory[str] | None = None
+
+    def default_environment(self, options: PipelineOptions) -> Environment:
+        """The environment that the options ask for, with the classes of the program's own script."""
+        environment = super().default_environment(options)
+        classes = pickled_main_classes()
+        if classes:
+            self._files = tempfile.TemporaryDirectory(prefix="beam-spark-runner-")
+            file = Path(self._files.name, main_classes.FILE_NAME)
+            file.write_bytes(classes)
+            artifact = Stager._create_file_stage_to_artifact(str(file), file.name)
+            environment._artifacts = (*environment._artifacts, artifact)
+        return environment
+
+    def create_job_service(self, options: PipelineOptions) -> Submission:
+        """What submits to the server that the options ask for; starts that if need be."""
+        server = server_for(options)
+        timeout = options.view_as(PortableOptions).job_server_timeout
+        service = ExternalJobServer(server.endpoint, timeout).start()
+        return Submission(service, options, own_server=not isinstance(server, GivenServer))
+
+    def run_portable_pipeline(self, pipeline: Any, options: PipelineOptions) -> BeamSparkResult:
+        """Submits a pipeline; returns as soon as its server has taken it on.
+
+        Raises:
+            RuntimeError: the server refuses it, or does not start; says why.
+        """
+        server = server_for(options)
+        result = super().run_portable_pipeline(pipeline, options)
+        if self._files is not None:
+            self._files.cleanup()  # its server has it
+        return BeamSparkResult(result, server.endpoint, server.why_gone)
+
+    def __enter__(self) -> BeamSparkRunner:
+        """Beam's interactive session: servers stay as long as the program anyway."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass

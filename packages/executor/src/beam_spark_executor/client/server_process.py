@@ -1,0 +1,129 @@
+"""A ``beam-spark-jobserver`` that this program has started for itself, and that ends with it."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+_START_SECONDS = 60.0
+_LOOK_SECONDS = 0.02
+_LAST_WORDS_SECONDS = 1.0
+_PREFIX = "beam-spark-jobserver: "
+
+log = logging.getLogger("beam_spark_executor.server")
+
+
+class ServerNotStarted(RuntimeError):
+    """The server did not start; the text says why."""
+
+
+class ServerProcess:
+    """A server, from the start of its process until this program ends or `end` is called.
+
+    Its log goes to this program's ``logging``. It ends by itself when this process does, however that
+    comes about: it watches this process, and the pipe that its log goes through.
+
+    Args:
+        flags: for its command line.
+
+    Attributes:
+        endpoint: ``host:port`` of the Job API; clients are answered there.
+
+    Raises:
+        ServerNotStarted: a flag is wrong, say.
+    """
+
+    def __init__(self, flags: Sequence[str]) -> None:
+        self._ended = ""
+        self._last: collections.deque[str] = collections.deque(maxlen=1)
+        with tempfile.TemporaryDirectory(prefix="beam-spark-runner-") as folder:
+            port_file = Path(folder, "port")
+            self._process = _start(flags, port_file)
+            assert self._process.stdout is not None
+            self._reader = threading.Thread(
+                target=self._read_log, args=(self._process.stdout,), name="server-log", daemon=True
+            )
+            self._reader.start()
+            try:
+                self.endpoint = self._wait_for(port_file)
+            except BaseException:
+                self.end()
+                raise
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process.poll() is None
+
+    def why_gone(self) -> str:
+        """Why it has ended, in words for the user; empty while it runs."""
+        if self.is_alive:
+            return ""
+        self._reader.join(_LAST_WORDS_SECONDS)
+        said = self._last[0] if self._last else f"exit code {self._process.returncode}"
+        return f"the server that this program had started is gone: {said}"
+
+    def end(self) -> None:
+        """Asks it to stop, which takes it some seconds; returns at once."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def _wait_for(self, port_file: Path) -> str:
+        deadline = time.monotonic() + _START_SECONDS
+        while not port_file.exists():
+            if not self.is_alive:
+                self._reader.join(_LAST_WORDS_SECONDS)
+                said = self._last[0] if self._last else "it said nothing"
+                raise ServerNotStarted(f"Spark's job server did not start: {said}")
+            if time.monotonic() > deadline:
+                raise ServerNotStarted(
+                    f"Spark's job server did not answer within {_START_SECONDS:.0f} seconds"
+                )
+            time.sleep(_LOOK_SECONDS)
+        return port_file.read_text()
+
+    def _read_log(self, lines: IO[bytes]) -> None:
+        with lines:
+            for line in lines:
+                text = line.decode(errors="replace").rstrip()
+                try:
+                    record = json.loads(text)
+                    level = logging.getLevelNamesMapping()[record["level"]]
+                    log.log(level, "%s", record["message"])
+                    if level >= logging.ERROR:
+                        self._last.append(record["message"])
+                except (ValueError, KeyError, TypeError):
+                    log.info("%s", text)
+                    if text.startswith(_PREFIX):
+                        self._last.append(text.removeprefix(_PREFIX))
+
+
+def _start(flags: Sequence[str], port_file: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "beam_spark_executor.cli"]
+    command += [f"--parent-pid={os.getpid()}", f"--port-file={port_file}", "--job-port=0"]
+    return subprocess.Popen(
+        [*command, "--log-kind=json", "--log-level=warning", *flags],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # a Ctrl-C in the terminal is for this program, which then ends it
+        env={**os.environ, "PYTHONPATH": _python_path()},
+    )
+
+
+def _python_path() -> str:
+    """What can be imported here, for the server and the workers that it has Spark start."""
+    found = (os.path.abspath(folder) for folder in sys.path)
+    return os.pathsep.join(folder for folder in found if os.pathsep not in folder)

@@ -1,0 +1,54 @@
+"""How `BeamSparkRunner` hands a pipeline to its server: with a name, and all that the server is to know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+from apache_beam.runners.portability.portable_runner import JobServiceHandle
+
+from beam_spark_executor._protos import PrepareJobRequest
+from beam_spark_executor.client.job_names import job_name
+from beam_spark_executor.client.options import MADE_THE_SERVER
+
+
+class Submission(JobServiceHandle):
+    """Beam's handle on a Job API, for one pipeline.
+
+    Args:
+        job_service: a stub of the Job API.
+        options: the pipeline's.
+        own_server: whether the options have made the server.
+    """
+
+    def __init__(self, job_service: Any, options: PipelineOptions, own_server: bool) -> None:
+        super().__init__(job_service, options, retain_unknown_options=True)
+        self._own_server = own_server
+
+    def submit(self, proto_pipeline: Any) -> Any:
+        """Submits the pipeline; Beam's ids and streams.
+
+        Raises:
+            RuntimeError: the server refuses it; says why.
+        """
+        try:
+            return super().submit(proto_pipeline)
+        except grpc.RpcError as error:
+            raise RuntimeError(error.details()) from error
+
+    def prepare(self, proto_pipeline: Any) -> Any:
+        """Prepares the job by the name that the user has given it, else by the program's."""
+        name = self.options.view_as(GoogleCloudOptions).job_name or job_name()
+        request = PrepareJobRequest(
+            job_name=name, pipeline=proto_pipeline, pipeline_options=self.get_pipeline_options()
+        )
+        return self.job_service.Prepare(request, timeout=self.timeout)
+
+    def get_pipeline_options(self) -> Any:
+        """The job's options, without those by which its server was started."""
+        options = super().get_pipeline_options()
+        if self._own_server:
+            for name in MADE_THE_SERVER:
+                options.fields.pop(f"beam:option:{name}:v1", None)
+        return options

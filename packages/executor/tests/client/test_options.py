@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_spark_executor.client.options import BeamSparkOptions, ServerWishes, server_wishes
+from beam_spark_executor.flags import parse
+
+
+def wishes(*flags: str) -> ServerWishes:
+    return server_wishes(PipelineOptions(list(flags)))
+
+
+def test_nothing_is_asked_for() -> None:
+    assert wishes() == ServerWishes("", ("--serve-http=false",))
+
+
+def test_all_flags_are_those_of_the_command() -> None:
+    asked = wishes(
+        "--spark_master_url=local[2]",
+        "--beam_spark_conf=spark.a=1",
+        "--beam_spark_conf=spark.b=2",
+        "--beam_spark_state_dir=/s",
+    )
+    settings = parse(asked.flags)
+    assert settings.spark.master == "local[2]"
+    assert settings.spark.conf == {"spark.a": "1", "spark.b": "2"}
+    assert str(settings.state_dir) == "/s"
+
+
+def test_a_web_port() -> None:
+    assert wishes("--beam_spark_web_port=0").flags == ("--web-port=0",)
+
+
+def test_beams_default_of_the_master_is_nobodys_wish_unless_it_is_typed() -> None:
+    assert wishes("--spark_master_url=local[4]").flags[0] == "--spark-master-url=local[4]"
+
+
+def test_a_given_server() -> None:
+    assert wishes("--job_endpoint=h:1").endpoint == "h:1"
+
+
+@pytest.mark.parametrize(
+    "flag", ["--spark_master_url=local", "--beam_spark_state_dir=/s", "--beam_spark_web_port=1"]
+)
+def test_a_given_server_is_started_already(flag: str) -> None:
+    with pytest.raises(ValueError, match=f"^{flag.partition('=')[0]} cannot be had of the server"):
+        wishes("--job_endpoint=h:1", flag)
+
+
+def test_no_name_collides_with_those_of_beam() -> None:
+    parser = argparse.ArgumentParser()
+    for options in PipelineOptions.__subclasses__():
+        if options is not BeamSparkOptions and options.__module__.startswith("apache_beam"):
+            options._add_argparse_args(parser)
+    BeamSparkOptions._add_argparse_args(parser)
+    assert "--beam_spark_conf" in parser.format_help()

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from apache_beam.runners.portability.portable_runner import PipelineResult
+
+from beam_spark_executor.client.result import BeamSparkResult
+
+
+class Service:
+    """A server that takes note of what it is asked for."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+
+    def Cancel(self, request: Any) -> None:
+        self.cancelled.append(request.job_id)
+
+
+class Gone(grpc.RpcError):
+    def details(self) -> str:
+        return "connection refused"
+
+
+def result(*states: Any, service: Any = None, why_gone: str = "") -> BeamSparkResult:
+    def events() -> Any:
+        for state in states:
+            if isinstance(state, Exception):
+                raise state
+            yield api.JobStateEvent(state=state)
+
+    of = PipelineResult(service, "job-1", iter(()), events())
+    return BeamSparkResult(of, "localhost:1", lambda: why_gone)
+
+
+RUNNING, DONE, FAILED = api.JobState.RUNNING, api.JobState.DONE, api.JobState.FAILED
+DRAINED, CANCELLED = api.JobState.DRAINED, api.JobState.CANCELLED
+
+
+@pytest.mark.parametrize(("state", "told"), [(DONE, "DONE"), (DRAINED, "DRAINED")])
+def test_good_ends(state: Any, told: str) -> None:
+    assert result(RUNNING, state).wait_until_finish() == told
+
+
+def test_a_cancel_of_ones_own_is_no_error() -> None:
+    service = Service()
+    ours = result(RUNNING, CANCELLED, service=service)
+    ours.cancel()
+    assert service.cancelled == ["job-1"] == [ours.job_id]
+    assert ours.wait_until_finish() == "CANCELLED"
+
+
+@pytest.mark.parametrize(("state", "told"), [(FAILED, "FAILED"), (CANCELLED, "CANCELLED")])
+def test_bad_ends(state: Any, told: str) -> None:
+    with pytest.raises(RuntimeError, match=f"job-1 failed in state {told}"):
+        result(RUNNING, state).wait_until_finish()
+
+
+@pytest.mark.parametrize(
+    ("why_gone", "told"),
+    [("", "its server does not answer: connection refused"), ("Spark is gone", "Spark is gone")],
+)
+def test_a_server_that_is_gone_is_told_in_a_sentence(why_gone: str, told: str) -> None:
+    with pytest.raises(RuntimeError, match=f"^the job job-1 is out of sight: {told}$"):
+        result(RUNNING, Gone(), why_gone=why_gone).wait_until_finish()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_spark_executor.client import servers
+from beam_spark_executor.client.server_process import ServerNotStarted, ServerProcess
+from beam_spark_executor.client.servers import GivenServer, server_for
+
+
+class Fake:
+    """A server process that costs nothing."""
+
+    def __init__(self, flags: Sequence[str]) -> None:
+        self.flags = flags
+        self.is_alive = True
+        self.ended = False
+
+    def end(self) -> None:
+        self.ended = True
+
+
+@pytest.fixture(autouse=True)
+def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "ServerProcess", Fake)
+    monkeypatch.setattr(servers, "_servers", {})
+
+
+def test_a_given_server_is_taken_as_it_is() -> None:
+    assert server_for(PipelineOptions(["--job_endpoint=h:1"])) == GivenServer("h:1")
+    assert servers._servers == {}
+
+
+def test_the_same_flags_are_the_same_server() -> None:
+    first = server_for(PipelineOptions([]))
+    assert server_for(PipelineOptions(["--streaming"])) is first
+    assert server_for(PipelineOptions(["--spark_master_url=local"])) is not first
+
+
+def test_one_that_has_ended_is_started_again() -> None:
+    first = servers.server_with(())
+    first.is_alive = False  # type: ignore[misc]
+    assert servers.server_with(()) is not first
+
+
+def test_what_can_be_imported_makes_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = servers.server_with(())
+    monkeypatch.syspath_prepend("/elsewhere")
+    assert servers.server_with(()) is not first
+
+
+def test_a_forked_process_leaves_them_to_its_parent() -> None:
+    servers.server_with(())
+    child = os.fork()
+    if child == 0:
+        os._exit(len(servers._servers))
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(servers._servers) == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_wrong_flag_is_told_in_a_sentence() -> None:
+    with pytest.raises(ServerNotStarted, match="did not start: unknown flag --wrong"):
+        ServerProcess(["--wrong"])

@@ -1,0 +1,83 @@
+"""Programs as their users write and start them, and what is left of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+GONE_SECONDS = 60.0
+"""Ten on a machine that has time."""
+_MARK = "BEAM_TEST_PROGRAM"
+
+
+class Program:
+    """A Python script in a folder of its own. Every process it starts inherits a mark in its environment."""
+
+    def __init__(self, folder: Path, temporary: Path) -> None:
+        self.folder = folder
+        self._temporary = temporary
+        self._mark = uuid.uuid4().hex
+
+    def write(self, name: str, text: str) -> None:
+        """Writes a file of the program."""
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def start(
+        self, *arguments: str, command: Sequence[str] = (sys.executable,)
+    ) -> subprocess.Popen[str]:
+        """Starts ``main.py``, or whatever the arguments begin with."""
+        return subprocess.Popen(
+            [*command, *arguments],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "TMPDIR": str(self._temporary), _MARK: self._mark},
+        )
+
+    def run(self, *arguments: str, seconds: float = 240) -> tuple[int, str]:
+        """Runs it; its exit code, and all that it has written."""
+        process = self.start(*arguments)
+        try:
+            told, _ = process.communicate(timeout=seconds)
+        finally:
+            process.kill()
+        return process.returncode, told
+
+    def processes(self) -> dict[int, str]:
+        """The command line of every process that descends from it and runs."""
+        found = {}
+        mark = f"{_MARK}={self._mark}".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                    if command:  # a zombie has none
+                        found[int(folder.name)] = command.decode(errors="replace").strip()
+            except OSError:
+                continue
+        return found
+
+    def wait_until_gone(self) -> None:
+        """Fails if a process of it, or a file, is left for long."""
+        deadline = time.monotonic() + GONE_SECONDS
+        while left := self.processes() or list(self._temporary.glob("beam-spark-*")):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def program(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """A program; at the end all that it has started must be gone, and our temporary files."""
+    made = Program(tmp_path, tmp_path_factory.mktemp("t"))
+    yield made
+    made.wait_until_gone()
