@@ -11,6 +11,7 @@ from beam_runner_jobservices import (
     JobState,
     RunningBundle,
     StackFrame,
+    StageSeries,
     ThreadStack,
 )
 from beam_runner_jobservices.observation import Execution as Record
@@ -21,12 +22,17 @@ from .fakes import Clock, FakeExecutor, FakeJob
 BUNDLE = RunningBundle("s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, "an SDK harness")
 STACK = ThreadStack("host", 12, "main", (StackFrame("a.py", 3, "f", "x()"),))
 
+SERIES = StageSeries("s", ((1.5, 2, 3, 4, 5), (11.5, 12, 13, 14, 15)))
+
 
 class Observed(FakeJob):
     """A job that tells of itself."""
 
     def execution(self) -> Execution:
         return Execution((BUNDLE,), 4, "http://spark:4040")
+
+    def series(self) -> tuple[StageSeries, ...]:
+        return (SERIES,)
 
     def stacks(self) -> tuple[ThreadStack, ...]:
         return (STACK,)
@@ -39,6 +45,7 @@ def test_what_a_job_does_arrives_as_it_was_told(
     job_id = client.submit(pipeline)
     assert client.execution(job_id) == Execution((BUNDLE,), 4, "http://spark:4040")
     assert client.stacks(job_id) == (STACK,)
+    assert client.series(job_id) == (SERIES,)
     executor.job(job_id).reporter.state(JobState.CANCELLING)
     executor.job(job_id).reporter.state(JobState.CANCELLED)
     with pytest.raises(JobApiError, match="does not run") as ended:
@@ -48,7 +55,7 @@ def test_what_a_job_does_arrives_as_it_was_told(
 
 def test_a_runner_that_does_not_tell_is_said_not_to(client: JobClient, pipeline: bytes) -> None:
     job_id = client.submit(pipeline)
-    for ask in (client.execution, client.stacks):
+    for ask in (client.execution, client.stacks, client.series):
         with pytest.raises(JobApiError) as refused:
             ask(job_id)
         assert refused.value.code == "UNIMPLEMENTED"

@@ -9,6 +9,7 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices import (
     Credentials,
+    Execution,
     JobClient,
     JobMetrics,
     JobReporter,
@@ -16,6 +17,8 @@ from beam_runner_jobservices import (
     JobSpec,
     JobState,
     MonitoringInfo,
+    StageSeries,
+    ThreadStack,
 )
 from starlette.testclient import TestClient
 
@@ -51,18 +54,19 @@ class Server:
     """A job server whose jobs do what the test says, and a client of it."""
 
     def __init__(self, folder: Path, port: int = 0, **more: Any) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[Any] = []
+        self.kind: type[Job] = Job
         self.server = JobServer(self._run, artifacts_dir=folder, port=port, **more)
         self.address = self.server.start()
         door = self.server.door
         self.client = JobClient(door.target, credentials=Credentials(token=door.token))
 
     def _run(self, spec: JobSpec, reporter: JobReporter) -> Job:
-        job = Job(spec, reporter)
+        job = self.kind(spec, reporter)
         self.jobs.append(job)
         return job
 
-    def submit(self, pipeline: Any = None, name: str = "words", **options: Any) -> Job:
+    def submit(self, pipeline: Any = None, name: str = "words", **options: Any) -> Any:
         """A running job."""
         named = {f"beam:option:{key}:v1": value for key, value in options.items()}
         message = pipeline if pipeline is not None else word_count()
@@ -175,6 +179,25 @@ def stage(key: str, name: str, field: str, value: int) -> MonitoringInfo:
         varint(1_700_000_000_000) + varint(value),
         {"STAGE": key, "PTRANSFORM": name},
     )
+
+
+class Observed(Job):
+    """A job that tells what a `JobObserver` does, as the test says."""
+
+    def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
+        super().__init__(spec, reporter)
+        self.runs = Execution()
+        self.past: tuple[StageSeries, ...] = ()
+        self.threads: tuple[ThreadStack, ...] = ()
+
+    def execution(self) -> Execution:
+        return self.runs
+
+    def series(self) -> tuple[StageSeries, ...]:
+        return self.past
+
+    def stacks(self) -> tuple[ThreadStack, ...]:
+        return self.threads
 
 
 def eventually(condition: Any, limit: float = 20.0) -> bool:

@@ -41,6 +41,7 @@ class FakeChannel:
 
     work: JobWork
     said: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
+    more_stacks: Any = tuple
 
     def attach(self, hello: Hello, on_command: Any, on_lost: Any) -> None:
         self.said.put(hello)

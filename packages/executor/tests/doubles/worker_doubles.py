@@ -60,7 +60,8 @@ def seen_in(metrics: Iterable[Any]) -> dict[str, int]:
     """How often each value was processed, by the metrics of a job."""
     counts = {}
     for info in metrics:
-        counts[dict(info.labels)["NAME"]] = INTEGER.decode(info.payload)
+        if info.urn == "beam:metric:x":
+            counts[dict(info.labels)["NAME"]] = INTEGER.decode(info.payload)
     return counts
 
 

@@ -80,6 +80,7 @@ def test_stages_tell_of_their_transforms_and_bundles(tmp_path: Path) -> None:
     assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "read"]) == 1
     assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "see"]) == 0
     assert metric_value(infos["beam_spark:stage:bundles_failed:v1", "read"]) == 0
+    assert metric_value(infos["beam_spark:stage:bundles_retried:v1", "read"]) == 0
 
 
 def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
@@ -95,7 +96,13 @@ def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
     assert values(watch.condition.metrics(), "output_watermark")["read"] == MAX_TIMESTAMP
     rig.run()
     watch.look(2.1)
-    assert watch.condition.metrics() == ()
+    infos = watch.condition.metrics()
+    assert values(infos, "open_bundles") == values(infos, "output_watermark") == {}
+    found = {(info.urn.split(":")[2], info.labels["STAGE"]): metric_value(info) for info in infos}
+    assert [found["bundles_committed", stage] for stage in ("read", "see")] == [1, 2]
+    began, last = (values(infos, name) for name in ("began", "last_at_work"))
+    assert began.keys() == last.keys() == {"read", "see"}
+    assert all(0 < began[stage] <= last[stage] for stage in began)
 
 
 def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:

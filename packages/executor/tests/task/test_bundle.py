@@ -134,7 +134,9 @@ def test_metrics_that_the_producer_counts_are_left_out(tmp_path: Path) -> None:
     order = RunBundle(bundle_of(elements("x", b"a"), stage="last"), NAME)
     harness = Counting(lambda values: {})
     running = RunningBundle(work_of(plan, "last"), order, harness, ShardStores(tmp_path), tmp_path)
-    assert answer(running).metrics == (ours,)
+    counted, took = answer(running).metrics
+    assert counted == ours
+    assert (took.urn, took.labels) == ("beam_spark:stage:bundle_msecs:v1", (("STAGE", "last"),))
 
 
 # Failures.

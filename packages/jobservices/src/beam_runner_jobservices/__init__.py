@@ -31,7 +31,14 @@ from .errors import (
 from .guard import Guard
 from .limits import Limits
 from .metric_values import Distribution, Latest, MetricValue, metric_value
-from .observation import Execution, JobTimes, RunningBundle, StackFrame, ThreadStack
+from .observation import (
+    Execution,
+    JobTimes,
+    RunningBundle,
+    StackFrame,
+    StageSeries,
+    ThreadStack,
+)
 from .ports import JobExecutor, JobHandle, JobObserver, JobReporter
 from .records import (
     Artifact,
@@ -91,6 +98,7 @@ __all__ = [
     "Prepared",
     "RunningBundle",
     "StackFrame",
+    "StageSeries",
     "StateEvent",
     "StepDescription",
     "ThreadStack",

@@ -16,7 +16,16 @@ from .channels import CHANNEL_OPTIONS, Credentials, open_channel
 from .errors import JobApiError, JobServicesError
 from .following import NewEntries, NewStates, follow
 from .history import Entry
-from .observation import SERVICE, Execution, JobTimes, ThreadStack, decode, encode, record_of
+from .observation import (
+    SERVICE,
+    Execution,
+    JobTimes,
+    StageSeries,
+    ThreadStack,
+    decode,
+    encode,
+    record_of,
+)
 from .records import Artifact, JobInfo, JobMetrics, JobState, PipelineOption, StateEvent
 from .staging import Chunk, Dependency, Embedded, GetRequest, Resolved
 from .wire import artifacts as artifact_wire
@@ -144,6 +153,11 @@ class JobClient:
         where the job does not run.
         """
         return record_of(Execution, self._observe("GetExecution", {"job_id": job_id}))
+
+    def series(self, job_id: str) -> tuple[StageSeries, ...]:
+        """How a job's stages have been getting on for the last hour. As `execution` otherwise."""
+        found = self._observe("GetSeries", {"job_id": job_id})
+        return tuple(record_of(StageSeries, one) for one in found["series"])
 
     def stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
         """What the threads of a job's worker processes do now. As `execution` otherwise."""

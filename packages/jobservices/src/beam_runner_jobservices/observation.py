@@ -9,6 +9,7 @@ UNIMPLEMENTED.
 |---|---|---|
 | `ListJobs` | `{}` | `{"jobs": [JobTimes]}` |
 | `GetExecution` | `{"job_id": ...}` | `Execution` |
+| `GetSeries` | `{"job_id": ...}` | `{"series": [StageSeries]}` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
 
 All times are wall-clock seconds since the epoch, lengths of time are seconds.
@@ -93,6 +94,18 @@ class Execution:
 
 
 @attrs.frozen
+class StageSeries:
+    """How a stage has been getting on, a point every few seconds for an hour or so, oldest first.
+
+    A point is: time, output watermark (event time in ms), bytes that waited for the stage, bundles
+    that ran, and how many were committed by then.
+    """
+
+    stage: str
+    points: tuple[tuple[float, int, int, int, int], ...] = ()
+
+
+@attrs.frozen
 class StackFrame:
     """A line of a stack."""
 
@@ -150,5 +163,9 @@ def record_of(kind: type[_Record], found: Mapping[str, Any]) -> _Record:
             part = _PARTS.get((kind, field.name))
             if part is not None:
                 value = tuple(record_of(part, one) for one in value)
-            values[field.name] = tuple(value) if isinstance(value, list) else value
+            values[field.name] = _frozen(value)
     return kind(**values)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

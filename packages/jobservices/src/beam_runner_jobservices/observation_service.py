@@ -25,6 +25,7 @@ class ObservationService:
         methods: dict[str, Callable[..., Any]] = {
             "ListJobs": self.ListJobs,
             "GetExecution": self.GetExecution,
+            "GetSeries": self.GetSeries,
             "GetStacks": self.GetStacks,
         }
         return grpc.method_handlers_generic_handler(
@@ -44,6 +45,10 @@ class ObservationService:
     @answering
     def GetExecution(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return self._observer(request).execution()
+
+    @answering
+    def GetSeries(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        return {"series": self._observer(request).series()}
 
     @answering
     def GetStacks(self, request: bytes, context: grpc.ServicerContext) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from .observation import Execution, ThreadStack
+from .observation import Execution, StageSeries, ThreadStack
 from .records import Importance, JobMetrics, JobSpec, JobState
 
 MessageLine: TypeAlias = tuple[Importance, str, str | None]
@@ -47,6 +47,9 @@ class JobObserver(Protocol):
 
     def execution(self) -> Execution:
         """What the job does now, as far as it is known here. Should take milliseconds."""
+
+    def series(self) -> tuple[StageSeries, ...]:
+        """How the job's stages have been getting on for the last hour. Should take milliseconds."""
 
     def stacks(self) -> tuple[ThreadStack, ...]:
         """What the threads of the job's worker processes do now. Asks them, for seconds at most;

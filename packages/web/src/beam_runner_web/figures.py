@@ -41,7 +41,8 @@ class StepFigures:
 
 @attrs.frozen
 class StageFigures:
-    """A fused stage of a runner that tells of them: watermarks in event time (ms), lag in ms.
+    """A fused stage of a runner that tells of them: watermarks in event time (ms), lag in ms; when it
+    began and was last at work in wall-clock ms.
 
     `steps` are the ids of the pipeline's steps in it.
     """
@@ -57,6 +58,8 @@ class StageFigures:
     committed: int | None = None
     failed: int | None = None
     retried: int | None = None
+    began: int | None = None
+    last: int | None = None
     bundle_msecs: Distribution | None = None
     waits: tuple[str, ...] = ()
 
@@ -159,7 +162,7 @@ def _sum_of(pcollections: Iterable[str], counts: Mapping[str, int]) -> int | Non
 
 def _stage(key: str, found: Mapping[str, MonitoringInfo], tree: StepTree) -> StageFigures:
     values = {name: metric_value(info) for name, info in found.items()}
-    name = next((info.labels.get("PTRANSFORM", "") for info in found.values()), "") or key
+    name = next(filter(None, (info.labels.get("PTRANSFORM") for info in found.values())), key)
     told = values.get("transforms")
     names = name.split(" + ")
     if isinstance(told, frozenset) and set(names) != told:
@@ -178,6 +181,8 @@ def _stage(key: str, found: Mapping[str, MonitoringInfo], tree: StepTree) -> Sta
         committed=_whole(values.get("bundles_committed")),
         failed=_whole(values.get("bundles_failed")),
         retried=_whole(values.get("bundles_retried")),
+        began=_whole(values.get("began")),
+        last=_whole(values.get("last_at_work")),
         bundle_msecs=durations if isinstance(durations, Distribution) else None,
         waits=tuple(sorted(waits)) if isinstance(waits, frozenset) else (),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,14 +14,13 @@ from .causes import Cause, Facts, causes_of
 from .failures import FailureGroup, group, step_of
 from .figures import StageFigures, StepFigures
 from .graph import View, default_open, view
-from .states import StepState, of_stage, step_states
+from .states import ENDED_WELL, StepState, of_stage, step_states
 from .steps import Step
-from .texts import is_end, is_start
-from .watching import Sample, Snapshot, grown
+from .timeline import Chart, Timeline, charts_of, timeline_of
+from .watching import Snapshot, grown
 
 _CAN_END = frozenset({JobState.STARTING, JobState.RUNNING, JobState.DRAINING})
 _SLOWEST = 6
-_CHART = (120, 28)
 _SORTS = ("name", "in", "out", "rate", "wall")
 
 
@@ -147,45 +146,19 @@ class JobView:
         return [self.row(key) for _, key in sorted(walls, reverse=True)[:_SLOWEST]]
 
     def stage_state(self, stage: StageFigures) -> StepState:
-        """How a stage is getting on."""
-        return of_stage(stage)
+        """How a stage is getting on, or how it ended."""
+        if not self.state.is_terminal:
+            return of_stage(stage)
+        return StepState.DONE if self.state in ENDED_WELL else StepState.IDLE
 
-    def lag_points(self, stage_id: str) -> list[tuple[float, float]]:
-        """How far what comes out of a stage was behind, as points of a small chart."""
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """When each stage was at work; None where the server does not tell."""
+        return timeline_of(self.snapshot)
 
-        def lag(sample: Sample, stage: StageFigures) -> float | None:
-            mark = stage.output_watermark
-            if mark is None or is_start(mark) or is_end(mark):
-                return None
-            return max(0.0, sample.time - mark / 1000)
-
-        return self._points(stage_id, lag)
-
-    def backlog_points(self, stage_id: str) -> list[tuple[float, float]]:
-        """How much waited for a stage, as points of a small chart."""
-        return self._points(stage_id, lambda _, stage: stage.backlog_bytes)
-
-    def _points(
-        self, stage_id: str, value: Callable[[Sample, StageFigures], float | None]
-    ) -> list[tuple[float, float]]:
-        found = [
-            (sample.time, one)
-            for sample in self.snapshot.samples
-            for stage in sample.figures.stages
-            if stage.id == stage_id and (one := value(sample, stage)) is not None
-        ]
-        if len({one for _, one in found}) < 2:
-            return []
-        first, last = found[0][0], found[-1][0]
-        top = max(one for _, one in found)
-        wide, high = _CHART
-        return [
-            (
-                round((at - first) / (last - first or 1) * wide, 1),
-                round(high - one / top * (high - 2), 1),
-            )
-            for at, one in found
-        ]
+    def charts(self, stage_id: str) -> tuple[Chart, ...]:
+        """How a stage has been getting on, as small charts."""
+        return charts_of(self.snapshot, stage_id)
 
     @cached_property
     def log_lines(self) -> list[LogLine]:

@@ -23,7 +23,7 @@ class StepState(enum.Enum):
 
 
 _OF_COMPOSITES = (StepState.FAILED, StepState.RUNNING, StepState.WAITING)
-_ENDED_WELL = (JobState.DONE, JobState.DRAINED)
+ENDED_WELL = (JobState.DONE, JobState.DRAINED)
 
 
 def step_states(
@@ -44,7 +44,7 @@ def step_states(
                 if step in moving and found[step] is StepState.IDLE:
                     found[step] = StepState.RUNNING
     told = frozenset(found)
-    usual = StepState.DONE if state in _ENDED_WELL else StepState.IDLE
+    usual = StepState.DONE if state in ENDED_WELL else StepState.IDLE
     for key in reversed(list(tree.steps)):
         if key in failed:
             found[key] = StepState.FAILED

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import attrs
 from beam_runner_jobservices import (
@@ -31,6 +32,10 @@ _LEAST_RATE_SECONDS = 0.8
 _COST_FACTOR = 20
 
 
+Point: TypeAlias = tuple[float, int, int, int, int]
+"""As in `StageSeries` of the job services."""
+
+
 @attrs.frozen
 class Sample:
     """Figures as they were at a time (wall-clock seconds)."""
@@ -47,6 +52,7 @@ class Snapshot:
     - `messages`: its messages as far as they are kept here, oldest first.
     - `samples`: earlier figures, oldest first, the present ones last.
     - `execution`: what the job does now; None where the server does not tell, or nothing runs.
+    - `history`: how stages were getting on before anybody looked, oldest first.
     - `away`: why the server does not answer now, empty if it does; the rest is then as it was.
     """
 
@@ -59,6 +65,7 @@ class Snapshot:
     taken: float
     execution: Execution | None = None
     away: str = ""
+    history: Mapping[str, tuple[Point, ...]] = attrs.field(factory=dict)
 
     @property
     def state(self) -> JobState:
@@ -121,6 +128,7 @@ class JobWatch:
         self._asked = 0.0
         self._cost = 0.0
         self._tells = True
+        self._before: Mapping[str, tuple[Point, ...]] | None = None
         self.used = time.monotonic()
 
     @property
@@ -166,6 +174,7 @@ class JobWatch:
             samples=tuple(self._samples),
             taken=now,
             execution=None if state.is_terminal else self._execution(),
+            history=self._history(state),
         )
 
     def _execution(self) -> Execution | None:
@@ -180,6 +189,21 @@ class JobWatch:
             elif error.code not in ("FAILED_PRECONDITION", "NOT_FOUND"):
                 raise
             return None
+
+    def _history(self, state: JobState) -> Mapping[str, tuple[Point, ...]]:
+        """What was before anybody looked; asked for once, since from then on it is seen here."""
+        if self._before is None and not state.is_terminal:
+            try:
+                found = self._client.series(self._job_id)
+            except JobApiError as error:
+                if error.code not in ("UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND"):
+                    raise
+                found = ()
+            began = self._samples[0].time
+            self._before = {
+                one.stage: tuple(point for point in one.points if point[0] < began) for one in found
+            }
+        return self._before or {}
 
     def close(self) -> None:
         """Stops following."""

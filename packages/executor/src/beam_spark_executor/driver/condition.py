@@ -12,8 +12,12 @@ metrics, and a message when nothing moves.
 | ``beam_spark:stage:waits:v1`` | sentences | what the stage waits for, if it is not just its turn |
 | ``beam_spark:stage:bundles_committed:v1`` | bundles | how many of the stage were committed |
 | ``beam_spark:stage:bundles_failed:v1`` | attempts | how many attempts at its bundles failed |
+| ``beam_spark:stage:bundles_retried:v1`` | attempts | how many of its bundles were given out again |
+| ``beam_spark:stage:began:v1`` | ms | when it was first at work (wall clock) |
+| ``beam_spark:stage:last_at_work:v1`` | ms | when it was last |
+| ``beam_spark:stage:bundle_msecs:v1`` | ms | how long each of its bundles took that was committed; comes with the bundles |
 
-Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it.
+Those after ``waits`` are there of jobs that have ended, too. Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from beam_spark_executor.driver.kept import Tally
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.processes import Silence
 from beam_spark_executor.driver.reasons import reasons
+from beam_spark_executor.driver.stage_history import StageHistory
 from beam_spark_executor.plan import JobPlan
 
 LOOK_SECONDS = 0.5
@@ -78,13 +83,17 @@ class JobCondition:
         self._reporter = reporter
         self._silent = silent
         self._seen = _Seen()
+        self.history = StageHistory()
         self._looked = 0.0
         self._pause = STILL_SECONDS
 
     def metrics(self) -> tuple[MonitoringInfo, ...]:
-        """Those of all stages, as of the last look; none of a job that has ended."""
+        """Those of all stages, as of the last look; of a job that has ended what became of them."""
         seen = self._seen
-        return tuple(info for report in seen.stages for info in self._stage(report, seen))
+        return (
+            *(info for report in seen.stages for info in self._stage(report, seen)),
+            *(info for stage in self._plan.stages for info in self._totals(stage, seen)),
+        )
 
     def look(self, ledger: Ledger, coordinator: Coordinator, *, asked: bool = False) -> None:
         """Looks at a job after something may have happened; does nothing if it has just looked.
@@ -96,10 +105,13 @@ class JobCondition:
             return
         self._looked = moment
         now = coordinator.clock.now()
-        self._seen = _Seen() if ledger.end is not None else self._see(ledger, now, asked=asked)
+        self._seen = self._see(ledger, now, asked=asked)
+        self.history.look(time.time(), self._seen.stages or ledger.reports(), ledger.tallies)
         self._tell_if_still(ledger, coordinator, moment, self._silent())
 
     def _see(self, ledger: Ledger, now: int, *, asked: bool) -> _Seen:
+        if ledger.end is not None:
+            return _Seen(now, tallies=dict(ledger.tallies))
         return _Seen(
             now,
             tuple(ledger.reports()),
@@ -110,7 +122,7 @@ class JobCondition:
 
     def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MonitoringInfo]:
         lag = max(0, seen.time - seen.opened.get(report.stage, seen.time))
-        labels = {"STAGE": report.stage, "PTRANSFORM": self._plan.stages[report.stage].spec.name}
+        labels = self._labels(report.stage)
         for name, value in (
             ("input_watermark", report.input_watermark),
             ("output_watermark", report.output_watermark),
@@ -121,15 +133,33 @@ class JobCondition:
             urn = f"beam_spark:stage:{name}:v1"
             payload = encode_varint(seen.time) + encode_varint(value)
             yield MonitoringInfo(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
+        waits = seen.waits.get(report.stage, ())
+        if waits:
+            urn = "beam_spark:stage:waits:v1"
+            yield MonitoringInfo(urn, metric_urns.SET_STRING_TYPE, _texts(waits), labels)
+
+    def _totals(self, stage: str, seen: _Seen) -> Iterator[MonitoringInfo]:
+        """What has become of a stage's bundles; nothing before anybody has looked."""
+        if not seen.time:
+            return
+        labels = self._labels(stage)
         names = tuple(labels["PTRANSFORM"].split(" + "))
-        for name, texts in (("transforms", names), ("waits", seen.waits.get(report.stage, ()))):
-            if texts:
-                urn = f"beam_spark:stage:{name}:v1"
-                yield MonitoringInfo(urn, metric_urns.SET_STRING_TYPE, _texts(texts), labels)
-        tally = seen.tallies.get(report.stage, Tally())
-        for name, value in (("committed", tally.committed), ("failed", tally.failed)):
+        urn = "beam_spark:stage:transforms:v1"
+        yield MonitoringInfo(urn, metric_urns.SET_STRING_TYPE, _texts(names), labels)
+        tally = seen.tallies.get(stage, Tally())
+        for name in ("committed", "failed", "retried"):
             urn = f"beam_spark:stage:bundles_{name}:v1"
-            yield MonitoringInfo(urn, metric_urns.SUM_INT64_TYPE, encode_varint(value), labels)
+            value = encode_varint(getattr(tally, name))
+            yield MonitoringInfo(urn, metric_urns.SUM_INT64_TYPE, value, labels)
+        times = self.history.times.get(stage)
+        if times is not None:
+            for name, moment in (("began", times.began), ("last_at_work", times.last)):
+                urn = f"beam_spark:stage:{name}:v1"
+                payload = encode_varint(seen.time) + encode_varint(moment)
+                yield MonitoringInfo(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
+
+    def _labels(self, stage: str) -> dict[str, str]:
+        return {"STAGE": stage, "PTRANSFORM": self._plan.stages[stage].spec.name}
 
     def _tell_if_still(
         self, ledger: Ledger, coordinator: Coordinator, moment: float, silent: Sequence[Silence]

@@ -126,7 +126,12 @@ class SparkJobExecutor:
             journal,
             reporter,
             SparkJobs(
-                self._session, self._pools, self._stand_bys, self._channel.endpoint, job.job_id
+                self._session,
+                self._pools,
+                self._stand_bys,
+                self._channel.endpoint,
+                job.job_id,
+                job.job_name,
             ),
             JobSlots(self._slots, job.job_id),
             JobSettings(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
-from beam_runner_jobservices.observation import Execution, ThreadStack
+from beam_runner_jobservices.observation import Execution, StageSeries, ThreadStack
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.records import JobMetrics, JobState
 
@@ -151,12 +151,15 @@ class RunningJob:
             return self._last_metrics
         totals = self._metrics.totals()
         self._observing.touch()
-        stages = () if self._ledger.end is not None else self._condition.metrics()
-        return JobMetrics((*totals.attempted, *stages), totals.committed)
+        return JobMetrics((*totals.attempted, *self._condition.metrics()), totals.committed)
 
     def execution(self) -> Execution:
         """What the job does now."""
         return self._observing.execution()
+
+    def series(self) -> tuple[StageSeries, ...]:
+        """How its stages have been getting on."""
+        return self._condition.history.series()
 
     def stacks(self) -> tuple[ThreadStack, ...]:
         """What its worker processes do now."""

@@ -57,10 +57,13 @@ _SIZE_BYTES = 4
 
 @attrs.frozen
 class Tally:
-    """How many bundles of a stage were committed, and how many attempts at them failed."""
+    """How many bundles of a stage were committed, how many attempts at them failed, and how often one
+    was given out again.
+    """
 
     committed: int = 0
     failed: int = 0
+    retried: int = 0
 
 
 @attrs.frozen

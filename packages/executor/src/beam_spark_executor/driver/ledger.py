@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
@@ -202,7 +203,7 @@ class Ledger:
             self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
         self.metrics.add(entry.metrics)
         tally = self.tallies.get(bundle.stage, Tally())
-        self.tallies[bundle.stage] = Tally(tally.committed + 1, tally.failed)
+        self.tallies[bundle.stage] = attrs.evolve(tally, committed=tally.committed + 1)
         return self._handle(done)
 
     def _handle(self, event: Event) -> tuple[Command, ...]:
@@ -210,15 +211,19 @@ class Ledger:
             self.last_failure = event
             stage = self._open[event.bundle].stage
             tally = self.tallies.get(stage, Tally())
-            self.tallies[stage] = Tally(tally.committed, tally.failed + 1)
+            self.tallies[stage] = attrs.evolve(tally, failed=tally.failed + 1)
         commands = self._scheduler.handle(event)
         if isinstance(event, BundleDone):
             for output in event.outputs:
                 self._keep(output.data)
         for command in commands:
             match command:
-                case OpenBundles(_, bundles):
+                case OpenBundles(stage, bundles):
                     self._open.update((b.number, b) for b in bundles)
+                    again = sum(b.attempt > 1 for b in bundles)
+                    if again:
+                        tally = self.tallies.get(stage, Tally())
+                        self.tallies[stage] = attrs.evolve(tally, retried=tally.retried + again)
                 case CancelBundles(bundles):
                     for number, _ in bundles:
                         self._open.pop(number, None)

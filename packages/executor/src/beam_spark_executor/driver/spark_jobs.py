@@ -32,6 +32,7 @@ class SparkJobs:
         stand_bys: StandBys,
         endpoint: Endpoint,
         job_id: str,
+        name: str = "",
     ) -> None:
         self._session = session
         self._pools = pools
@@ -41,6 +42,7 @@ class SparkJobs:
         self._stand_by: StandBy | None = None
         self._slot: Slot | None = None
         self._group = f"beam-{job_id}"
+        self._name = name or job_id
 
     @property
     def interface(self) -> str:
@@ -85,8 +87,9 @@ class SparkJobs:
 
     def _run_lane(self, slot: Slot, number: int, on_end: Callable[[int, str], None]) -> None:
         ref = LaneRef(self._endpoint, self._job_id, number)
+        title = f"{self._name} · lane {number}"
 
         def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return run_lane(ref, batches)
 
-        on_end(number, self._pools.run_one_task(self._session, slot, self._group, serve))
+        on_end(number, self._pools.run_one_task(self._session, slot, self._group, serve, title))

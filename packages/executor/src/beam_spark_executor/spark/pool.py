@@ -97,12 +97,17 @@ class WorkerPools:
                 del environment[SLOT_VARIABLE]
 
     def run_one_task(
-        self, session: SparkSession, slot: Slot, group: str, function: ArrowFunction
+        self,
+        session: SparkSession,
+        slot: Slot,
+        group: str,
+        function: ArrowFunction,
+        description: str = "",
     ) -> str:
         """Runs ``function`` in a worker of ``slot``, as a Spark job of one task.
 
         The calling thread is to be one of its own (``InheritableThread``): its job group and its
-        scheduler pool are set.
+        scheduler pool are set. ``description`` is what Spark's own pages call the job.
 
         Returns:
             Spark's error in a few words; empty if there was none.
@@ -110,7 +115,7 @@ class WorkerPools:
         try:
             # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
             # Python workers of tasks that do not stop by themselves.
-            self._context.setJobGroup(group, group, interruptOnCancel=True)
+            self._context.setJobGroup(group, description or group, interruptOnCancel=True)
             # A scheduler pool for each slot: jobs that run at the same time share the cores.
             self._context.setLocalProperty("spark.scheduler.pool", slot.name)
             one = session.range(0, 1, 1, 1)

@@ -34,6 +34,7 @@ from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.memory import bundle_budget
 from beam_spark_executor.plan import BufferKind, BufferPlan, StagePlan
 from beam_spark_executor.storage.files import read_ref
+from beam_spark_executor.task.bundle_time import bundle_msecs
 from beam_spark_executor.task.columns import from_bytes
 from beam_spark_executor.task.few_groups import FEW_ROWS, group_few
 from beam_spark_executor.task.grouping import group_chunks
@@ -274,6 +275,7 @@ class RunningBundle:
         keyed: ShardGrouping | StatefulBundle | None,
         metrics: tuple[MonitoringInfo, ...],
     ) -> BundleReply:
+        metrics = (*metrics, bundle_msecs(self.stage_id, self.elapsed))
         if self._order.bundle.shard is None:
             return BundleReply(done, None, metrics)
         if keyed is None:
