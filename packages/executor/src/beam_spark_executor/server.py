@@ -10,12 +10,21 @@ import time
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 
-from beam_runner_jobservices import Guard, JobHandle, JobReporter, JobServer, JobSpec
+from beam_runner_jobservices import (
+    Guard,
+    JobHandle,
+    JobReporter,
+    JobServer,
+    JobSpec,
+    OptionType,
+    PipelineOption,
+)
 from beam_runner_jobservices.folders import STATE, mark_folder
 from beam_runner_jobservices.guard import read_guard
 
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.flags import ServerSettings
+from beam_spark_executor.job_options import JOB_OPTIONS
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.spark.pool import WorkerPools, warm_up
 from beam_spark_executor.spark.session import RunningSpark
@@ -78,6 +87,10 @@ class Server:
                 port=settings.job_port,
                 guard=guard,
                 socket_path=self._socket(settings, guard),
+                options=(
+                    PipelineOption(one.name, OptionType.INTEGER, one.description)
+                    for one in JOB_OPTIONS
+                ),
             )
             try:
                 self._store = Store(self._folder, self._durable)

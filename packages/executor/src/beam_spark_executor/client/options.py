@@ -13,6 +13,8 @@ from apache_beam.options.pipeline_options import (
     SparkRunnerOptions,
 )
 
+from beam_spark_executor.job_options import JOB_OPTIONS
+
 _MASTER = "spark_master_url"
 MADE_THE_SERVER = (_MASTER, "beam_spark_conf", "beam_spark_state_dir", "beam_spark_web_port")
 """Options that are about the server, not about the job."""
@@ -25,8 +27,8 @@ class BeamSparkOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(
             "BeamSparkRunner",
-            "For the server that BeamSparkRunner starts on this machine, where no --job_endpoint is"
-            " given. --spark_master_url chooses its Spark.",
+            "The first three are for the server that BeamSparkRunner starts on this machine, where no"
+            " --job_endpoint is given. --spark_master_url chooses its Spark.",
         )
         group.add_argument(
             "--beam_spark_conf",
@@ -45,6 +47,8 @@ class BeamSparkOptions(PipelineOptions):
             metavar="PORT",
             help="port for web pages about the jobs, 0 for a free one; needs beam-runner-web",
         )
+        for option in JOB_OPTIONS:
+            group.add_argument(f"--{option.name}", type=int, metavar="N", help=option.description)
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.scheduler import DefaultPolicy, Limits, Start
+from beam_runner_engine.scheduler import Start
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.folders import sync_folder
 from beam_runner_jobservices.ports import JobHandle, JobReporter
@@ -26,6 +26,8 @@ from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.spark_jobs import SparkJobs
 from beam_spark_executor.driver.stand_by import StandBys
 from beam_spark_executor.driver.starts import counted_start
+from beam_spark_executor.driver.tuning import LANES_PER_CORE, tuning_of
+from beam_spark_executor.job_options import WrongOption, job_wishes
 from beam_spark_executor.journal.codec import FormError
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
@@ -37,12 +39,6 @@ from beam_spark_executor.translation.scheduling import roots_of
 from beam_spark_executor.translation.translate import translate
 
 _PIECE = 1 << 20
-_LEAST_SHARDS_PER_CORE = 2
-_MOST_SHARDS_PER_CORE = 8
-_SHARDS_ENOUGH = 64
-_LANES_PER_CORE = 4
-_JOINT_BYTES_IN_TURNS = 8 << 20
-_STREAMING_CHECKPOINT_MS = 500
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -138,7 +134,7 @@ class SparkJobExecutor:
                 folder,
                 self._store.epoch,
                 self._settings.cores,
-                self._settings.cores * _LANES_PER_CORE,
+                self._settings.cores * LANES_PER_CORE,
                 resumable=self._store.durable,
                 hides_elements=self._settings.hides_elements,
                 durable=self._settings.sync_data,
@@ -189,7 +185,7 @@ class SparkJobExecutor:
                 "had committed, is lost"
             )
         else:
-            ledger = self._begin(self._plan(job))
+            ledger = self._begin(job, self._plan(job))
             journal.snapshot(ledger.snapshot())
         return ledger
 
@@ -201,20 +197,14 @@ class SparkJobExecutor:
         except UnsupportedPipeline as error:
             raise JobRejected(str(error)) from error
 
-    def _begin(self, plan: JobPlan) -> Ledger:
-        cores = self._settings.cores
-        limits = Limits(
-            parallelism=cores * _LANES_PER_CORE, user_attempts=self._settings.task_attempts
-        )
-        policy = DefaultPolicy()
-        if plan.streaming:
-            policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS)
-        elif plan.takes_turns:
-            # An SDK's bundle costs up to 0.2 s at its end, where a sampling thread is waited for.
-            policy = DefaultPolicy(spreads=False)
-            limits = attrs.evolve(limits, joint_bytes=_JOINT_BYTES_IN_TURNS)
-        few = plan.streaming or plan.one_interpreter
-        ledger = Ledger(plan, shards_for(cores, few=few), limits, policy)
+    def _begin(self, job: JobSpec, plan: JobPlan) -> Ledger:
+        settings = self._settings
+        try:
+            wishes = job_wishes(job.options)
+        except WrongOption as error:
+            raise JobRejected(str(error), unsupported=False) from error
+        tuning = tuning_of(plan, settings.cores, settings.task_attempts, wishes)
+        ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy)
         # A scripted clock counts from 0: what tests set their timers by.
         start = 0 if plan.scripts_clock else ProcessingClock().now()
         ledger.apply(Start(start, roots_of(plan)))
@@ -224,19 +214,6 @@ class SparkJobExecutor:
         with self._lock:
             self._jobs.pop(job.job_id, None)
         self._stand_bys.renew()
-
-
-def shards_for(cores: int, *, few: bool) -> int:
-    """How many key shards the stages of a job have.
-
-    Many small shards are grouped faster than few large ones, which do not fit into caches, or not
-    into memory; and where they are very small, they share a bundle. A ``few`` are enough for a
-    stream, where each shard has bundles of its own, and for one interpreter, to which each bundle is
-    a cost. On many cores there are many in any case.
-    """
-    least = cores * _LEAST_SHARDS_PER_CORE
-    most = least if few else min(cores * _MOST_SHARDS_PER_CORE, _SHARDS_ENOUGH)
-    return max(2, least, most)
 
 
 def recover(journal: Journal) -> Ledger:

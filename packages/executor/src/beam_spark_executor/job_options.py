@@ -1,0 +1,89 @@
+"""The pipeline options of a job that this runner understands beyond Beam's own: described, and read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from beam_runner_urns import options as option_urns
+
+
+class WrongOption(ValueError):
+    """An option has a value that it cannot have; the text says which it can."""
+
+
+@attrs.frozen
+class JobOption:
+    """An option whose value is a number.
+
+    Attributes:
+        name: without dashes.
+        least, most: what it may be.
+        description: for ``--help``; what is the case where it is not given.
+    """
+
+    name: str
+    least: int
+    most: int
+    description: str
+
+    def asked(self, options: Mapping[str, Any]) -> int | None:
+        """The value that a job's options give it; None if they don't.
+
+        Raises:
+            WrongOption: it is no number, or out of bounds.
+        """
+        value = options.get(f"{option_urns.PREFIX}{self.name}{option_urns.SUFFIX}")
+        if value is None:
+            return None
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        if not text.isdecimal() or not self.least <= int(text) <= self.most:
+            raise WrongOption(
+                f"--{self.name} is to be a number from {self.least} to {self.most}, not {value!r}"
+            )
+        return int(text)
+
+
+TASK_ATTEMPTS = JobOption(
+    "beam_spark_task_attempts",
+    1,
+    100,
+    "how often a bundle is tried whose user code raises, before the job fails (default: what the"
+    " server was started with)",
+)
+KEY_SHARDS = JobOption(
+    "beam_spark_key_shards",
+    2,
+    4096,
+    "into how many shards the keys of each GroupByKey and stateful ParDo are dealt out (default: a"
+    " few for each core)",
+)
+CHECKPOINT_INTERVAL = JobOption(
+    "beam_spark_checkpoint_interval_ms",
+    50,
+    3_600_000,
+    "after how many milliseconds a source or another splittable DoFn is asked to stop, so that what it"
+    " has done is committed (default: 500 where the pipeline is streaming, else 10000)",
+)
+JOB_OPTIONS = (TASK_ATTEMPTS, KEY_SHARDS, CHECKPOINT_INTERVAL)
+
+
+@attrs.frozen
+class JobWishes:
+    """What a job's options ask for; None where they don't."""
+
+    task_attempts: int | None = None
+    key_shards: int | None = None
+    checkpoint_interval: int | None = None
+
+
+def job_wishes(options: Mapping[str, Any]) -> JobWishes:
+    """What a job's options ask for.
+
+    Raises:
+        WrongOption: an option has a value that it cannot have.
+    """
+    return JobWishes(
+        TASK_ATTEMPTS.asked(options), KEY_SHARDS.asked(options), CHECKPOINT_INTERVAL.asked(options)
+    )

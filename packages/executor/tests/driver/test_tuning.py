@@ -1,0 +1,40 @@
+"""How a job is cut, before it runs."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+
+from beam_spark_executor.driver.tuning import shards_for, tuning_of
+from beam_spark_executor.job_options import JobWishes
+
+
+def plan(*, streaming: bool = False, turns: bool = False) -> Mock:
+    return Mock(streaming=streaming, takes_turns=turns, one_interpreter=turns)
+
+
+@pytest.mark.parametrize(
+    ("cores", "many", "few"),
+    [(1, 8, 2), (2, 16, 4), (8, 64, 16), (16, 64, 32), (32, 64, 64), (100, 200, 200)],
+)
+def test_many_small_shards_but_not_more_than_help(cores: int, many: int, few: int) -> None:
+    assert shards_for(cores, few=False) == many
+    assert shards_for(cores, few=True) == few
+
+
+def test_by_the_plan() -> None:
+    bounded = tuning_of(plan(), 2, 3, JobWishes())
+    assert (bounded.shards, bounded.limits.user_attempts) == (16, 3)
+    assert bounded.policy.checkpoint_after == 10_000
+    stream = tuning_of(plan(streaming=True), 2, 1, JobWishes())
+    assert (stream.shards, stream.policy.checkpoint_after) == (4, 500)
+    assert not tuning_of(plan(turns=True), 2, 1, JobWishes()).policy.spreads
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_what_a_job_asks_for_wins(streaming: bool) -> None:
+    asked = JobWishes(task_attempts=5, key_shards=7, checkpoint_interval=1_000)
+    tuning = tuning_of(plan(streaming=streaming), 2, 1, asked)
+    assert (tuning.shards, tuning.limits.user_attempts) == (7, 5)
+    assert tuning.policy.checkpoint_after == 1_000

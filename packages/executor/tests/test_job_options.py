@@ -1,0 +1,71 @@
+"""Options of a job: sent by Beam's SDK because the server describes them, read, and refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from beam_spark_executor import server as server_module
+from beam_spark_executor.flags import ServerSettings
+from beam_spark_executor.job_options import JOB_OPTIONS, JobWishes, WrongOption, job_wishes
+from beam_spark_executor.server import Server
+
+# As a program with Beam alone, which knows nothing of this runner.
+CLIENT = """
+import sys
+import grpc
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_job_api_pb2_grpc
+from apache_beam.runners.portability.portable_runner import JobServiceHandle
+service = beam_job_api_pb2_grpc.JobServiceStub(grpc.insecure_channel(sys.argv[1]))
+sent = JobServiceHandle(service, PipelineOptions(sys.argv[2:])).get_pipeline_options()
+for name in sorted(sent.fields):
+    if "beam_spark" in name:
+        print(name, sent.fields[name].string_value)
+"""
+
+
+def options(**values: Any) -> dict[str, Any]:
+    return {f"beam:option:{name}:v1": value for name, value in values.items()}
+
+
+def test_nothing_asked_for() -> None:
+    assert job_wishes(options(streaming=True)) == JobWishes()
+
+
+@pytest.mark.parametrize("value", ["3", 3, 3.0])
+def test_numbers_in_every_form_that_clients_send(value: Any) -> None:
+    asked = options(
+        beam_spark_task_attempts=value,
+        beam_spark_key_shards=value,
+        beam_spark_checkpoint_interval_ms="100",
+    )
+    assert job_wishes(asked) == JobWishes(3, 3, 100)
+
+
+@pytest.mark.parametrize("option", JOB_OPTIONS, ids=lambda option: option.name)
+@pytest.mark.parametrize("value", ["", "two", -1, 0, 10**9, 2.5, [3], True])
+def test_what_is_no_such_number_is_refused_by_name(option: Any, value: Any) -> None:
+    with pytest.raises(WrongOption, match=f"--{option.name} is to be a number from"):
+        job_wishes(options(**{option.name: value}))
+
+
+@pytest.mark.timeout(120)
+def test_beams_own_client_sends_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(server_module, "RunningSpark", Mock())
+    served = Server(ServerSettings(job_port=0, state_dir=tmp_path / "state"))
+    try:
+        flags = ("--beam_spark_task_attempts=4", "--beam_spark_key_shards=9", "--beam_spark_x=1")
+        command = [sys.executable, "-c", CLIENT, served.serve(), *flags]
+        told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=100)
+    finally:
+        served.stop()
+    assert told.stdout.splitlines() == [
+        "beam:option:beam_spark_key_shards:v1 9",
+        "beam:option:beam_spark_task_attempts:v1 4",
+    ]
