@@ -44,12 +44,12 @@ from tools.nox_support import (
     install,
     kill,
     need_java,
-    project,
     results_of,
     run_beams_suites,
     run_on_a_cluster,
     run_pytest,
 )
+from tools.version_cells import NEWEST, pyspark_wheels
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -88,16 +88,10 @@ def wheels(session: nox.Session) -> None:
     for package in PACKAGES:
         with session.chdir(ROOT / "packages" / package):
             session.run("hatchling", "build", "-t", "wheel", "-d", str(WHEELS), silent=True)
-    if not list(WHEELS.glob("pyspark-*.whl")):
-        needed = project("executor")["dependencies"]
-        pyspark = next(text for text in needed if text.startswith("pyspark"))
-        session.run(
-            *("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(WHEELS), pyspark),
-            silent=True,
-        )
+    (newest,) = pyspark_wheels(session, NEWEST.pyspark_version)
     lines = [
         f"{wheel.name.split('-')[0].replace('_', '-')} @ {wheel.as_uri()}"
-        for wheel in sorted(WHEELS.glob("*.whl"))
+        for wheel in (*sorted(WHEELS.glob("beam_*.whl")), newest)
     ]
     CONSTRAINTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

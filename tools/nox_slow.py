@@ -21,6 +21,15 @@ from tools.nox_support import (
     run_on_a_cluster,
     run_pytest,
 )
+from tools.version_cells import (
+    CELLS,
+    CHECKS,
+    HEADS,
+    Cell,
+    install_cell,
+    versions_of,
+)
+from tools.version_tables import OUTCOMES, PAGE, outcome, write_row
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -154,3 +163,25 @@ def differential(session: nox.Session) -> None:
     install(session, distribution("executor"))
     compare = "tests/differential/differential.py"
     session.run("python", "-P", compare, *session.posargs, env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"], default=False)
+@nox.parametrize("python,cell", [nox.param(cell.python, cell, id=cell.name) for cell in CELLS])
+def versions(session: nox.Session, cell: Cell) -> None:
+    """The server on one pair of the ends of the ranges, and on the lowest of all: a row of docs/versions.md each."""
+    need_java(session)
+    install_cell(session, cell, *group("test"), *group("pipelines"))
+    row = list(versions_of(session))
+    row[0] += ", lowest of all" if cell.lowest else ""
+    for column, selection in CHECKS.items():
+        results = OUTCOMES / f"{cell.name}-{column.split()[0].strip(',')}.xml"
+        results.unlink(missing_ok=True)
+        command = ("python", "-P", "-m", "pytest", *selection, f"--junitxml={results}")
+        session.run(*command, *session.posargs, env={"PYTHONPATH": ""}, success_codes=range(6))
+        row.append(outcome(results))
+    session.log(
+        ", ".join(f"{name}: {value}" for name, value in zip((*HEADS, *CHECKS), row, strict=True))
+    )
+    write_row(PAGE, "versions", tuple(row), len(HEADS))
+    if not all(value.isdigit() for value in row[len(HEADS) :]):
+        session.error("not all of it works with these versions")

@@ -1,0 +1,92 @@
+"""The pairs of versions that sessions run are the ends of what the packages' files allow, and their tables keep other rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tools.nox_support import project
+from tools.version_cells import CELLS, Cell, lowest
+from tools.version_tables import NOT_RUN, outcome, rows_of_clients, write_row
+
+PAGE = """# Page
+
+<!-- table: one -->
+| A | B | what |
+|---|---|---|
+| 3.9 | x | old |
+| 3.10 | x | kept |
+<!-- end -->
+Other text.
+"""
+
+
+def junit(folder: Path, **cases: str) -> Path:
+    """A file of results: test -> element of what became of it, empty if it has passed."""
+    path = folder / "results.xml"
+    tests = (
+        f'<testcase name="{name}">{f"<{what}/>" if what else ""}</testcase>'
+        for name, what in cases.items()
+    )
+    path.write_text(f"<testsuites><testsuite>{''.join(tests)}</testsuite></testsuites>")
+    return path
+
+
+@pytest.mark.parametrize(("name", "attribute"), [("apache-beam", "beam"), ("pyspark", "pyspark")])
+def test_cells_are_the_ends_of_the_ranges(name: str, attribute: str) -> None:
+    needed = map(Requirement, project("executor")["dependencies"])
+    (allowed,) = (one.specifier for one in needed if one.name == name)
+    versions = {tuple(map(int, getattr(cell, attribute).split("."))) for cell in CELLS}
+    for version, step, is_in in ((min(versions), -1, False), (max(versions), 1, False)):
+        major, minor = version
+        assert allowed.contains(f"{major}.{minor}.99")
+        assert allowed.contains(f"{major}.{minor + step}.99") is is_in
+
+
+def test_each_end_meets_each_end_of_the_others() -> None:
+    for one, other in (("pyspark", "beam"), ("pyspark", "python"), ("beam", "python")):
+        pairs = {(getattr(cell, one), getattr(cell, other)) for cell in CELLS}
+        ones, others = zip(*pairs, strict=True)
+        assert pairs == {(a, b) for a in set(ones) for b in set(others)}
+
+
+def test_the_lowest_of_all_is_the_oldest_pair() -> None:
+    found = lowest()
+    (cell,) = (cell for cell in CELLS if cell.lowest)
+    assert found["pyspark"].startswith(cell.pyspark) and found["apache-beam"] == cell.beam
+    assert found["protobuf"] == "5.26.1"
+    assert Cell("3.5", "2.72", "3.11", lowest=True).pyspark_version == found["pyspark"]
+
+
+def test_a_row_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    write_row(page, "one", ("3.9.1", "x", "new"), keys=2)
+    write_row(page, "one", ("3.11", "x", "more"), keys=2)
+    rows = "| 3.9.1 | x | new |\n| 3.10 | x | kept |\n| 3.11 | x | more |\n"
+    assert page.read_text() == PAGE.replace("| 3.9 | x | old |\n| 3.10 | x | kept |\n", rows)
+
+
+def test_what_did_not_run_is_no_pass(tmp_path: Path) -> None:
+    assert outcome(tmp_path / "nothing.xml") == NOT_RUN
+    assert outcome(junit(tmp_path, a="skipped")) == NOT_RUN
+    assert outcome(junit(tmp_path, a="", b="skipped")) == "1"
+    assert outcome(junit(tmp_path, a="", b="failure", c="error")) == "**1 of 3**"
+
+
+def test_rows_of_clients(tmp_path: Path) -> None:
+    cases = {
+        "test_python[2.55-3.10-embedded]": "",
+        "test_python[2.55-3.10-LOOPBACK]": "failure",
+        "test_python[2.60-3.10-LOOPBACK]": "skipped",
+        "test_go[2.60-PROCESS]": "",
+    }
+    assert list(rows_of_clients(junit(tmp_path, **cases))) == [
+        ("Python 2.55", "3.10", "refused", "**fails**", NOT_RUN, NOT_RUN),
+        ("Go 2.60", "", NOT_RUN, NOT_RUN, "right", NOT_RUN),
+    ]

@@ -1,0 +1,116 @@
+"""The pairs of versions that the server is tried with: what they are, how they are installed, and what each has to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import nox
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from tools.nox_support import PACKAGES, WHEELS, project
+
+HEADS = ("PySpark", "Beam", "Python")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Versions that run together.
+
+    Attributes:
+        pyspark: such as ``3.5``; of it the newest patch, where ``lowest`` is not set.
+        beam: the same of Beam.
+        python: the interpreter's.
+        lowest: all that the packages need is the lowest that their files name.
+    """
+
+    pyspark: str
+    beam: str
+    python: str
+    lowest: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return f"{self.pyspark}-{self.beam}-{self.python}{'-lowest' if self.lowest else ''}"
+
+    @property
+    def pyspark_version(self) -> str:
+        """As in a requirement."""
+        return lowest()["pyspark"] if self.lowest else f"{self.pyspark}.*"
+
+
+# Of any two of PySpark, Beam and Python each end meets each end of the other; the lowest of everything is the oldest pair.
+CELLS = (
+    Cell("3.5", "2.72", "3.11", lowest=True),
+    Cell("3.5", "2.72", "3.11"),
+    Cell("3.5", "2.77", "3.13"),
+    Cell("4.0", "2.72", "3.13"),
+    Cell("4.0", "2.77", "3.11"),
+    Cell("4.3", "2.72", "3.11"),
+    Cell("4.3", "2.77", "3.13"),
+    Cell("4.3", "2.77", "3.11"),
+)
+OLDEST, NEWEST = CELLS[0], CELLS[-1]
+
+_OF_MEMORY = 0.07
+"""200 of 3,072 MB."""
+_PIPELINES = ("main_classes", "grouping", "transforms", "windows", "side_inputs", "splittable")
+CHECKS = {
+    "wordcount": ("tests/versions/test_wordcount.py",),
+    "state, timers, streams": (
+        *("tests/pipelines/test_state.py", "tests/pipelines/test_streams.py"),
+        *("tests/pipelines/test_stream_transforms.py", "-k", "embedded"),
+    ),
+    "200 MB of GroupByKey": (
+        *("tests/memory/test_groups.py", "-k", "more_groups", f"--part={_OF_MEMORY}"),
+    ),
+    "kill and resume": ("tests/kills/test_short.py",),
+    "pipelines": tuple(f"tests/pipelines/test_{name}.py" for name in _PIPELINES),
+}
+"""What a cell has to do: column of the table -> pytest's arguments."""
+
+
+def lowest() -> dict[str, str]:
+    """The lowest version of each distribution that our packages' files allow, all of them together."""
+    found: dict[str, Version] = {}
+    for package in PACKAGES:
+        for text in project(package)["dependencies"]:
+            needed = Requirement(text)
+            bounds = [Version(one.version) for one in needed.specifier if one.operator == ">="]
+            if bounds and not needed.name.startswith("beam-"):
+                found[needed.name] = max([*bounds, found.get(needed.name, Version("0"))])
+    return {name: str(version) for name, version in found.items()}
+
+
+def install_cell(session: nox.Session, cell: Cell, *more: str) -> None:
+    """Installs our wheels with what a cell is of, and more."""
+    needed = lowest() if cell.lowest else {"apache-beam": f"{cell.beam}.*"}
+    others = [f"{name}=={version}" for name, version in needed.items() if name != "pyspark"]
+    wheels = [*WHEELS.glob("beam_*.whl"), *pyspark_wheels(session, cell.pyspark_version)]
+    session.install(*map(str, wheels), *others, *more)
+
+
+def pyspark_wheels(session: nox.Session, *versions: str) -> list[Path]:
+    """The wheel of each version of PySpark, such as ``3.5.9`` or ``4.3.*``; those that are not there are made."""
+    missing = [f"pyspark=={version}" for version in versions if not _wheels_of_pyspark(version)]
+    if missing:
+        session.install("pip", "setuptools", "wheel")
+        session.run("python", "tools/pyspark_wheels.py", str(WHEELS), *missing)
+    return [_wheels_of_pyspark(version)[-1] for version in versions]
+
+
+def _wheels_of_pyspark(version: str) -> list[Path]:
+    """Those that are there, oldest first."""
+    found = WHEELS.glob(f"pyspark-{version.removesuffix('*')}*-*.whl")
+    return sorted(found, key=lambda wheel: Version(wheel.name.split("-")[1]))
+
+
+def versions_of(session: nox.Session) -> tuple[str, ...]:
+    """What was installed, as the table's first columns say it."""
+    ask = (
+        "import sys, importlib.metadata as m; "
+        "print(m.version('pyspark'), m.version('apache-beam'), sys.version.split()[0])"
+    )
+    return tuple(str(session.run("python", "-P", "-c", ask, silent=True)).split()[-3:])

@@ -1,0 +1,84 @@
+"""The tables of docs/versions.md, row by row, from what pytest came to: rows that were not run stay as they are."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.nox_support import RESULTS, ROOT
+
+OUTCOMES = RESULTS / "versions"
+PAGE = ROOT / "docs" / "versions.md"
+NOT_RUN = "did not run"
+_CLIENT = re.compile(r"test_(python|go)\[([\d.]+)-(?:([\d.]+)-)?(\w+)\]")
+_ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS", "EXTERNAL")
+
+
+def outcome(results: Path) -> str:
+    """What a file of JUnit tells in a cell of a table: ``12``, ``11 of 12``, or that nothing ran."""
+    if not results.exists():
+        return NOT_RUN
+    cases = list(ElementTree.parse(results).iter("testcase"))
+    ran = [case for case in cases if case.find("skipped") is None]
+    bad = [case for case in ran if _bad(case)]
+    if not ran:
+        return NOT_RUN
+    return str(len(ran)) if not bad else f"**{len(ran) - len(bad)} of {len(ran)}**"
+
+
+def rows_of_clients(results: Path) -> Iterator[tuple[str, ...]]:
+    """A row for each client that ran: its SDK, its Python, and what came of it in each environment."""
+    if not results.exists():
+        return
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for case in ElementTree.parse(results).iter("testcase"):
+        name = _CLIENT.fullmatch(case.attrib["name"])
+        if name and case.find("skipped") is None:
+            sdk = f"{name[1].capitalize()} {name[2]}"
+            good = "refused" if name[4] == _ENVIRONMENTS[0] else "right"
+            rows.setdefault((sdk, name[3] or ""), {})[name[4]] = "**fails**" if _bad(case) else good
+    for key, found in rows.items():
+        yield *key, *(found.get(environment, NOT_RUN) for environment in _ENVIRONMENTS)
+
+
+def write_row(page: Path, mark: str, row: tuple[str, ...], keys: int) -> None:
+    """Puts a row into the table between a page's markers, for the one with the same first cells, in order.
+
+    Args:
+        page: Markdown, with lines ``<!-- table: mark -->`` and ``<!-- end -->``.
+        mark: names the table.
+        row: its cells.
+        keys: by how many of them rows are told apart.
+    """
+    text = page.read_text(encoding="utf-8")
+    begin = text.index(f"<!-- table: {mark} -->\n")
+    end = text.index("<!-- end -->", begin)
+    head, heads, line, *rows = text[begin:end].splitlines(keepends=True)
+    known = {_key(_cells(one)[:keys]): one for one in rows}
+    known[_key(row[:keys])] = f"| {' | '.join(row)} |\n"
+    table = "".join((head, heads, line, *(known[key] for key in sorted(known, key=_by_numbers))))
+    page.write_text(text[:begin] + table + text[end:], encoding="utf-8")
+
+
+def _bad(case: ElementTree.Element) -> bool:
+    return any(case.find(word) is not None for word in ("failure", "error"))
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
+
+
+def _key(cells: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the third part of versions: the next patch takes the place of the last one."""
+    return tuple(re.sub(r"(\d+\.\d+)\.\d+", r"\1", cell) for cell in cells)
+
+
+def _by_numbers(key: tuple[str, ...]) -> list[list[tuple[int, str]]]:
+    return [list(_parts(text)) for text in key]
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    for digits, other in re.findall(r"(\d+)|(\D+)", text):
+        yield (int(digits), "") if digits else (-1, other)
