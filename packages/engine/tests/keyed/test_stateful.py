@@ -138,6 +138,20 @@ def test_what_is_due_can_be_taken_for_several_keys_at_once() -> None:
     assert host.shard.next_due(Now(110)) == WindowExpired(KEY, DATA, 99)
 
 
+def test_timers_of_a_key_at_work_are_told_ahead_but_nothing_else_of_it() -> None:
+    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
+    host.shard.admit([KEY], [DATA], [0], [0], Now(0))
+    for new in (timer(10, "first"), timer(20, "second"), timer(30, "clock", processing=True)):
+        host.shard.set_timer(new)
+    now = Now(110, 0)
+    assert host.shard.next_due(now, {KEY}) is None
+    for expected in ("first", "second", "clock"):
+        due = host.shard.next_due(now, {KEY}, {KEY})
+        assert isinstance(due, TimerFired) and due.timer.tag == expected
+    assert host.shard.next_due(now, {KEY}, {KEY}) is None, "its window does not expire at work"
+    assert host.shard.next_due(now) == WindowExpired(KEY, DATA, 99)
+
+
 def test_expiry_runs_user_code_then_releases_everything() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))

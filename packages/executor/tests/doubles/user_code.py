@@ -35,6 +35,7 @@ from beam_spark_executor.task.columns import to_batch
 from beam_spark_executor.task.key_runs import Part, parts_by_key
 from beam_spark_executor.task.keyed import Stores
 from beam_spark_executor.task.stateful import StatefulBundle
+from beam_spark_executor.task.timers_ahead import Trust
 from beam_spark_executor.task.user_state import ShardUserState
 
 GLOBAL = b""
@@ -162,11 +163,12 @@ def run(
     name: str = "bundle",
     merger: WindowMerger | None = None,
     parts: Callable[[Iterable[pa.RecordBatch]], Iterator[Part]] = parts_by_key,
+    trust: Trust | None = None,
 ) -> tuple[Any, tuple[Segment, ...]]:
     """Runs a bundle; returns the shard's summary and its state from then on."""
     bundle = bundle_of(shard=0, input_watermark=begin, end_watermark=end, output_watermark=begin)
     order = RunBundle(attrs.evolve(bundle, processing_time=clock), name, state)
-    stateful = StatefulBundle(plan, strategy, order, stores, merger)
+    stateful = StatefulBundle(plan, strategy, order, stores, merger, trust=trust)
     code.state = stateful.user_state
     code.play(stateful.chunks(batches, parts), strategy.window_coder)
     summary, commit = stateful.commit(name)

@@ -212,13 +212,16 @@ class StatefulShard:
         """Clears a timer if it is set."""
         self._timers.clear(key, window, family, tag)
 
-    def next_due(self, now: Now, busy: Collection[bytes] = ()) -> Due | None:
+    def next_due(
+        self, now: Now, busy: Collection[bytes] = (), ahead: Collection[bytes] = ()
+    ) -> Due | None:
         """Returns what user code is to run next, None if nothing is due at `now`.
 
         What it returns counts as done. The host may stop asking at any time: what is still due
         stays on the agenda for the next bundle. A host that lets user code run several things
         together names their keys as `busy`: None as well if it is the turn of one of those, whose
-        timers user code may yet change.
+        timers user code may yet change. Of those that are also `ahead` timers are told all the same:
+        the host finds out by itself whether user code changes what it was told.
         """
         self._finish_expiry()
         self._watermark = max(self._watermark, now.watermark)
@@ -229,17 +232,19 @@ class StatefulShard:
             # A timer for the moment a window closes, a millisecond after its expiry, still fires.
             until = expiry[0] + 1 if expiry is not None and expires else now.watermark
             if event is not None and event[0] <= min(until, now.watermark):
-                if event[1][1] in busy:
+                if event[1][1] in busy and (event[1][0] == ELEMENTS or event[1][1] not in ahead):
                     return None
                 self._events.remove(*event)
                 return self._event(event[1])
             if expiry is None or not expires:
-                return self._in_processing_time(now, busy)
-            if expiry[1][0] in busy:
+                return self._in_processing_time(now, busy, ahead)
+            if expiry[1][0] in busy and expiry[1][0] not in ahead:
                 return None
             waiting = self._first_in_processing_time(*expiry[1])
             if waiting is not None:
                 return self._fire_early(waiting)
+            if expiry[1][0] in busy:
+                return None
             self._expiries.remove(*expiry)
             expired = self._expire(*expiry[1])
             if expired is not None:
@@ -282,11 +287,15 @@ class StatefulShard:
         values = self._sorted.take(key, window, timestamp)
         return ElementsSorted(key, window, timestamp, values)
 
-    def _in_processing_time(self, now: Now, busy: Collection[bytes]) -> TimerFired | None:
+    def _in_processing_time(
+        self, now: Now, busy: Collection[bytes], ahead: Collection[bytes]
+    ) -> TimerFired | None:
         at_end = self._lifetimes.all_ended(now.watermark)
         until = MAX_TIMESTAMP if at_end else now.processing_time
         entry = self._processing.first()
-        if entry is None or entry[0] > until or entry[1][1] in busy:
+        if entry is None or entry[0] > until:
+            return None
+        if entry[1][1] in busy and entry[1][1] not in ahead:
             return None
         self._processing.remove(*entry)
         return TimerFired(self._timers.take(entry[1]))

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -52,6 +53,7 @@ from beam_spark_executor.task.large_shards import LargeShard
 from beam_spark_executor.task.outputs import RowPort, row_port
 from beam_spark_executor.task.spilling import ROW_BYTES, SpillFiles, by_key, fitting_runs
 from beam_spark_executor.task.stateful import StatefulBundle
+from beam_spark_executor.task.timers_ahead import TimersTouched, Trust
 from beam_spark_executor.task.truncation import Truncation
 from beam_spark_executor.task.written import WrittenBuffer
 
@@ -68,6 +70,7 @@ class StageWork:
         budget: how many bytes of rows a bundle may group in memory.
         hides_elements: whether errors must not show the element that was processed.
         clock: the job's processing time.
+        trust: whether several timers of a key are told in one go.
     """
 
     stage: StagePlan
@@ -77,6 +80,7 @@ class StageWork:
     budget: int = attrs.field(factory=bundle_budget)
     hides_elements: bool = False
     clock: ProcessingClock = attrs.field(factory=ProcessingClock)
+    trust: Trust = attrs.field(factory=Trust)
 
     @property
     def told_windows(self) -> WindowCoder | None:
@@ -100,6 +104,7 @@ class StageWork:
             shards=work.shards,
             hides_elements=work.hides_elements,
             clock=ProcessingClock.showing(work.now) if clock is None else clock,
+            trust=Trust(kept=not stage.embedded),
         )
 
 
@@ -171,6 +176,9 @@ class RunningBundle:
     def run(self) -> BundleReply | BundleBroke:
         """Processes the bundle to its end; never raises for what went wrong in it."""
         try:
+            with suppress(TimersTouched):
+                return self._process()
+            self._discard()  # nobody has seen anything of it
             return self._process()
         except Exception as error:
             self._discard()
@@ -291,8 +299,9 @@ class RunningBundle:
         assert source.strategy is not None
         if stateful is not None:
             stores = None if source.bulk else self._stores
+            clock, trust = self._work.clock, self._work.trust
             return StatefulBundle(
-                stateful, source.strategy, self._order, stores, self._merger, self._work.clock
+                stateful, source.strategy, self._order, stores, self._merger, clock, trust
             )
         if source.bulk:
             return None
@@ -372,6 +381,7 @@ class RunningBundle:
     def _discard(self) -> None:
         for written in self._written:
             written.discard()
+        self._written.clear()
 
     def _without_doubles(self, metrics: Iterable[MonitoringInfo]) -> tuple[MonitoringInfo, ...]:
         """Without the count of the PCollection it reads, where its producer counts it."""

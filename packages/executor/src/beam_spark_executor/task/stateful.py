@@ -37,6 +37,7 @@ from beam_spark_executor.plan import StatefulPlan
 from beam_spark_executor.storage.refs import StateCommit
 from beam_spark_executor.task.key_runs import Part, elements_of, parts_by_key
 from beam_spark_executor.task.keyed import Store, Stores
+from beam_spark_executor.task.timers_ahead import TimersAhead, Trust
 from beam_spark_executor.task.user_state import ShardUserState
 
 _DUE_TOGETHER = 10_000
@@ -53,6 +54,7 @@ class StatefulBundle:
         order: the bundle.
         stores: the state of key shards; None where input is bounded and nothing is left behind.
         merger: merges windows that the engine can't merge.
+        trust: whether several timers of a key are told in one go.
 
     Attributes:
         user_state: for the harness.
@@ -66,6 +68,7 @@ class StatefulBundle:
         stores: Stores | None,
         merger: WindowMerger | None = None,
         clock: ProcessingClock | None = None,
+        trust: Trust | None = None,
     ) -> None:
         bundle = order.bundle
         self._merger = merger
@@ -83,7 +86,10 @@ class StatefulBundle:
         self._store: Store | None = None
         if stores is not None:
             self._store = stores.open(bundle.stage, bundle.shard, order.state)
-        self.user_state = ShardUserState(plan, bundle.processing_time, clock or ProcessingClock())
+        self._ahead = TimersAhead(trust or Trust(kept=False))
+        self.user_state = ShardUserState(
+            plan, bundle.processing_time, clock or ProcessingClock(), self._ahead
+        )
         self._begin()
 
     def chunks(
@@ -96,6 +102,9 @@ class StatefulBundle:
         Args:
             batches: the elements.
             parts: puts them in the order of their keys.
+
+        Raises:
+            TimersTouched: the bundle is to begin again, without telling timers ahead.
         """
         for part in parts(batches):
             elements = self._admitted(part)
@@ -157,15 +166,17 @@ class StatefulBundle:
         while chunks := list(self._due_together()):
             yield from chunks
             yield Settle()
+            self._ahead.settled()
 
     def _due_together(self) -> Iterator[InputChunk]:
-        """What is due next, for each key at most one thing: user code may change what comes then."""
+        """What is due next, for each key one thing, for user code may change what comes then; or timers ahead."""
         busy: set[bytes] = set()
         timers: list[Timer] = []
-        while len(busy) < _DUE_TOGETHER:
-            match self._shard.next_due(self._end, busy):
+        while len(busy) + len(timers) < _DUE_TOGETHER:
+            match self._shard.next_due(self._end, busy, self._ahead.keys):
                 case TimerFired(timer):
                     busy.add(timer.key)
+                    self._ahead.tell(timer)
                     timers.append(
                         Timer(
                             transform_id=self._plan.transform_id,

@@ -24,6 +24,7 @@ from beam_runner_worker.records import StateCell, Timer
 
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.plan import StatefulPlan
+from beam_spark_executor.task.timers_ahead import TimersAhead
 
 AnyState = TypeVar("AnyState", bound=State)
 
@@ -35,6 +36,7 @@ class ShardUserState:
         plan: what the transform declares.
         processing_time: the bundle's (ms).
         clock: the job's processing time.
+        ahead: is told which timers user code changes.
 
     Attributes:
         shard: whose cells and timers they are; to be set before any use.
@@ -43,9 +45,14 @@ class ShardUserState:
     shard: StatefulShard
 
     def __init__(
-        self, plan: StatefulPlan, processing_time: Timestamp, clock: ProcessingClock
+        self,
+        plan: StatefulPlan,
+        processing_time: Timestamp,
+        clock: ProcessingClock,
+        ahead: TimersAhead,
     ) -> None:
         self._clock = clock
+        self._ahead = ahead
         self._plan = plan
         self._processing_time = processing_time
 
@@ -120,8 +127,11 @@ class ShardUserState:
             raise HarnessError(f"{timer.transform_id} sets a timer of no family: {timer.family!r}")
         for window in timer.windows:
             if timer.fire_at is None:
+                self._ahead.changed(timer.key, window, timer.family, timer.tag, None)
                 self.shard.clear_timer(timer.key, window, timer.family, timer.tag)
                 continue
+            fire_time = self._fire_time(domain, timer.fire_at)
+            self._ahead.changed(timer.key, window, timer.family, timer.tag, (domain, fire_time))
             self.shard.set_timer(
                 EngineTimer(
                     key=timer.key,
@@ -129,7 +139,7 @@ class ShardUserState:
                     family=timer.family,
                     tag=timer.tag,
                     domain=domain,
-                    fire_time=self._fire_time(domain, timer.fire_at),
+                    fire_time=fire_time,
                     hold=None if timer.hold is None else clamp(timer.hold),
                     pane=_pane(timer.pane),
                 )
