@@ -14,6 +14,9 @@ import attrs
 
 from beam_runner_worker.values import GroupValues
 
+_MOST_NAMED = 6
+"""Messages name all transforms of a stage that has no more."""
+
 
 class InputKind(enum.Enum):
     """How the elements of a stage's main input arrive."""
@@ -81,7 +84,7 @@ class StageSpec:
 
     Attributes:
         stage_id: unique within the job; also the id of the bundle descriptor.
-        name: the stage's transforms in words, for messages.
+        name: all of the stage's transforms, with `` + `` between them; see :attr:`title`.
         environment_id: the key of the environment in the pipeline.
         descriptor: a serialized ``ProcessBundleDescriptor`` without any endpoint. Its data sources
             and sinks are the transforms ``beam:runner:source:v1`` and ``beam:runner:sink:v1``
@@ -97,6 +100,14 @@ class StageSpec:
     descriptor: bytes
     input: InputEdge
     outputs: tuple[OutputEdge, ...]
+
+    @property
+    def title(self) -> str:
+        """Its transforms for messages: of many the first, the last, and how many they are."""
+        names = self.name.split(" + ")
+        if len(names) <= _MOST_NAMED:
+            return self.name
+        return f"{names[0]} ... {names[-1]} ({len(names):,} transforms)"
 
 
 @attrs.frozen

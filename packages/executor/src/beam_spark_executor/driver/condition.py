@@ -179,7 +179,7 @@ class JobCondition:
     def _silences(self, silent: Iterable[Silence]) -> Iterator[str]:
         for one in silent:
             stage = self._plan.stages.get(one.stage)
-            where = "" if stage is None else f", at work on '{stage.spec.name}',"
+            where = "" if stage is None else f", at work on '{stage.spec.title}',"
             yield (
                 f"Python worker {one.hello.pid} on {one.hello.host}{where} has not answered for "
                 f"{one.seconds:.0f} s: code in C holds Python's lock, or the process was stopped; "
@@ -214,7 +214,7 @@ def _causes(waits: Iterable[Wait], plan: JobPlan) -> Iterator[str]:
     found = list(waits)
     causes = [wait for wait in found if wait.what is not WaitFor.UPSTREAM] or found
     for wait in causes[:_MOST_TOLD]:
-        name = plan.stages[wait.stage].spec.name
+        name = plan.stages[wait.stage].spec.title
         yield wait.why.replace(f"stage {wait.stage!r}", f"'{name}'", 1)
     if len(causes) > _MOST_TOLD:
         yield f"{len(causes) - _MOST_TOLD} more like these"

@@ -25,7 +25,7 @@ def _sentence(wait: Wait, plan: JobPlan) -> str:
     if wait.what is WaitFor.SIDE_INPUT:
         return _of_side_input(wait, plan)
     if wait.what is WaitFor.HOLD:
-        name = plan.stages[wait.stage].spec.name
+        name = plan.stages[wait.stage].spec.title
         return wait.why.replace(f"stage {wait.stage!r}", name, 1)
     return ""
 

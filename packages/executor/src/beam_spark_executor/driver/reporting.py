@@ -59,7 +59,7 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
     if last.kind is FailureKind.USER:
         summary, _, trace = last.cause.partition("\n")
         return f"{_of_unknown(last.cause)}{summary}{tried}\n{trace}".rstrip()
-    name = plan.stages[end.stage].spec.name
+    name = plan.stages[end.stage].spec.title
     return (
         f"'{name}' was tried {len(end.causes)} times and failed each time from outside of user "
         f"code, the last time because: {_of_unknown(last.cause)}{last.cause}"

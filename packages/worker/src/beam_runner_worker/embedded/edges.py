@@ -64,7 +64,7 @@ def parse_descriptor(spec: StageSpec) -> beam_fn_api_pb2.ProcessBundleDescriptor
     named = {edge.transform_id for edge in spec.outputs}
     if sources != {spec.input.transform_id} or sinks != named:
         raise HarnessError(
-            f"Stage {spec.name}: the descriptor reads {sorted(sources)} and writes "
+            f"Stage {spec.title}: the descriptor reads {sorted(sources)} and writes "
             f"{sorted(sinks)}, but the stage names {spec.input.transform_id} and {sorted(named)}"
         )
     return descriptor

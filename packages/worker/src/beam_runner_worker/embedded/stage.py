@@ -81,7 +81,7 @@ class EmbeddedStage:
             processor.show(state)
             statesampler.set_current_tracker(processor.times.sampler)
             self._show(processor)
-            residuals = run_bundle(processor, bundle_id, inputs, outputs, self._spec.name)
+            residuals = run_bundle(processor, bundle_id, inputs, outputs, self._spec.title)
             self._show(None)
             callbacks = processor.take_callbacks()
             if callbacks:
@@ -152,18 +152,18 @@ class EmbeddedStage:
             try:
                 processor = Processor(
                     self._descriptor,
-                    StateHandler(self._reader, self._spec.name, changing=self._changing),
+                    StateHandler(self._reader, self._spec.title, changing=self._changing),
                     Edges.of(self._spec),
                     self._sampler,
                     self._table_bytes,
                 )
             except Exception as error:
-                raise describe_failed_build(error, self._spec.name) from None
+                raise describe_failed_build(error, self._spec.title) from None
             self._processor = processor
             statesampler.set_current_tracker(processor.times.sampler)
             try:
                 processor.set_up()
             except BaseException as error:
-                raise error_for_host(error, processor, self._spec.name) from None
+                raise error_for_host(error, processor, self._spec.title) from None
         self._processor.reset()
         return self._processor

@@ -72,14 +72,14 @@ def bundle_split(
     if channel is None:
         if response.residual_roots:
             raise HarnessError(
-                f"the SDK split a bundle of the stage {plan.spec.name!r} without saying where"
+                f"the SDK split a bundle of the stage {plan.spec.title!r} without saying where"
             )
         return None
     if not response.residual_roots and channel.first_residual_element >= end:
         return None
     if points and (response.residual_roots or channel.first_residual_element not in points):
         raise HarnessError(
-            f"the SDK split a bundle of the stage {plan.spec.name!r} where it must not be split"
+            f"the SDK split a bundle of the stage {plan.spec.title!r} where it must not be split"
         )
     return BundleSplit(
         last_primary=channel.last_primary_element,
@@ -149,7 +149,7 @@ class Splitter:
             self._closed = True
             if self._answer is not None and (self._take() is not None or self._answer is not None):
                 raise HarnessError(
-                    f"the SDK was asked to split a bundle of the stage {self._plan.spec.name!r} "
+                    f"the SDK was asked to split a bundle of the stage {self._plan.spec.title!r} "
                     f"and did not answer within {_SPLIT_SECONDS:g} seconds, so that nobody knows "
                     "what it has left undone"
                 )
@@ -192,4 +192,4 @@ class Splitter:
         """An error says that nothing was split; SDKs also answer so if the bundle has ended."""
         if self._bundle.response is None and not self._warned:
             self._warned = True
-            self._warn(f"a bundle of the stage {self._plan.spec.name!r} can't be split: {error}")
+            self._warn(f"a bundle of the stage {self._plan.spec.title!r} can't be split: {error}")

@@ -179,7 +179,7 @@ class FnApiStage:
         if bundle is None:
             bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
         splitter = Splitter(self._plan, sdk.connection, bundle, self._warn)
-        vanished = VanishedBundle(connection, bundle, self._plan.spec.name)
+        vanished = VanishedBundle(connection, bundle, self._plan.spec.title)
         self._running = _Running(
             sdk, bundle, splitter, vanished, done.elements, done.metrics.infos()
         )
@@ -210,7 +210,7 @@ class FnApiStage:
             for transform_id, transform in self._plan.descriptor.transforms.items()
         }
         element = which_element(bundle.processed, bundle.elements, bundle.first_data)
-        return bundle_failed(error, self._plan.spec.name, names, element)
+        return bundle_failed(error, self._plan.spec.title, names, element)
 
     def progress(self) -> BundleProgress | None:
         """How far the running bundle is; see :class:`beam_runner_worker.ports.StageHarness`.

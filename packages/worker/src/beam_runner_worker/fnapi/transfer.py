@@ -52,7 +52,7 @@ class Transfer:
             edge.transform_id: cutter_for(edge, plan.edges[edge.transform_id])
             for edge in plan.spec.outputs
         }
-        self._timers = TimerReader(plan.stateful.timers, plan.spec.name)
+        self._timers = TimerReader(plan.stateful.timers, plan.spec.title)
         self._open: set[str | FamilyId] = {*self._cutters, *plan.stateful.timers}
         self._cut_short = False
 
@@ -85,7 +85,7 @@ class Transfer:
         stop = self._bundle.stop
         if self._cut_short and (stop is None or self._bundle.elements < stop):
             raise HarnessError(
-                f"the SDK ended a bundle of the stage {self._plan.spec.name!r} before it had been "
+                f"the SDK ended a bundle of the stage {self._plan.spec.title!r} before it had been "
                 "given all of its input"
             )
         return not self._cut_short
@@ -143,7 +143,7 @@ class Transfer:
                 self._open.discard(family)
 
     def _write_data(self, part: Received) -> None:
-        name = self._plan.spec.name
+        name = self._plan.spec.title
         cutter = self._cutters.get(part.transform_id)
         if cutter is None:
             raise HarnessError(
