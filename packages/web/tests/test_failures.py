@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import attrs
 import pytest
 from beam_runner_jobservices import Importance, JobMessage, describe_pipeline
 
@@ -37,6 +38,21 @@ def test_the_users_innermost_line_is_found(tree: StepTree) -> None:
     assert failure.users_frame is not None
     assert failure.users_frame.place == "mine.py:4 in parse"
     assert failure.users_frame.code == "int(text)"
+
+
+def test_the_element_that_was_processed_is_told(tree: StepTree) -> None:
+    text = f"ValueError: no [while running 'Count']\nThe element: ('a', <b>)\n{trace(4)}"
+    failure = failure_of(text, tree)
+    assert (failure.element, failure.text) == ("('a', <b>)", "no")
+    assert failure_of(f"ValueError: no\n{trace(4)}", tree).element == ""
+
+
+def test_attempts_that_were_followed_by_another_count(tree: StepTree) -> None:
+    text = f"ValueError: no [while running 'Count']\n{trace(4)}"
+    again = error(f"attempt 1 at a bundle failed, and it is tried again: {text}")
+    again = attrs.evolve(again, importance=Importance.WARNING)
+    (found,) = group([again, error(text)], tree)
+    assert (found.count, found.retried, found.failure.step) == (2, 1, "t3")
 
 
 def test_an_error_as_an_sdk_over_the_fn_api_tells_it(tree: StepTree) -> None:

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coder_impl import create_InputStream
+from beam_runner_engine.scheduler import BundleFailed, FailureKind
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_jobservices.metric_values import metric_value
 from beam_runner_jobservices.records import Importance, MonitoringInfo
@@ -39,7 +40,7 @@ class Watch:
         with patch.object(module.time, "monotonic", lambda: self.start + seconds):
             self.condition.look(self.rig.ledger, self.rig.coordinator)
         new = self.reporter.messages[before:]
-        assert all(importance is Importance.BASIC for importance, _, _ in new)
+        assert all(importance is not Importance.ERROR for importance, _, _ in new)
         return [text for _, text, _ in new]
 
 
@@ -103,6 +104,23 @@ def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
     began, last = (values(infos, name) for name in ("began", "last_at_work"))
     assert began.keys() == last.keys() == {"read", "see"}
     assert all(0 < began[stage] <= last[stage] for stage in began)
+
+
+def test_an_attempt_that_is_tried_again_is_told_once(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    watch.look(1)
+    failure = BundleFailed(
+        1, 1, "ValueError: x [while running 'read']\nTraceback", FailureKind.USER
+    )
+    rig.ledger.last_failure = failure
+    watch.look(2)
+    watch.look(3)
+    (told,) = [text for importance, text, _ in watch.reporter.messages]
+    assert told.startswith("attempt 1 at a bundle failed, and it is tried again: ValueError: x [")
+    other = JobCondition(rig.plan, watch.reporter, list)
+    other.look(rig.ledger, rig.coordinator)
+    assert len(watch.reporter.messages) == 1
 
 
 def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:

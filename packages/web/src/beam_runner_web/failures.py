@@ -19,6 +19,8 @@ _FRAME = re.compile(
     re.MULTILINE,
 )
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
+_ELEMENT = re.compile(r"^The element: (?P<element>.+)$", re.MULTILINE)
+_AGAIN = re.compile(r"^attempt \d+ at a bundle failed, and it is tried again: ")
 _TRACEBACK = "Traceback (most recent call last):"
 _NOT_THE_USERS = (
     "/apache_beam/",
@@ -50,13 +52,17 @@ class Frame:
 
 @attrs.frozen
 class Failure:
-    """What was raised, and where; `step` is a step's id, or empty."""
+    """What was raised, and where; `step` is a step's id, or empty.
+
+    `element` is what was processed, as the worker has shown it.
+    """
 
     type: str
     text: str
     step: str
     frames: tuple[Frame, ...] = ()
     trace: str = ""
+    element: str = ""
 
     @property
     def users_frame(self) -> Frame | None:
@@ -66,12 +72,16 @@ class Failure:
 
 @attrs.frozen
 class FailureGroup:
-    """Failures of the same type, step and place; times are wall-clock seconds."""
+    """Failures of the same type, step and place; times are wall-clock seconds.
+
+    `retried` of them were of attempts that were followed by another.
+    """
 
     failure: Failure
     count: int
     first: float | None
     last: float | None
+    retried: int = 0
 
 
 def step_of(text: str, tree: StepTree) -> tuple[str, str]:
@@ -96,7 +106,7 @@ def _ends(text: str) -> list[int]:
 
 def failure_of(text: str, tree: StepTree) -> Failure:
     """What an error message tells."""
-    step, body = step_of(text, tree)
+    step, body = step_of(_AGAIN.sub("", text), tree)
     if not step and (where := _WHERE.search(body)):
         step = tree.find(where["step"])
     before, found, after = body.partition(_TRACEBACK)
@@ -113,7 +123,9 @@ def failure_of(text: str, tree: StepTree) -> Failure:
         for one in _FRAME.finditer(trace)
     )
     kind, words = _raised(before, trace)
-    return Failure(kind, words, step, frames, (found + after).strip())
+    shown = _ELEMENT.search(before)
+    element = shown["element"] if shown else ""
+    return Failure(kind, words, step, frames, (found + after).strip(), element)
 
 
 def _raised(before: str, trace: str) -> tuple[str, str]:
@@ -136,10 +148,13 @@ def is_users(file: str) -> bool:
 
 
 def group(messages: Iterable[JobMessage], tree: StepTree) -> Sequence[FailureGroup]:
-    """The errors among `messages`, the latest group first."""
+    """The errors among `messages`, the latest group first: also what was raised and only warned of, as
+    attempts at a bundle that were followed by another.
+    """
     groups: dict[tuple[object, ...], FailureGroup] = {}
     for message in messages:
-        if message.importance < Importance.ERROR:
+        again = _AGAIN.match(message.text) is not None
+        if message.importance < Importance.ERROR and not again:
             continue
         failure = failure_of(message.text, tree)
         frame = failure.users_frame or (failure.frames[-1] if failure.frames else None)
@@ -148,6 +163,10 @@ def group(messages: Iterable[JobMessage], tree: StepTree) -> Sequence[FailureGro
         time = seconds_of(message.time)
         known = groups.pop(key, None)
         groups[key] = FailureGroup(
-            failure, (known.count if known else 0) + 1, known.first if known else time, time
+            failure,
+            (known.count if known else 0) + 1,
+            known.first if known else time,
+            time,
+            (known.retried if known else 0) + again,
         )
     return tuple(reversed(groups.values()))

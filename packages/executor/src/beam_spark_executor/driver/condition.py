@@ -1,5 +1,5 @@
 """The condition of a running job, for people: watermarks, backlog and commit lag of its stages as
-metrics, and a message when nothing moves.
+metrics, and messages when nothing moves, and when an attempt failed that is followed by another.
 
 | metric | unit | what |
 |---|---|---|
@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
-from beam_runner_engine.scheduler import StageReport, Wait, WaitFor
+from beam_runner_engine.scheduler import BundleFailed, StageReport, Wait, WaitFor
 from beam_runner_engine.values.lengths import encode_count
 from beam_runner_engine.values.varints import encode_varint
 from beam_runner_jobservices.ports import JobReporter
@@ -86,6 +86,7 @@ class JobCondition:
         self.history = StageHistory()
         self._looked = 0.0
         self._pause = STILL_SECONDS
+        self._failure: BundleFailed | None = None
 
     def metrics(self) -> tuple[MonitoringInfo, ...]:
         """Those of all stages, as of the last look; of a job that has ended what became of them."""
@@ -105,7 +106,9 @@ class JobCondition:
             return
         self._looked = moment
         now = coordinator.clock.now()
+        first = not self._seen.time
         self._seen = self._see(ledger, now, asked=asked)
+        self._tell_if_tried_again(ledger, told_before=first)
         self.history.look(time.time(), self._seen.stages or ledger.reports(), ledger.tallies)
         self._tell_if_still(ledger, coordinator, moment, self._silent())
 
@@ -160,6 +163,14 @@ class JobCondition:
 
     def _labels(self, stage: str) -> dict[str, str]:
         return {"STAGE": stage, "PTRANSFORM": self._plan.stages[stage].spec.name}
+
+    def _tell_if_tried_again(self, ledger: Ledger, *, told_before: bool) -> None:
+        """Tells of the last attempt that failed, if the job goes on; once, by this server or another."""
+        last, before = ledger.last_failure, self._failure
+        self._failure = last
+        if last is not None and last != before and not told_before and ledger.end is None:
+            text = f"attempt {last.attempt} at a bundle failed, and it is tried again: {last.cause}"
+            self._reporter.message(Importance.WARNING, text)
 
     def _tell_if_still(
         self, ledger: Ledger, coordinator: Coordinator, moment: float, silent: Sequence[Silence]
