@@ -18,6 +18,8 @@ from beam_runner_jobservices import (
     metric_value,
 )
 
+from .samples import URN as SAMPLES
+from .samples import samples_of
 from .steps import StepTree
 
 _COUNT = "beam:metric:element_count:v1"
@@ -86,13 +88,14 @@ class OtherMetric:
 
 @attrs.frozen
 class Figures:
-    """All that a job's metrics say; `counts` are elements by PCollection."""
+    """All that a job's metrics say; `counts` are elements by PCollection, `samples` some of them."""
 
     steps: Mapping[str, StepFigures] = attrs.field(factory=dict)
     stages: tuple[StageFigures, ...] = ()
     user: tuple[UserMetric, ...] = ()
     other: tuple[OtherMetric, ...] = ()
     counts: Mapping[str, int] = attrs.field(factory=dict)
+    samples: Mapping[str, tuple[bytes, ...]] = attrs.field(factory=dict)
 
 
 def figures_of(metrics: JobMetrics, tree: StepTree) -> Figures:
@@ -102,6 +105,7 @@ def figures_of(metrics: JobMetrics, tree: StepTree) -> Figures:
     sizes: dict[str, Distribution] = {}
     walls: dict[str, int] = defaultdict(int)
     stages: dict[str, dict[str, MonitoringInfo]] = defaultdict(dict)
+    samples: dict[str, tuple[bytes, ...]] = {}
     others = []
     for info in infos:
         if info.urn == _COUNT and (pcollection := info.labels.get("PCOLLECTION")):
@@ -114,6 +118,8 @@ def figures_of(metrics: JobMetrics, tree: StepTree) -> Figures:
             walls[step] += _integer(info)
         elif info.urn.startswith(_STAGE) and "STAGE" in info.labels:
             stages[info.labels["STAGE"]][info.urn.split(":")[2]] = info
+        elif info.urn == SAMPLES and "PCOLLECTION" in info.labels:
+            samples[info.labels["PCOLLECTION"]] = samples_of(info)
         elif not info.urn.startswith((_USER, *_OWN)):
             others.append(OtherMetric(info.urn, info.labels, metric_value(info)))
     return Figures(
@@ -122,6 +128,7 @@ def figures_of(metrics: JobMetrics, tree: StepTree) -> Figures:
         user=_user_metrics(metrics, tree),
         other=tuple(others),
         counts=dict(counts),
+        samples=samples,
     )
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from . import texts
+from . import samples, texts
 
 STATIC = Path(__file__).parent / "static"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -53,6 +53,7 @@ class Renderer:
             texts.seconds_of,
         ):
             self._env.filters[helper.__name__] = helper
+        self._env.filters["sample"] = samples.shown
         self._env.globals["ui"] = self._env.get_template("macros.html").module
 
     def link(self, path: str, *parts: str, **query: Any) -> Markup:
