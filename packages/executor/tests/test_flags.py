@@ -157,3 +157,43 @@ def test_extensions_are_served_beside_a_guarded_server_too(
 ) -> None:
     monkeypatch.setattr("beam_spark_executor.flags.find", lambda: (Mock(),))
     assert len(parse(flags).extensions) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--job_port", "4711", "--log_level", "warn", "--log_kind", "json", "--serve_http=false"],
+        ["-job_port=4711", "-log_level=WARN", "-log_kind=console", "-serve_http=false"],
+    ],
+    ids=["Python", "Java and Go"],
+)
+def test_as_sdks_start_prism(line: list[str]) -> None:
+    settings = parse(line)
+    assert (settings.job_port, settings.log_level, settings.log_kind) == (4711, "warning", "json")
+    assert settings.extensions == ()
+
+
+def test_prisms_other_ways() -> None:
+    assert parse(["-log_kind", "dev"]).log_kind == "text"
+    assert parse(["-serve_http", "-job_port", "1"]).job_port == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("-1", None), ("-1ns", None), ("90s", 90), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25)],
+)
+def test_durations_as_go_writes_them(text: str, seconds: float | None) -> None:
+    assert parse([f"-idle_shutdown_timeout={text}"]).idle_shutdown_timeout == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "5 m", "1x", "5mm"])
+def test_what_is_no_duration(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    error = refusal(capsys, f"--idle-shutdown-timeout={text}")
+    assert "expected a duration as in 90s or 1h30m" in error
+
+
+@pytest.mark.parametrize("argument", ["-job_prot=1", "-x", "-"])
+def test_a_single_dash_before_what_is_no_flag(
+    argument: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert argument.partition("=")[0] in refusal(capsys, argument)

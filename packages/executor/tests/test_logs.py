@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from apache_beam.runners.portability.prism_runner import PrismRunnerLogFilter
 from hypothesis import given
 from hypothesis import strategies as st
 from py4j import protocol as proto
@@ -35,10 +36,23 @@ def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     logging.getLogger("a").debug("not shown")
     first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (first["level"], first["logger"]) == ("INFO", "a.b")
-    assert first["message"] == "first line\nsecond"
+    assert first["msg"] == "first line\nsecond"
     assert first["time"].endswith("Z")
     assert "traceback" not in first
+    assert first["source"]["function"] == "test_json_lines"
+    assert (first["source"]["file"], type(first["source"]["line"])) == (__file__, int)
     assert second["traceback"].endswith("ValueError: wrong")
+
+
+def test_beams_filter_of_prisms_lines_reads_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", "json")
+    logging.getLogger("a.b").warning("look\nhere")
+    line = capsys.readouterr().err.strip()
+    record = logging.makeLogRecord({"msg": line, "funcName": "log_stdout", "levelno": logging.INFO})
+    assert PrismRunnerLogFilter().filter(record)
+    assert (record.levelname, record.name) == ("WARNING", "PrismRunner")
+    assert record.funcName == "test_beams_filter_of_prisms_lines_reads_ours"
+    assert record.getMessage() == "look\nhere (logger='a.b')"
 
 
 def test_text_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +118,7 @@ def test_text_of_others_forges_no_json(capsys: pytest.CaptureFixture[str]) -> No
     logging.getLogger("a").info("größe")
     first, second = capsys.readouterr().err.rstrip("\n").split("\n")
     assert first.isprintable()
-    assert json.loads(first)["message"] == FORGED
+    assert json.loads(first)["msg"] == FORGED
     assert "größe" in second
 
 

@@ -29,6 +29,7 @@ _SPARK_CHECK_SECONDS = 1.0
 _START_CHECK_SECONDS = 0.1
 _GIVE_UP_SECONDS = 10.0
 _ORPHAN_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         with contextlib.suppress(BrokenPipeError):
             print("; ".join((served, *told)), flush=True)
-        failure = _serve(server, signals)
+        failure = _serve(server, signals, settings.idle_shutdown_timeout)
         if signals.terminated:
             _end_jobs(server, settings.on_sigterm)
     for extension in settings.extensions:
@@ -78,6 +79,8 @@ class _CannotStart(Exception):
 class _Signals:
     """The signals that ask for the end: the first one sets ``received``, the second one hurries.
 
+    A second SIGINT, where no terminal is there to have sent it, hurries only after ten seconds.
+
     ``terminated`` says whether the first one was SIGTERM.
     """
 
@@ -86,6 +89,7 @@ class _Signals:
         self.terminated = False
         self._hurry: Callable[[], None] | None = None
         self._hurried = False
+        self._first = 0.0
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
@@ -100,11 +104,18 @@ class _Signals:
         time.sleep(_ORPHAN_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
 
+    def _is_of_a_program(self) -> bool:
+        """Whether a program has started this one, and repeats its SIGINT: Beam's SDK does, each second."""
+        return not sys.stdout.isatty() and time.monotonic() - self._first < _PATIENCE_SECONDS
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self.received.is_set():
+            self._first = time.monotonic()
             self.terminated = number == signal.SIGTERM
             self.received.set()
             _tell(f"{PROGRAM} is stopping")
+        elif number == signal.SIGINT and self._is_of_a_program():
+            return
         elif self._hurry is not None and not self._hurried:
             self._hurried = True
             self._hurry()
@@ -158,11 +169,17 @@ def _start(server: Server, signals: _Signals) -> str | None:
     return failures[0] if failures else None
 
 
-def _serve(server: Server, signals: _Signals) -> str | None:
-    """Waits for a signal; returns what is wrong if Spark ends first."""
+def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str | None:
+    """Waits for a signal, or until no job has run for so long; what is wrong if Spark ends first."""
+    busy = time.monotonic()
     while not signals.received.wait(_SPARK_CHECK_SECONDS):
         if not server.spark.is_alive:
             return "Spark's Java process has ended unexpectedly; its last lines are in the log"
+        if idle_limit is None or server.has_jobs():
+            busy = time.monotonic()
+        elif time.monotonic() - busy > idle_limit:
+            log.info("no job has run for %.0f seconds: that is the end", idle_limit)
+            return None
     return None
 
 

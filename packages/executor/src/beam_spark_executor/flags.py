@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib.metadata
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +23,11 @@ from beam_spark_executor.spark.settings import (
 PROGRAM = "beam-spark-jobserver"
 DEFAULT_PORT = 8099
 
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+# What Prism, for which SDKs may start this program, calls them.
+_LOG_LEVELS_ELSEWHERE = {"warn": "warning"}
+_LOG_KINDS_ELSEWHERE = {"dev": "text", "console": "json"}
 _SPARK_LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error": "error"}
 
 
@@ -49,6 +55,7 @@ class ServerSettings:
     - ``extensions``: what is served beside the Job API.
     - ``port_file``: is written with ``host:port`` once clients are answered.
     - ``parent_pid``: the process with which the server ends.
+    - ``idle_shutdown_timeout``: for how many seconds no job has run when it ends by itself.
     """
 
     job_host: str = "localhost"
@@ -70,6 +77,7 @@ class ServerSettings:
     tls_client_ca: Path | None = None
     port_file: Path | None = None
     parent_pid: int | None = None
+    idle_shutdown_timeout: float | None = None
 
 
 def parse(arguments: Sequence[str]) -> ServerSettings:
@@ -83,7 +91,9 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
     extensions = find()
     for extension in extensions:
         extension.add_flags(parser)
-    found, unknown = parser.parse_known_args([_with_dashes(argument) for argument in arguments])
+    known = frozenset(parser._option_string_actions)
+    spelt = [_with_dashes(argument, known) for argument in arguments]
+    found, unknown = parser.parse_known_args(spelt)
     if unknown:
         parser.error(_unknown(unknown[0], parser))
     if found.on_sigterm == "suspend" and found.state_dir is None:
@@ -119,6 +129,7 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         tls_client_ca=found.tls_client_ca,
         port_file=found.port_file,
         parent_pid=found.parent_pid,
+        idle_shutdown_timeout=found.idle_shutdown_timeout,
     )
 
 
@@ -168,15 +179,21 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         " reads any more",
     )
     flag(
+        "--idle-shutdown-timeout",
+        type=_duration,
+        metavar="DURATION",
+        help="end when no job has run for so long, as in 90s or 1h30m (default: never, as with -1)",
+    )
+    flag(
         "--log-level",
-        type=str.lower,
+        type=lambda text: _LOG_LEVELS_ELSEWHERE.get(text.lower(), text.lower()),
         choices=tuple(_SPARK_LOG_LEVELS),
         default="info",
         help="what to log to standard error (default: %(default)s)",
     )
     flag(
         "--log-kind",
-        type=str.lower,
+        type=lambda text: _LOG_KINDS_ELSEWHERE.get(text.lower(), text.lower()),
         choices=("text", "json"),
         default="text",
         help="form of the log's lines (default: %(default)s)",
@@ -184,6 +201,8 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--serve-http",
         type=_truth,
+        nargs="?",
+        const=True,
         default=True,
         metavar="true|false",
         help="whether to serve web pages about the jobs, where beam-runner-web is installed"
@@ -273,11 +292,13 @@ def _add_job_flags(flag: Callable[..., Any]) -> None:
     )
 
 
-def _with_dashes(argument: str) -> str:
-    if not argument.startswith("--"):
+def _with_dashes(argument: str, known: Set[str]) -> str:
+    """The argument as our flags are spelt; Go's programs, and so Beam's SDKs, write ``-job_port=1``."""
+    if not argument.startswith("-"):
         return argument
     name, equals, value = argument.partition("=")
-    return name.replace("_", "-") + equals + value
+    long = "--" + name.lstrip("-").replace("_", "-")
+    return long + equals + value if name.startswith("--") or long in known else argument
 
 
 def _unknown(argument: str, parser: argparse.ArgumentParser) -> str:
@@ -299,6 +320,16 @@ def _pid(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected the id of a process, got {text!r}")
     return int(text)
+
+
+def _duration(text: str) -> float | None:
+    """Seconds of a duration as Go writes it; None of one that is negative."""
+    if re.fullmatch(r"-(\d+(\.\d+)?)(h|m|s|ms|us|ns)?", text):
+        return None
+    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|ns)", text)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise argparse.ArgumentTypeError(f"expected a duration as in 90s or 1h30m, got {text!r}")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _truth(text: str) -> bool:

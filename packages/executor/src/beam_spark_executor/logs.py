@@ -18,8 +18,8 @@ def configure(level: str, kind: str) -> None:
     """Sends the log of this process to standard error.
 
     ``level`` is ``debug``, ``info``, ``warning`` or ``error``; ``kind`` is ``text``, or ``json`` for
-    one object per line with ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message`` and, after
-    an error, ``traceback``.
+    one object per line with ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``msg``, ``source`` and,
+    after an error, ``traceback``: as Prism writes them, so that Beam's SDKs can read them.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if kind == "json" else _Text())
@@ -89,7 +89,12 @@ class _Json(logging.Formatter):
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "msg": record.getMessage(),
+            "source": {
+                "function": record.funcName,
+                "file": record.pathname,
+                "line": record.lineno,
+            },
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

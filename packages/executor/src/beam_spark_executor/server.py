@@ -217,6 +217,10 @@ class Server:
         with contextlib.suppress(InvalidStateError):
             self._executor.set_exception(error)
 
+    def has_jobs(self) -> bool:
+        """Whether there are jobs that have not ended."""
+        return bool(self._unfinished())
+
     def _unfinished(self) -> set[str]:
         """The jobs that have not ended."""
         return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}

@@ -101,9 +101,9 @@ class ServerProcess:
                 try:
                     record = json.loads(text)
                     level = logging.getLevelNamesMapping()[record["level"]]
-                    log.log(level, "%s", record["message"])
+                    log.log(level, "%s", record["msg"])
                     if level >= logging.ERROR:
-                        self._last.append(record["message"])
+                        self._last.append(record["msg"])
                 except (ValueError, KeyError, TypeError):
                     log.info("%s", text)
                     if text.startswith(_PREFIX):
