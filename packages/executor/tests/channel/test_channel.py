@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import queue
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.client import ChannelClient, stand_by
 from beam_spark_executor.channel.messages import (
     Abort,
+    Beat,
     Closed,
     EndJob,
     Endpoint,
@@ -33,6 +35,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.channel.server import SERVICE, ChannelServer, WorkerLink
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_spark_executor.channel.wire import encode_message
 from beam_spark_executor.plan import JobPlan
 
 SECONDS = 60
@@ -139,8 +142,6 @@ class Exploding:
 
 
 def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: FakeJob) -> None:
-    import pickle
-
     with grpc.insecure_channel(server.endpoint.address) as channel:
         bomb = pickle.dumps(Exploding())
         for method in ("JobWork",):
@@ -151,6 +152,39 @@ def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: Fake
         with pytest.raises(grpc.RpcError):
             list(stream)
     assert job.heard.empty()
+
+
+@pytest.mark.parametrize("said", [pickle.dumps(Exploding()), b"", encode_message(Closed())])
+def test_who_says_no_hello_is_not_heard(server: ChannelServer, job: FakeJob, said: bytes) -> None:
+    metadata = (("authorization", f"Bearer {server.endpoint.token}"),)
+    with grpc.insecure_channel(server.endpoint.address) as channel:
+        attach = channel.stream_stream(f"/{SERVICE}/Attach")
+        with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
+            list(attach(iter([said]), metadata=metadata, timeout=SECONDS))
+        for method in ("JobWork", "StandByOrder"):
+            with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
+                channel.unary_unary(f"/{SERVICE}/{method}")(
+                    said, metadata=metadata, timeout=SECONDS
+                )
+    assert job.heard.empty()
+
+
+def test_a_worker_that_sends_something_else_is_given_up(
+    server: ChannelServer, job: FakeJob
+) -> None:
+    process = subprocess.Popen(["sleep", "600"])
+    hello = Hello("job-1", "host", process.pid, birth_of(process.pid))
+    said = iter([encode_message(hello), encode_message(Beat()), pickle.dumps(Exploding())])
+    metadata = (("authorization", f"Bearer {server.endpoint.token}"),)
+    try:
+        with grpc.insecure_channel(server.endpoint.address) as channel:
+            attach = channel.stream_stream(f"/{SERVICE}/Attach")
+            assert list(attach(said, metadata=metadata, timeout=SECONDS)) == []
+        assert job.heard.get(timeout=SECONDS).hello == hello
+        assert job.heard.get(timeout=SECONDS) == "detached"
+        assert process.wait(SECONDS) == -signal.SIGKILL
+    finally:
+        process.kill()
 
 
 def test_who_stands_by_is_told_what_to_do(server: ChannelServer) -> None:

@@ -35,7 +35,7 @@ class LogRecord:
         location: logger name or file and line, or empty.
     """
 
-    severity: Severity
+    severity: Severity = attrs.field(converter=Severity)
     time_ms: int
     message: str = attrs.field(converter=encodable)
     trace: str = attrs.field(default="", converter=encodable)

@@ -25,6 +25,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.channel.server import OPTIONS, SERVICE
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_spark_executor.channel.wire import encode_message, encode_request
 
 _CALL_SECONDS = 60.0
 _LOGGER = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class ChannelClient:
 
     def job_work(self) -> JobWork:
         """All that this process must know of the job."""
-        work: JobWork = _call(self._channel, self._metadata, "JobWork", (self._job_id,))
+        work: JobWork = _call(self._channel, self._metadata, "JobWork", self._job_id)
         return work
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -56,7 +57,7 @@ class ChannelClient:
         call = self._channel.unary_stream(f"/{SERVICE}/Artifact")
         try:
             yield from call(
-                pickle.dumps((self._job_id, sha256)),
+                encode_request(self._job_id, sha256),
                 metadata=self._metadata,
                 timeout=_CALL_SECONDS,
             )
@@ -107,7 +108,7 @@ class ChannelClient:
 
     def _messages(self) -> Iterator[bytes]:
         while True:
-            yield pickle.dumps(self._outgoing.get())
+            yield encode_message(self._outgoing.get())
 
 
 def stand_by(endpoint: Endpoint, number: int) -> ServeLane | StandDown:
@@ -128,10 +129,10 @@ def _metadata(endpoint: Endpoint) -> _Metadata:
     return (("authorization", f"Bearer {endpoint.token}"),)
 
 
-def _call(channel: grpc.Channel, metadata: _Metadata, method: str, request: Any) -> Any:
+def _call(channel: grpc.Channel, metadata: _Metadata, method: str, request: str | int) -> Any:
     call = channel.unary_unary(f"/{SERVICE}/{method}")
     try:
-        answer = call(pickle.dumps(request), metadata=metadata, timeout=_CALL_SECONDS)
+        answer = call(encode_request(request), metadata=metadata, timeout=_CALL_SECONDS)
     except grpc.RpcError as error:
         raise HarnessError(f"the job server did not answer {method}: {error.details()}") from error
     return pickle.loads(answer)

@@ -1,7 +1,7 @@
-"""The messages of the channel.
+"""The messages of the channel: what the server and worker processes tell each other.
 
-They are pickled: both ends are this package in the same version, and nobody reads a byte of a peer
-that has not shown the server's token before.
+Nobody reads a byte of a peer that has not shown the server's token before. What workers send is no pickle, see
+``channel.wire``; what the server sends them is one, since both are this package in the same version.
 """
 
 from __future__ import annotations

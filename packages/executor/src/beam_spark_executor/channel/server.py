@@ -27,6 +27,8 @@ from beam_spark_executor.channel.messages import (
     JobWork,
 )
 from beam_spark_executor.channel.stand_by import StandByOrder
+from beam_spark_executor.channel.wire import decode_message, decode_request
+from beam_spark_executor.journal.codec import FormError
 
 SERVICE = "beam_spark_executor.Channel"
 OPTIONS = (
@@ -146,7 +148,7 @@ class ChannelServer:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "JobWork": unary(self._answer(lambda job: job.job_work())),
+                "JobWork": unary(self._job_work),
                 "Artifact": grpc.unary_stream_rpc_method_handler(self._artifact),
                 "StandByOrder": unary(self._answer_stand_by),
                 "Attach": grpc.stream_stream_rpc_method_handler(self._attach),
@@ -160,25 +162,23 @@ class ChannelServer:
         assert job is not None
         return job
 
-    def _answer(self, answer: Callable[..., Any]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-        def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
-            job_id, *arguments = pickle.loads(request)
-            return pickle.dumps(answer(self._job(job_id, context), *arguments))
-
-        return handle
+    def _job_work(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        (job_id,) = _request(request, context, str)
+        return pickle.dumps(self._job(job_id, context).job_work())
 
     def _answer_stand_by(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        return pickle.dumps(self._stand_by_order(pickle.loads(request)))
+        (number,) = _request(request, context, int)
+        return pickle.dumps(self._stand_by_order(number))
 
     def _artifact(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        job_id, sha256 = pickle.loads(request)
+        job_id, sha256 = _request(request, context, str, str)
         try:
             yield from self._job(job_id, context).artifact(sha256)
         except KeyError:
             context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} has no artifact {sha256}")
 
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        hello = pickle.loads(next(requests))
+        hello = _hello(next(requests), context)
         job = self._job(hello.job_id, context)
         link = WorkerLink(hello)
         job.attached(link)
@@ -188,7 +188,7 @@ class ChannelServer:
     def _receive(self, job: JobPeer, link: WorkerLink, requests: Iterator[bytes]) -> None:
         try:
             for request in requests:
-                message = pickle.loads(request)
+                message = decode_message(request)
                 link.heard = time.monotonic()
                 if isinstance(message, Closed):
                     link.send(Goodbye())
@@ -196,11 +196,32 @@ class ChannelServer:
                     job.received(link, message)
         except grpc.RpcError:
             _LOGGER.debug("worker process %s is gone", link.hello.pid)
+        except FormError as error:
+            _LOGGER.warning("worker process %s is given up, it sends %s", link.hello.pid, error)
         finally:
             job.detached(link)
             link.close()
             # What can't be reached any more is not to go on: its descriptors may be broken.
             link.kill()
+
+
+def _request(encoded: bytes, context: grpc.ServicerContext, *types: type) -> tuple[Any, ...]:
+    try:
+        return decode_request(encoded, *types)
+    except FormError as error:
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        raise
+
+
+def _hello(encoded: bytes, context: grpc.ServicerContext) -> Hello:
+    try:
+        hello = decode_message(encoded)
+        if isinstance(hello, Hello):
+            return hello
+        raise FormError("a worker process says hello first")
+    except FormError as error:
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        raise
 
 
 class _TokenCheck(grpc.ServerInterceptor):

@@ -6,48 +6,17 @@ another version's begins with a snapshot of its own.
 
 from __future__ import annotations
 
-import enum
-import inspect
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 
 import attrs
-from beam_runner_engine.keyed import state as kinds_of_state
-from beam_runner_engine.keyed import timers
-from beam_runner_engine.scheduler import (
-    Bundle,
-    BundleFailed,
-    Data,
-    FailJob,
-    FinishJob,
-    commands,
-    data,
-    events,
-    graph,
-    minima,
-    policy,
-    specs,
-    state,
-    transitions,
-)
+from beam_runner_engine.scheduler import Bundle, BundleFailed, FailJob, FinishJob, state
 from beam_runner_engine.scheduler.snapshot import FORMAT
-from beam_runner_engine.values import (
-    facts,
-    strategy,
-    summary,
-    timestamp_combiners,
-    triggers,
-    window_coders,
-    window_fns,
-    windows,
-)
-from beam_runner_worker import records
 from beam_runner_worker.records import MonitoringInfo
 
 from beam_spark_executor import plan
 from beam_spark_executor.channel.messages import BundleReply, Entry
 from beam_spark_executor.journal.codec import FormError, Layout, Registry
-from beam_spark_executor.storage import refs
+from beam_spark_executor.journal.forms import CONSTANTS, FORMS, SHARED
 from beam_spark_executor.storage.refs import Segment
 
 _ENTRY = b"beam entry 1\n"
@@ -99,41 +68,8 @@ class LedgerState:
     tallies: dict[str, Tally] = attrs.field(factory=dict)
 
 
-_MODULES: Mapping[str, Sequence[ModuleType]] = {
-    # By what their classes' names are told apart.
-    "": (
-        *(commands, data, events, facts, graph, minima, policy, specs, state, summary, transitions),
-        *(strategy, timestamp_combiners, triggers, window_coders, window_fns, windows),
-        *(kinds_of_state, timers, refs),
-    ),
-    "plan ": (plan,),
-    "worker ": (records,),
-}
-
-
-def _classes() -> dict[str, type]:
-    """By name all records and enums that may be in a plan, an entry or a scheduler."""
-    found: dict[str, type] = {
-        "BundleReply": BundleReply,
-        "LedgerState": LedgerState,
-        "Tally": Tally,
-    }
-    for prefix, modules in _MODULES.items():
-        for module in modules:
-            for name, cls in inspect.getmembers(module, inspect.isclass):
-                own = cls.__module__ == module.__name__
-                is_state = issubclass(cls, kinds_of_state.State)
-                if own and (attrs.has(cls) or issubclass(cls, enum.Enum) or is_state):
-                    known = found.setdefault(prefix + name.lstrip("_"), cls)
-                    assert known is cls, f"{cls} and {known} have one name"
-    return found
-
-
-_SHARED = (
-    *(cls for cls in vars(state).values() if attrs.has(cls) and cls.__module__ == state.__name__),
-    *(Bundle, Data),
-)
-REGISTRY = Registry(_classes(), _SHARED, (windows.GLOBAL_WINDOW,))
+_OWN: Mapping[str, type] = {"BundleReply": BundleReply, "LedgerState": LedgerState, "Tally": Tally}
+REGISTRY = Registry({**_OWN, **FORMS}, SHARED, CONSTANTS)
 """Everything that can be kept, under the names by which other versions find it."""
 
 

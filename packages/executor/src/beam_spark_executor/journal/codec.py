@@ -25,6 +25,8 @@ _FIRST = 16
 """The number of the first class; below it are what is no record."""
 _CONTAINERS = ("list[", "List[", "dict[", "Dict[", "Mapping[")
 _DIGEST_BYTES = 8
+_TEXT = "surrogatepass"
+"""User code names things as it likes, with halves of characters, too."""
 
 
 class FormError(Exception):
@@ -103,7 +105,7 @@ class Registry:
             ((number, values),) = writer(value).items()
             return {number: (len(seen) - 1, *values)}
 
-        encoded: bytes = msgpack.packb(value, default=plain)
+        encoded: bytes = msgpack.packb(value, default=plain, unicode_errors=_TEXT)
         return encoded
 
     def decode(self, data: bytes, layout: Layout) -> Any:
@@ -121,7 +123,11 @@ class Registry:
 
         try:
             return msgpack.unpackb(
-                data, object_pairs_hook=value_of, use_list=False, strict_map_key=False
+                data,
+                object_pairs_hook=value_of,
+                use_list=False,
+                strict_map_key=False,
+                unicode_errors=_TEXT,
             )
         except (ValueError, TypeError, LookupError) as error:
             raise FormError(f"{type(error).__name__}: {error}") from error
