@@ -152,6 +152,11 @@ class JobView:
         return StepState.DONE if self.state in ENDED_WELL else StepState.IDLE
 
     @cached_property
+    def stages(self) -> list[StageFigures]:
+        """The stages, those that wait or work first."""
+        return sorted(self.figures.stages, key=lambda one: (not one.waits, not one.open_bundles))
+
+    @cached_property
     def timeline(self) -> Timeline | None:
         """When each stage was at work; None where the server does not tell."""
         return timeline_of(self.snapshot)

@@ -6,6 +6,11 @@ import attrs
 from beam_runner_jobservices import Importance
 
 from .job_view import JobView, LogLine
+from .steps import Step
+
+_MOST_LINES = 500
+_MOST_CHARACTERS = 80_000
+_MOST_STEPS = 400
 
 
 @attrs.frozen
@@ -40,3 +45,29 @@ def filtered(job: JobView, chosen: LogFilter) -> list[LogLine]:
         wanted = chosen.text.lower()
         lines = [line for line in lines if wanted in line.text.lower()]
     return lines
+
+
+def last_lines(lines: list[LogLine]) -> list[LogLine]:
+    """The last of them, as many as a page holds; the one that came last at any length."""
+    first, characters = len(lines), 0
+    while first and len(lines) - first < _MOST_LINES:
+        characters += len(lines[first - 1].text)
+        if characters > _MOST_CHARACTERS and first < len(lines):
+            break
+        first -= 1
+    return lines[first:]
+
+
+def steps_to_choose(job: JobView, chosen: LogFilter) -> list[Step]:
+    """The steps to filter by: all, or in a large pipeline those with lines, and those around them."""
+    steps = job.tree.steps
+    if len(steps) <= _MOST_STEPS:
+        return list(steps.values())
+    told: dict[str, None] = {}
+    for line in reversed(job.log_lines):
+        for key in (*job.tree.way_to(line.step), line.step) if line.step else ():
+            told.setdefault(key)
+        if len(told) >= _MOST_STEPS:
+            break
+    wanted = {*told, job.tree.find(chosen.step)}
+    return [step for key, step in steps.items() if key in wanted]

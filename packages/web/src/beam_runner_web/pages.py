@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 from .graph_data import graph_data
 from .job_list import STATES, job_list, lines_of
 from .job_view import JobView
-from .logs import LogFilter, filtered
+from .logs import LogFilter, filtered, last_lines, steps_to_choose
 from .settings import WebSettings
 from .threads import Thread
 from .watching import Watches
@@ -20,6 +20,8 @@ from .watching import Watches
 Values = dict[str, Any]
 
 _ROWS = 250
+_STAGES = 25
+_METRICS = 400
 
 
 @attrs.frozen
@@ -39,8 +41,7 @@ def _overview(job: JobView, query: QueryParams) -> Values:
         step = ""
     sort = query.get("sort", "")
     rows = job.rows(seen, sort)
-    first = int(query["from"]) if query.get("from", "").isdecimal() else 0
-    first = first if first < len(rows) else 0
+    first = _first(query, len(rows))
     return {
         "seen": seen,
         "chosen_open": opened,
@@ -56,6 +57,34 @@ def _overview(job: JobView, query: QueryParams) -> Values:
     }
 
 
+def _first(query: QueryParams, total: int) -> int:
+    """Where a part of a long list begins, as the address says."""
+    first = int(query["from"]) if query.get("from", "").isdecimal() else 0
+    return first if first < total else 0
+
+
+def _stages(job: JobView, query: QueryParams) -> Values:
+    stages = job.stages
+    first = _first(query, len(stages))
+    return {
+        "stages": stages[first : first + _STAGES],
+        "first": first,
+        "total": len(stages),
+        "length": _STAGES,
+    }
+
+
+def _metrics(job: JobView, query: QueryParams) -> Values:
+    found = job.figures.user
+    first = _first(query, len(found))
+    return {
+        "metrics": found[first : first + _METRICS],
+        "first": first,
+        "total": len(found),
+        "length": _METRICS,
+    }
+
+
 def _logs(job: JobView, query: QueryParams) -> Values:
     chosen = LogFilter(
         step=query.get("step", ""),
@@ -63,7 +92,13 @@ def _logs(job: JobView, query: QueryParams) -> Values:
         text=query.get("q", ""),
     )
     found = filtered(job, chosen)
-    return {"chosen": chosen, "lines": found[-500:], "found": len(found), "severities": Importance}
+    return {
+        "chosen": chosen,
+        "lines": last_lines(found),
+        "found": len(found),
+        "severities": Importance,
+        "steps": steps_to_choose(job, chosen),
+    }
 
 
 def _nothing(job: JobView, query: QueryParams) -> Values:
@@ -72,11 +107,11 @@ def _nothing(job: JobView, query: QueryParams) -> Values:
 
 JOB_PAGES: Mapping[str, JobPage] = {
     "": JobPage("job.html", "Overview", _overview),
-    "stages": JobPage("stages.html", "Stages", _nothing),
+    "stages": JobPage("stages.html", "Stages", _stages),
     "now": JobPage("now.html", "Now", _nothing),
     "logs": JobPage("logs.html", "Log", _logs),
     "errors": JobPage("errors.html", "Errors", _nothing),
-    "metrics": JobPage("metrics.html", "Metrics", _nothing),
+    "metrics": JobPage("metrics.html", "Metrics", _metrics),
     "environment": JobPage("environment.html", "Environment", _nothing),
 }
 """The pages of a job by the last part of their address."""

@@ -12,7 +12,7 @@ from .watching import Point, Snapshot
 _BAR_WIDTH = 480
 _THINNEST = 2.0
 _CHART_WIDTH, _CHART_HEIGHT = 220, 40
-_MOST_POINTS = 240
+_MOST_POINTS = 120
 
 
 @attrs.frozen
