@@ -1,7 +1,10 @@
-"""Beam's own job server: what only the Job API tells is shown, and what it does not tell is left out."""
+"""Beam's own job server, and Prism where it is found: what only the Job API tells is shown, and what it does not tell is left out."""
 
 from __future__ import annotations
 
+import shutil
+import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.local_job_service import LocalJobServicer
+from beam_runner_jobservices import JobApiError, JobClient
 from starlette.testclient import TestClient
 
 from beam_runner_web.app import create_app
@@ -33,12 +37,45 @@ class Tell(beam.DoFn):
         yield word
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    servicer = LocalJobServicer(str(tmp_path_factory.mktemp("staging")))
-    port = servicer.start_grpc_server(0)
-    yield f"localhost:{port}"
-    servicer.stop()
+@pytest.fixture(scope="module", params=["LocalJobServicer", "Prism"])
+def endpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    if request.param == "Prism":
+        binary = shutil.which("prism")
+        if binary is None:
+            pytest.skip(
+                "there is no prism: go install github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0"
+            )
+        yield from prism(binary)
+    else:
+        servicer = LocalJobServicer(str(tmp_path_factory.mktemp("staging")))
+        port = servicer.start_grpc_server(0)
+        yield f"localhost:{port}"
+        servicer.stop()
+
+
+def prism(binary: str) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    flags = (f"--job_port={port}", "--serve_http=false", "--log_level=error")
+    process = subprocess.Popen([binary, *flags])
+    try:
+        with JobClient(f"localhost:{port}") as client:
+            assert eventually(lambda: answers(client))
+        yield f"localhost:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def answers(client: JobClient) -> bool:
+    try:
+        client.jobs()
+    except JobApiError:
+        return False
+    return True
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 from beam_runner_jobservices import JobApiError, JobClient, JobInfo, JobState, JobTimes
@@ -11,6 +12,7 @@ from beam_runner_jobservices import JobApiError, JobClient, JobInfo, JobState, J
 from . import masking
 
 PAGE_LENGTH = 50
+_NUMBERED = re.compile(r"^(?P<word>\D*)\d+$", re.ASCII)
 STATES = ("running", "ended", "failed")
 _RUNNING = (JobState.STARTING, JobState.RUNNING, JobState.DRAINING, JobState.CANCELLING)
 
@@ -56,7 +58,19 @@ def lines_of(client: JobClient) -> list[JobLine]:
         if error.code != "UNIMPLEMENTED":
             raise
         times = {}
-    return [_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in client.jobs()]
+    jobs = _in_order(client.jobs())
+    return [_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in jobs]
+
+
+def _in_order(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
+    """Jobs as they came: by their numbers where ids are a word and a number, since Prism tells its jobs
+    in any order; else as the server tells them.
+    """
+    found = [_NUMBERED.match(job.job_id) for job in jobs]
+    words = {one["word"] if one else None for one in found}
+    if None in words or len(words) != 1:
+        return jobs
+    return sorted(jobs, key=lambda job: int(job.job_id.removeprefix(next(iter(words)) or "")))
 
 
 def _line(job: JobInfo, times: JobTimes) -> JobLine:

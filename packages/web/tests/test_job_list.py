@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from beam_runner_jobservices import JobApiError, JobClient, JobInfo, JobState
+
+from beam_runner_web.job_list import lines_of
+
+
+class Client:
+    """A server without times."""
+
+    def __init__(self, *ids: str) -> None:
+        self.ids = ids
+
+    def jobs(self) -> tuple[JobInfo, ...]:
+        return tuple(JobInfo(one, "name", JobState.DONE) for one in self.ids)
+
+    def job_times(self) -> Any:
+        raise JobApiError("UNIMPLEMENTED", "no")
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (("job-010", "job-002", "job-1"), ("job-1", "job-002", "job-010")),
+        (("b-2", "a-1"), ("b-2", "a-1")),
+        (("x", "job-1", "job-0"), ("x", "job-1", "job-0")),
+        ((), ()),
+    ],
+)
+def test_jobs_stand_in_the_order_in_which_they_came(
+    told: tuple[str, ...], shown: tuple[str, ...]
+) -> None:
+    client = cast("JobClient", Client(*told))
+    assert tuple(line.id for line in lines_of(client)) == shown
