@@ -153,7 +153,8 @@ def tests(session: nox.Session, suite: str) -> None:
         run_pytest(session, f"packages/{suite}/tests", *SIDE_BY_SIDE, *session.posargs)
     elif suite == "contracts":
         install(session, distribution("executor"), *group("test"))
-        run_pytest(session, "tests/contracts", "tests/hostile", *session.posargs)
+        small = ("tests/sizes", "-m", "not slow")
+        run_pytest(session, "tests/contracts", "tests/hostile", *small, *session.posargs)
     else:
         session.install("nox", *group("test"), *group("lint"), *group("layers"))
         run_pytest(session, "tests/architecture", *SIDE_BY_SIDE, *session.posargs)

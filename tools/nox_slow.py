@@ -58,6 +58,13 @@ def hostile(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
+def sizes(session: nox.Session) -> None:
+    """The rows of docs/limits.md that can be run without Spark, at full size; CI has small ones. ``-- -k chain`` for one."""
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, "tests/sizes", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
 def web_pictures(session: nox.Session) -> None:
     """Takes the pictures of docs/web.md from real jobs."""
     need_java(session)

@@ -1,0 +1,166 @@
+"""A whole job in this process: planned as the server does it, then run bundle after bundle, without Spark.
+
+For what does not depend on where bundles run, such as how large a pipeline may be.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import attrs
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+from beam_runner_engine.scheduler import Bundle, FinishJob, Limits, OpenBundles, Start
+from beam_runner_engine.scheduler.policy import DefaultPolicy
+from beam_runner_jobservices.records import JobSpec
+from beam_runner_urns import environments
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.log_records import LogRecord
+from beam_runner_worker.ports import Harness
+from beam_spark_executor import _protos
+from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
+from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.reporting import end_text
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.task.bundle import RunningBundle, StageWork
+from beam_spark_executor.task.side_inputs import BundleSideInputs
+from beam_spark_executor.task.stores import ShardStores
+from beam_spark_executor.translation.scheduling import roots_of
+from beam_spark_executor.translation.translate import translate
+
+EMBEDDED, EXTERNAL = "embedded", "EXTERNAL"
+SHARDS = 2
+
+
+@attrs.frozen
+class Ran:
+    """What a job came to.
+
+    Attributes:
+        failure: why it failed; empty if it did not.
+        stages: how many fused stages it had.
+        bundles: how many bundles were run.
+        seconds: of CPU, of this process, for its translation and for its run.
+        peak: what this process had in memory at most, in MB.
+    """
+
+    failure: str
+    stages: int
+    bundles: int
+    seconds: tuple[float, float]
+    peak: int
+
+
+def proto_of(build: Callable[[beam.Pipeline], Any], environment: str) -> _protos.Pipeline:
+    """The pipeline as Beam's portable runner submits it, without files to stage."""
+    named = {EMBEDDED: "beam:env:embedded_python:v1", EXTERNAL: "EXTERNAL"}[environment]
+    flags = [f"--environment_type={named}"]
+    if environment == EXTERNAL:
+        flags.append("--environment_config=localhost:1")
+    options = PipelineOptions(flags)
+    pipeline = beam.Pipeline(options=options)
+    build(pipeline)
+    proto: _protos.Pipeline = PortableRunner.get_proto_pipeline(pipeline, options)
+    return proto
+
+
+def run(proto: _protos.Pipeline, folder: Path) -> Ran:
+    """Runs a pipeline to its end. Embedded ones change what Beam keeps for the whole process."""
+    began = time.process_time()
+    address, pool = BeamFnExternalWorkerPoolServicer.start()
+    for environment in proto.components.environments.values():
+        del environment.dependencies[:]
+        if environment.urn == environments.EXTERNAL:
+            payload = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
+            payload.endpoint.url = address
+            environment.payload = payload.SerializeToString()
+    spec = JobSpec("job-1", "job", proto.SerializeToString(), {}, "{}", {}, "localhost:1")
+    plan = translate(spec)
+    translated = time.process_time()
+    job = _Job(plan, folder)
+    try:
+        failure = job.run()
+    finally:
+        job.close()
+        pool.stop(0)
+    ended = time.process_time()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    seconds = (translated - began, ended - translated)
+    return Ran(failure, len(plan.stages), job.bundles, seconds, peak)
+
+
+class _Job:
+    """A job's ledger and its harnesses."""
+
+    def __init__(self, plan: JobPlan, folder: Path) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._stores = ShardStores(folder)
+        self._work = JobWork(plan, SHARDS, str(folder))
+        self._fnapi = FnApiServer(plan.context, self, self)
+        self._harnesses: dict[str, Harness] = {}
+        self._stages: dict[str, tuple[StageWork, BundleSideInputs, Any]] = {}
+        self.bundles = 0
+
+    def run(self) -> str:
+        ledger = Ledger(self._plan, SHARDS, Limits(parallelism=1), DefaultPolicy(spreads=False))
+        waiting: deque[Bundle] = deque()
+        entry: Any = Start(0, roots_of(self._plan))
+        while True:
+            for command in ledger.apply(entry):
+                if isinstance(command, OpenBundles):
+                    waiting.extend(command.bundles)
+            if ledger.end is not None:
+                break
+            bundle = waiting.popleft()
+            reply = self._run(
+                RunBundle(bundle, f"1-{bundle.number}-{bundle.attempt}", ledger.segments(bundle))
+            )
+            entry = reply if isinstance(reply, BundleReply) else reply.to_event()
+        if isinstance(ledger.end, FinishJob):
+            return ""
+        return end_text(ledger.end, ledger.last_failure, self._plan)
+
+    def _run(self, order: RunBundle) -> Any:
+        self.bundles += 1
+        work, side_inputs, harness = self._stage(order.bundle.stage)
+        side_inputs.show(order.bundle.side_inputs)
+        return RunningBundle(work, order, harness, self._stores, self._folder).run()
+
+    def _stage(self, stage_id: str) -> tuple[StageWork, BundleSideInputs, Any]:
+        if stage_id not in self._stages:
+            stage = self._plan.stages[stage_id]
+            side_inputs = BundleSideInputs(stage.side_inputs, self._folder)
+            harness = self._harness(stage.embedded, stage.spec.environment_id)
+            work = StageWork.of(self._work, stage_id)
+            self._stages[stage_id] = (work, side_inputs, harness.stage(stage.spec, side_inputs))
+        return self._stages[stage_id]
+
+    def _harness(self, embedded: bool, environment_id: str) -> Harness:
+        if environment_id not in self._harnesses:
+            self._harnesses[environment_id] = (
+                EmbeddedHarness(self._plan.context, self, self)
+                if embedded
+                else self._fnapi.harness(environment_id)
+            )
+        return self._harnesses[environment_id]
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        raise KeyError(sha256)
+
+    def log(self, records: Iterable[LogRecord]) -> None:
+        pass
+
+    def close(self) -> None:
+        for harness in self._harnesses.values():
+            harness.close()
+        self._fnapi.close()

@@ -1,0 +1,69 @@
+"""Large pipelines come to their end, and what they cost is printed: each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CASES = Path(__file__).with_name("cases.py")
+SLOW = pytest.mark.slow
+
+
+def run(tmp_path: Path, name: str, environment: str, count: int) -> dict[str, Any]:
+    """What became of a case; see ``in_process.Ran``."""
+    command = [sys.executable, "-P", str(CASES), name, environment, str(count), str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    assert ended.returncode == 0, ended.stderr
+    ran: dict[str, Any] = json.loads(ended.stdout)
+    translated, took = ran["seconds"]
+    figures = f"{translated:.1f} + {took:.1f} CPU s, {ran['peak']} MB, {ran['stages']} stages"
+    print(f"{name} of {count:,}, {environment}: {figures}")
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [
+        ("EXTERNAL", 150),
+        pytest.param("embedded", 5000, marks=SLOW),
+        pytest.param("EXTERNAL", 5000, marks=SLOW),
+    ],
+)
+def test_a_chain_of_maps(tmp_path: Path, environment: str, count: int) -> None:
+    """With a stage cut at 100 transforms the stack of no SDK ends."""
+    ran = run(tmp_path, "chain", environment, count)
+    assert ran["failure"] == ""
+    assert ran["stages"] >= count // 100
+
+
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [
+        ("EXTERNAL", 300),
+        pytest.param("EXTERNAL", 100_000, marks=SLOW),
+        pytest.param("embedded", 100_000, marks=SLOW),
+    ],
+)
+def test_timers_of_one_key(tmp_path: Path, environment: str, count: int) -> None:
+    """One by one they took 6 ms of CPU each over the Fn API."""
+    ran = run(tmp_path, "timers", environment, count)
+    assert ran["failure"] == ""
+    assert ran["seconds"][1] < 1 + 0.003 * count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", ["embedded", "EXTERNAL"])
+@pytest.mark.parametrize(("name", "count"), [("branches", 2000), ("side_inputs", 1000)])
+def test_many_of_a_kind(tmp_path: Path, name: str, count: int, environment: str) -> None:
+    """Beam's client alone would take minutes to build them; here they are copied."""
+    assert run(tmp_path, name, environment, count)["failure"] == ""
+
+
+@pytest.mark.slow
+def test_millions_of_elements_that_the_pipeline_brings(tmp_path: Path) -> None:
+    assert run(tmp_path, "create", "embedded", 2_000_000)["failure"] == ""
