@@ -24,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--spark-master-url", help="where Spark runs; without it the server's own default"
     )
+    parser.addoption("--data-dir", help="where data between stages lies")
     parser.addoption(
         "--without-loop", action="store_true", help="run bundles on lanes, whatever their size"
     )
@@ -39,6 +40,8 @@ def server(
     environment = {"BEAM_RUNNER_CACHE_DIR": str(cache), "PIP_NO_INDEX": "1"}
     master = request.config.getoption("--spark-master-url")
     flags = ["--spark-master-url", master] if master else []
+    if data := request.config.getoption("--data-dir"):
+        flags += ["--data-dir", data]
     program = WITHOUT_LOOP if request.config.getoption("--without-loop") else PROGRAM
     # Not pytest's folder: its path may be too long for the sockets that are made in it.
     with (

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from beam_spark_executor import extensions, garbage, lifelines, logs
 from beam_spark_executor.flags import PROGRAM, ServerSettings, parse
 from beam_spark_executor.spark.settings import SparkUnavailable
+from beam_spark_executor.stores.ports import StoreError
 
 if TYPE_CHECKING:
     from beam_spark_executor.server import Server
@@ -155,7 +156,7 @@ def _start(server: Server, signals: _Signals) -> str | None:
         except Exception as error:
             if signals.received.is_set():
                 return  # no wonder
-            if not isinstance(error, SparkUnavailable):
+            if not isinstance(error, SparkUnavailable | StoreError):
                 log.exception("the server did not start")
             failures.append(str(error) or type(error).__name__)
 

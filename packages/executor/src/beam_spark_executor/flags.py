@@ -19,6 +19,7 @@ from beam_spark_executor.spark.settings import (
     SparkUnavailable,
     check_master,
 )
+from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
 
 PROGRAM = "beam-spark-jobserver"
 DEFAULT_PORT = 8099
@@ -38,6 +39,8 @@ class ServerSettings:
     - ``job_port``: the port to serve at; 0 picks a free one.
     - ``state_dir``: where jobs survive the server: their list, journals, artifacts and data;
       ``None`` is a private temporary folder, and jobs end with the server.
+    - ``data``: where data between stages lies: a store, or a folder that all machines share; ``None`` is one in
+      ``state_dir``, which Spark on this machine alone can do with.
     - ``sync_data``: whether they survive a power cut, too, where that folder is on a local disk.
     - ``artifacts_dir``: where staged files are kept while their jobs run; ``None`` is a folder in
       the one above.
@@ -61,6 +64,7 @@ class ServerSettings:
     job_host: str = "localhost"
     job_port: int = DEFAULT_PORT
     state_dir: Path | None = None
+    data: StoreSpec | Path | None = None
     sync_data: bool = False
     artifacts_dir: Path | None = None
     on_sigterm: str | None = None
@@ -109,6 +113,7 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         job_host=found.job_host,
         job_port=found.job_port,
         state_dir=found.state_dir,
+        data=found.data_dir,
         artifacts_dir=found.artifacts_dir,
         sync_data=found.sync_data,
         on_sigterm=found.on_sigterm,
@@ -146,7 +151,8 @@ def _parser() -> _Parser:
     )
     _add_server_flags(parser.add_argument)
     _add_guard_flags(parser.add_argument)
-    _add_job_flags(parser.add_argument)
+    _add_folder_flags(parser.add_argument)
+    _add_end_flags(parser.add_argument)
     parser.add_argument("--version", action="version", version=_versions())
     return parser
 
@@ -234,14 +240,21 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
     )
 
 
-def _add_job_flags(flag: Callable[..., Any]) -> None:
+def _add_folder_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--state-dir",
         type=Path,
         metavar="DIR",
         help="folder in which jobs survive the server, to be resumed by the next one with the same"
-        " folder; on a cluster all machines must share it (default: a temporary one, and jobs end"
-        " with the server)",
+        " folder (default: a temporary one, and jobs end with the server)",
+    )
+    flag(
+        "--data-dir",
+        type=_data_dir,
+        metavar="URL",
+        help="where the data between stages lies: s3://BUCKET/PREFIX, gs://, az://, abfss://, or a folder that"
+        " all machines have under this path (default, and enough where Spark runs on this machine:"
+        " one in the state folder)",
     )
     flag(
         "--sync-data",
@@ -255,6 +268,9 @@ def _add_job_flags(flag: Callable[..., Any]) -> None:
         metavar="DIR",
         help="folder for the files that clients stage (default: one in the state folder)",
     )
+
+
+def _add_end_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--on-sigterm",
         choices=("suspend", "cancel", "drain"),
@@ -336,6 +352,13 @@ def _truth(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
     return text.lower() == "true"
+
+
+def _data_dir(text: str) -> StoreSpec | Path:
+    try:
+        return parse_data_dir(text) or Path(text).absolute()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _attempts(text: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import threading
 import time
 from concurrent.futures import Future, InvalidStateError
@@ -22,6 +21,7 @@ from beam_runner_jobservices import (
 from beam_runner_jobservices.folders import STATE, mark_folder
 from beam_runner_jobservices.guard import read_guard
 
+from beam_spark_executor.data_place import DataPlace
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.flags import ServerSettings
 from beam_spark_executor.job_options import JOB_OPTIONS
@@ -94,6 +94,7 @@ class Server:
             )
             try:
                 self._store = Store(self._folder, self._durable)
+                self._data = DataPlace.of(settings.data, self._folder)
             except BaseException:
                 self._job_server.stop()
                 raise
@@ -125,6 +126,7 @@ class Server:
 
         Raises:
             SparkUnavailable: Spark does not start; says why in one sentence.
+            StoreError: there is no place for data between stages; says likewise.
             Exception: `kill` was called meanwhile.
         """
         try:
@@ -137,7 +139,10 @@ class Server:
         return self.address
 
     def _start_executor(self) -> SparkJobExecutor:
+        self._data.check()
         self.spark.start()
+        if not is_on_this_machine(self.spark.master):
+            self._data.check_reach(self.spark.master)
         for sentence in untried(self.spark.version):
             log.warning("%s", sentence)
         log.info("Spark %s is up at %s", self.spark.version, self.spark.master)
@@ -152,13 +157,14 @@ class Server:
             pools,
             self._store,
             ExecutorSettings(
-                self._folder / "jobs",
+                self._data.folder,
                 self.spark.session.sparkContext.defaultParallelism,
                 self._channel_host(self.spark),
                 self._task_attempts,
                 slots_of(self.spark.master),
                 self._hides_elements,
                 sync_data=self._sync_data,
+                store=self._data.store,
             ),
         )
 
@@ -232,9 +238,7 @@ class Server:
         for job_id in self._store.job_ids():
             if job_id not in unfinished:
                 self._store.journal(job_id).delete()
-        for folder in (self._folder / "jobs").glob("*"):
-            if folder.name not in unfinished:
-                shutil.rmtree(folder, ignore_errors=True)
+        self._data.remove_but(unfinished)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         return self._executor.result()(job, reporter)

@@ -39,6 +39,7 @@ class TemporaryFolder:
 
     Args:
         kind: what it is for, a word of small letters and a hyphen; for those who look into the system's.
+        shared: where it is made, in place of the system's folder for temporary files.
 
     Attributes:
         path: the folder.
@@ -47,8 +48,8 @@ class TemporaryFolder:
         OSError: it cannot be made.
     """
 
-    def __init__(self, kind: str = "") -> None:
-        shared = Path(tempfile.gettempdir()).absolute()
+    def __init__(self, kind: str = "", shared: Path | None = None) -> None:
+        shared = (shared or Path(tempfile.gettempdir())).absolute()
         _remove_left(shared)
         made = None
         while made is None:

@@ -24,7 +24,8 @@ from beam_spark_executor.channel.messages import (
     SplitRequest,
 )
 from beam_spark_executor.driver.coordinator import Coordinator
-from beam_spark_executor.driver.executor import _sweep, recover
+from beam_spark_executor.driver.executor import recover
+from beam_spark_executor.driver.job_data import SharedJobData
 from beam_spark_executor.driver.kept import entries_of
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
@@ -107,7 +108,7 @@ class Rig:
     def _ledger(self, limits: Mapping[str, int]) -> Ledger:
         if self.journal.exists:
             ledger = recover(self.journal)
-            _sweep(self.folder, ledger)
+            SharedJobData(self.folder).sweep(ledger.files())
         else:
             ledger = Ledger(self.plan, SHARDS, Limits(**limits), DefaultPolicy())
             ledger.apply(Start(int(time.time() * 1000), roots_of(self.plan)))

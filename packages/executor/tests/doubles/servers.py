@@ -26,8 +26,9 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
 )
 from beam_spark_executor.channel.server import WorkerLink
-from beam_spark_executor.driver.executor import _sweep, recover
+from beam_spark_executor.driver.executor import recover
 from beam_spark_executor.driver.job import RunningJob
+from beam_spark_executor.driver.job_data import SharedJobData
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
@@ -145,7 +146,7 @@ class Server:
         self.ended: list[RunningJob] = []
         if self.journal.exists:
             ledger = recover(self.journal)
-            _sweep(self.folder, ledger)
+            SharedJobData(self.folder).sweep(ledger.files())
         else:
             limits = Limits(parallelism=4, user_attempts=self.attempts)
             ledger = Ledger(PLAN, SHARDS, limits, DefaultPolicy())

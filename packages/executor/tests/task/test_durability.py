@@ -19,7 +19,7 @@ from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.storage.files import read_ref
 from beam_spark_executor.storage.segments import open_segment
 from beam_spark_executor.storage.state_store import ShardStore
-from beam_spark_executor.task.durability import DurableFiles
+from beam_spark_executor.task.durability import CommittedFiles, SharedFolder
 from beam_spark_executor.task.outputs import row_port
 from beam_spark_executor.task.written import WrittenBuffer
 
@@ -79,7 +79,7 @@ def check(folder: Path, reply: BundleReply) -> None:
 
 
 def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
-    files = DurableFiles(disk.folder, durable=True)
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True))
     first = reply_of(disk.folder, "1-1-1")
     files.sync([first])
     check(disk.after_a_power_cut(tmp_path / "later"), first)
@@ -93,7 +93,7 @@ def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
 def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     assert reply.state is not None
-    files = DurableFiles(disk.folder, durable=True)
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True))
     order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
     files.begin(order)
     files.sync([attrs.evolve(reply, done=BundleDone(1, 1))])
@@ -104,7 +104,7 @@ def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
 
 
 def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
-    DurableFiles(disk.folder, durable=False).sync([reply_of(disk.folder, "1-1-1")])
+    CommittedFiles(SharedFolder(disk.folder, durable=False)).sync([reply_of(disk.folder, "1-1-1")])
     assert disk.syncs == 0
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
-        DurableFiles(disk.folder, durable=True).sync([reply])
+        CommittedFiles(SharedFolder(disk.folder, durable=True)).sync([reply])
 
 
 _ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from beam_runner_worker.texts import encodable
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.storage.refs import Segment, StateCommit
+from beam_spark_executor.stores.spec import StoreSpec
 
 
 @attrs.frozen
@@ -369,10 +370,11 @@ class JobWork:
     Attributes:
         plan: the job's.
         shards: how many key shards there are.
-        folder: the job's folder, to which all paths are relative.
+        folder: the job's folder, to which all paths are relative, where machines share one.
         hides_elements: whether errors must not show the element that was processed.
         now: the job's processing time (ms).
         durable: whether files must be on the disk before a reply names them.
+        store: where the job's files lie if machines share no folder.
     """
 
     plan: JobPlan
@@ -381,3 +383,4 @@ class JobWork:
     hides_elements: bool = False
     now: int = attrs.field(factory=lambda: ProcessingClock().now())
     durable: bool = False
+    store: StoreSpec | None = None

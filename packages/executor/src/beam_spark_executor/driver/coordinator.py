@@ -58,7 +58,6 @@ from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.spark_jobs import LaneStarter
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
-from beam_spark_executor.storage.side_index import remove_with_indexes
 
 _ENTRIES_PER_SNAPSHOT = 2000
 _LANE_FAILURES = 4
@@ -111,7 +110,7 @@ class Coordinator:
             takes_turns=self._takes_turns,
         )
         self._job_id = ledger.plan.context.job_id
-        self._litter = Litter(settings.folder, settings.epoch)
+        self._litter = Litter(settings.data, settings.epoch)
         self._waiting: list[Entry] = []
         self._finalizers: dict[int, tuple[WorkerLink, Attempt]] = {}
         self._since_snapshot = 0
@@ -271,8 +270,7 @@ class Coordinator:
                 self._litter.attempt_failed(attempt)
                 self._metrics.failed(attempt)
             commands += self.ledger.apply(entry)
-        for path in self.ledger.take_garbage():
-            remove_with_indexes(self._settings.folder, path)
+        self._settings.data.remove(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
         if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:
             self._since_snapshot = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from pyspark.sql import SparkSession
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.driver.job import RunningJob
+from beam_spark_executor.driver.job_data import JobData
 from beam_spark_executor.driver.kept import Kept
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.settings import JobSettings
@@ -33,6 +33,7 @@ from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.pool import WorkerPools
+from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.no_effect import without_effect
 from beam_spark_executor.translation.scheduling import roots_of
@@ -47,14 +48,15 @@ class ExecutorSettings:
     """How jobs are run.
 
     Attributes:
-        folder: one that the driver and all executors can read and write; each job has a folder of
-            its own in it, removed when the job ends.
+        folder: one that the driver and, unless there is a store, all executors can read and write; each job
+            has a folder of its own in it, removed when the job ends.
         cores: of the whole cluster.
         channel_host: the address at which executors reach this process.
         task_attempts: how often a bundle is tried in which user code raises.
         slots: how many tasks Spark runs at once; None if only the cluster knows.
         hides_elements: whether errors must not show the element that was processed.
         sync_data: whether what is committed is to survive the machine.
+        store: where data between stages lies if machines share no folder.
     """
 
     folder: Path
@@ -64,6 +66,7 @@ class ExecutorSettings:
     slots: int | None = None
     hides_elements: bool = False
     sync_data: bool = False
+    store: StoreSpec | None = None
 
 
 class SparkJobExecutor:
@@ -110,7 +113,8 @@ class SparkJobExecutor:
         journal = self._store.journal(job.job_id)
         folder = self._settings.folder / job.job_id
         with counted_start(folder):
-            ledger = self._ledger(job, journal, folder)
+            settings = self._settings_of(job.job_id, folder)
+            ledger = self._ledger(job, journal, settings.data)
         if self._settings.sync_data:
             sync_folder(folder.parent)
         unused = "" if job.resumed else without_effect(job)
@@ -130,15 +134,7 @@ class SparkJobExecutor:
                 job.job_name,
             ),
             JobSlots(self._slots, job.job_id),
-            JobSettings(
-                folder,
-                self._store.epoch,
-                self._settings.cores,
-                self._settings.cores * LANES_PER_CORE,
-                resumable=self._store.durable,
-                hides_elements=self._settings.hides_elements,
-                durable=self._settings.sync_data,
-            ),
+            settings,
             lambda sha256: _read(Path(paths[sha256])),
             self._forget,
         )
@@ -166,7 +162,20 @@ class SparkJobExecutor:
         self._stand_bys.close()
         self._channel.stop()
 
-    def _ledger(self, job: JobSpec, journal: Journal, folder: Path) -> Ledger:
+    def _settings_of(self, job_id: str, folder: Path) -> JobSettings:
+        store = self._settings.store
+        return JobSettings(
+            folder,
+            self._store.epoch,
+            self._settings.cores,
+            self._settings.cores * LANES_PER_CORE,
+            resumable=self._store.durable,
+            hides_elements=self._settings.hides_elements,
+            durable=self._settings.sync_data,
+            store=None if store is None else store.within(job_id),
+        )
+
+    def _ledger(self, job: JobSpec, journal: Journal, data: JobData) -> Ledger:
         """What an earlier server had committed of the job, else the ledger of a new job."""
         if journal.exists:
             try:
@@ -177,7 +186,7 @@ class SparkJobExecutor:
                     f" another version of this program, and this one can't read it ({error}). Run the"
                     " job again, or finish such jobs with the version that began them"
                 ) from error
-            _sweep(folder, ledger)
+            data.sweep(ledger.files())
             _LOGGER.info("job %s goes on from its last commit", job.job_id)
         elif job.resumed:
             raise JobRejected(
@@ -231,17 +240,6 @@ def recover(journal: Journal) -> Ledger:
     if not kept.is_of_this_version:
         journal.snapshot(ledger.snapshot())
     return ledger
-
-
-def _sweep(folder: Path, ledger: Ledger) -> None:
-    """Removes files that no commit names: of attempts that failed or were never committed."""
-    needed = set(ledger.files())
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.is_dir():
-            # Of a worker process, which has ended with its server.
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name not in needed:
-            path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> Iterator[bytes]:

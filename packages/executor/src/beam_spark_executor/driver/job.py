@@ -340,8 +340,9 @@ class RunningJob:
             raise
         except JournalError:
             # Where the disk is full, there is room after that.
-            shutil.rmtree(self._settings.folder, ignore_errors=True)
+            self._settings.data.remove_all()
             self._journal.delete()
+        self._settings.data.remove_all()
         shutil.rmtree(self._settings.folder, ignore_errors=True)
 
     def _wait_for_lanes(self, *, cancel: bool) -> None:

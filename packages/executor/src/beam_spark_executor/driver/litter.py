@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from beam_spark_executor.channel.messages import Attempt, Hello
+from beam_spark_executor.driver.job_data import JobData
 
 QUIET_SECONDS = 30.0
 """An attempt that was cut off from the server has written its last by then."""
@@ -19,12 +18,12 @@ class Litter:
     """Files that no commit will ever name. Costs nothing while nothing fails.
 
     Args:
-        folder: the job's.
+        data: the job's.
         epoch: of the server: files of earlier ones were looked through when it began.
     """
 
-    def __init__(self, folder: Path, epoch: int) -> None:
-        self._folder = folder
+    def __init__(self, data: JobData, epoch: int) -> None:
+        self._data = data
         self._epoch = epoch
         self._due: deque[tuple[float, str]] = deque()
         self._folders: deque[tuple[float, str]] = deque()
@@ -48,17 +47,14 @@ class Litter:
         """
         now = time.monotonic()
         while self._folders and self._folders[0][0] <= now:
-            shutil.rmtree(self._folder / self._folders.popleft()[1], ignore_errors=True)
+            self._data.remove_process(self._folders.popleft()[1])
         names: list[str] = []
         while self._due and self._due[0][0] <= now:
             names.append(self._due.popleft()[1])
         if not names:
             return
         pattern = re.compile(rf"{self._epoch}({'|'.join(names)})([-.].*)?")
-        kept = set(needed())
-        for path in self._folder.iterdir():
-            if pattern.fullmatch(path.name) and path.name not in kept and path.is_file():
-                path.unlink(missing_ok=True)
+        self._data.remove_like(pattern, needed())
 
     def _add(self, name: str) -> None:
         self._due.append((time.monotonic() + QUIET_SECONDS, name))

@@ -7,7 +7,9 @@ from pathlib import Path
 import attrs
 
 from beam_spark_executor.channel.messages import JobWork
+from beam_spark_executor.driver.job_data import JobData, SharedJobData, StoredJobData
 from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.stores.spec import StoreSpec
 
 
 @attrs.frozen
@@ -15,7 +17,7 @@ class JobSettings:
     """What a job is run with.
 
     Attributes:
-        folder: the job's own, which all executors can read and write.
+        folder: the job's own: with a store it has nothing but what is the server's.
         epoch: of the server.
         cores: how many bundles can use a core at once.
         most_lanes: how many bundles may run at once, blocked ones included.
@@ -23,6 +25,8 @@ class JobSettings:
         resumable: another server can go on with the job if this one can't.
         hides_elements: errors must not show the element that was processed.
         durable: what is committed survives the machine, not only this server.
+        store: where the job's files lie; None if that is the folder, which all executors can read and write.
+        data: the job's files, as the server sees them.
     """
 
     folder: Path
@@ -33,6 +37,10 @@ class JobSettings:
     resumable: bool = False
     hides_elements: bool = False
     durable: bool = False
+    store: StoreSpec | None = None
+    data: JobData = attrs.field(
+        default=attrs.Factory(lambda self: _data_of(self.folder, self.store), takes_self=True)
+    )
 
     def work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
         """All that a worker process must know of the job, at this processing time (ms)."""
@@ -43,4 +51,9 @@ class JobSettings:
             hides_elements=self.hides_elements,
             now=now,
             durable=self.durable,
+            store=self.store,
         )
+
+
+def _data_of(folder: Path, store: StoreSpec | None) -> JobData:
+    return SharedJobData(folder) if store is None else StoredJobData(store.open())

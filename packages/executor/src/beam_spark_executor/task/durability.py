@@ -1,12 +1,13 @@
-"""Files that a reply names are on the disk before it is sent, so that its commit survives the machine."""
+"""Files that a reply names are kept before it is sent, and those that an order names are at hand before it begins."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from beam_spark_executor.channel.messages import (
     Attempt,
@@ -27,8 +28,26 @@ _AT_ONCE = 8
 """File systems write down together what several ask for at the same time."""
 
 
-class DurableFiles:
-    """The files of a job that are on the disk, as far as a lane must know. For one thread at a time.
+class FileKeeper(Protocol):
+    """Where files lie that a commit may name."""
+
+    def need(self, names: Collection[str]) -> None:
+        """Has files at hand until the next ones are needed; names are relative to the job's folder.
+
+        Raises:
+            OSError: they can't be had.
+        """
+
+    def keep(self, names: Sequence[str]) -> None:
+        """Returns once new files survive what they must survive, and others can have them.
+
+        Raises:
+            OSError: they can't be kept.
+        """
+
+
+class SharedFolder:
+    """Files in a folder that all machines share (`FileKeeper`).
 
     Args:
         folder: the job's.
@@ -38,15 +57,58 @@ class DurableFiles:
     def __init__(self, folder: Path, *, durable: bool) -> None:
         self._folder = folder
         self._durable = durable
-        self._known: set[str] = set()
         self._pool: ThreadPoolExecutor | None = None
 
+    def need(self, names: Collection[str]) -> None:
+        """They are there."""
+
+    def keep(self, names: Sequence[str]) -> None:
+        """Waits until files, and their names, are on the disk, where that is wanted."""
+        if not self._durable:
+            return
+        paths = [self._folder / name for name in names]
+        if len(paths) == 1:
+            _sync(paths[0])
+        else:
+            self._pool = self._pool or ThreadPoolExecutor(_AT_ONCE, "sync")
+            for _ in self._pool.map(_sync, paths):
+                pass
+        for folder in {path.parent for path in paths}:
+            _sync(folder)
+
+
+class CommittedFiles:
+    """The files that a lane's orders and replies name. For one thread at a time.
+
+    Args:
+        keeper: where they lie.
+    """
+
+    def __init__(self, keeper: FileKeeper) -> None:
+        self._keeper = keeper
+        self._known: set[str] = set()
+        self._lent: set[str] | None = None
+
     def begin(self, order: RunBundle | RunLoop) -> None:
-        """What an order names was committed before."""
+        """What an order names was committed before.
+
+        Raises:
+            OSError: the state that a loop begins with can't be had.
+        """
         if isinstance(order, RunBundle):
-            self._known = {segment.path for segment in order.state}
+            self._known, self._lent = {segment.path for segment in order.state}, None
         else:
             self._known = {s.path for segments in order.segments.values() for s in segments}
+            self._lent = set(self._known)
+            self._keeper.need(self._lent)
+
+    def need(self, order: RunBundle) -> None:
+        """Has all files at hand that a bundle may read.
+
+        Raises:
+            OSError: they can't be had.
+        """
+        self._keeper.need({*_read_by(order), *(self._lent or ())})
 
     def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
         """The reply, once what it names is on the disk; or that it could not be written."""
@@ -67,26 +129,26 @@ class DurableFiles:
         return send_synced
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """Waits until the files that entries name, and their names, are on the disk.
+        """Waits until the files that entries name are kept.
 
         Raises:
-            OSError: they can't be written.
+            OSError: they can't be.
         """
-        if not self._durable:
-            return
         new = {path for entry in entries for path in _files(entry)} - self._known
-        if not new:
-            return
-        paths = [self._folder / path for path in sorted(new)]
-        if len(paths) == 1:
-            _sync(paths[0])
-        else:
-            self._pool = self._pool or ThreadPoolExecutor(_AT_ONCE, "sync")
-            for _ in self._pool.map(_sync, paths):
-                pass
-        for folder in {path.parent for path in paths}:
-            _sync(folder)
-        self._known |= new
+        if new:
+            self._keeper.keep(sorted(new))
+            self._known |= new
+            if self._lent is not None:
+                self._lent |= new  # a loop reads again what it has written
+
+
+def _read_by(order: RunBundle) -> Iterator[str]:
+    for segment in order.state:
+        yield segment.path
+    inputs = (one.data for one in order.bundle.inputs)
+    for data in chain(inputs, *(side.data for side in order.bundle.side_inputs)):
+        if isinstance(data.ref, FileRows):
+            yield data.ref.path
 
 
 def _files(entry: Entry) -> Iterator[str]:

@@ -13,7 +13,6 @@ import socket
 import threading
 import time
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
 import attrs
 from beam_runner_engine.scheduler import SplitDone
@@ -55,9 +54,10 @@ from beam_spark_executor.memory import table_budget
 from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
 from beam_spark_executor.python_daemon import register_exit_hook
 from beam_spark_executor.task.bundle import RunningBundle, StageWork, broke
-from beam_spark_executor.task.durability import DurableFiles
+from beam_spark_executor.task.durability import CommittedFiles
 from beam_spark_executor.task.essential import start_essential
 from beam_spark_executor.task.heart import start_heart
+from beam_spark_executor.task.job_files import files_of
 from beam_spark_executor.task.keyed import Stores
 from beam_spark_executor.task.loop import TaskLoop
 from beam_spark_executor.task.merging import SdkMerger
@@ -72,6 +72,7 @@ _SENT_SECONDS = 0.002
 _GIVE_UP_SECONDS = 0.5
 _KEPT_FINALIZERS = 1000
 _LOGGER = logging.getLogger(__name__)
+_Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 
 
 class WorkerProcess:
@@ -81,9 +82,7 @@ class WorkerProcess:
         self.job_id = job_id
         self.channel = ChannelClient(endpoint, job_id)
         self._orders: queue.SimpleQueue[RunBundle | RunLoop | CloseLane] = queue.SimpleQueue()
-        self._requests: queue.SimpleQueue[SplitRequest | GiveUp | Finalize | TearDown | EndJob] = (
-            queue.SimpleQueue()
-        )
+        self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._stages: dict[str, _Stage] = {}
         self._building = threading.Lock()
         self._to_build: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -94,18 +93,18 @@ class WorkerProcess:
         self._busy = threading.Lock()
         self._splitting = threading.Lock()
         self._running: RunningBundle | None = None
-        self._torn_down = False
-        self._closed = False
+        self._torn_down = self._closed = False
         self.channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
         hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self._work = self.channel.job_work()
         self._clock = ProcessingClock.showing(self._work.now)
         self._readers = self._work.plan.readers()
-        self._folder = Path(self._work.folder)
+        files = files_of(self._work)
+        self._folder, self._leave = files.folder, files.leave
         self._own_folder = self._folder / hello.folder
         self._stores = ShardStores(self._folder, hello.folder)
-        self._files = DurableFiles(self._folder, durable=self._work.durable)
+        self._files = CommittedFiles(files.keeper)
         self._vitals = start_heart(self._own_folder, self.channel.send)
         self._teller = ProgressTeller(
             lambda: self._running,
@@ -152,6 +151,7 @@ class WorkerProcess:
         attempt = Attempt(order.bundle.number, order.bundle.attempt)
         with self._busy:
             try:
+                self._files.need(order)
                 stage = self._stage(order.bundle.stage)
                 stage.side_inputs.show(order.bundle.side_inputs)
                 running = RunningBundle(
@@ -358,13 +358,13 @@ class WorkerProcess:
                 giving_up = threading.Thread(target=self._give_up, daemon=True)
                 giving_up.start()
                 giving_up.join(_GIVE_UP_SECONDS)
-                os._exit(1)
+                self._leave(1)
             case Goodbye():
-                os._exit(0)
+                self._leave(0)
 
     def _server_is_gone(self) -> None:
         if not self._closed:
-            os._exit(1)
+            self._leave(1)
 
 
 @attrs.frozen

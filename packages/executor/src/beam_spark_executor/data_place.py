@@ -1,0 +1,110 @@
+"""Where the data of a server's jobs lies: a part of its own of what ``--data-dir`` names."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import threading
+from collections.abc import Collection
+from pathlib import Path
+
+import attrs
+
+from beam_spark_executor.stores.ports import StoreError
+from beam_spark_executor.stores.probe import probe
+from beam_spark_executor.stores.spec import StoreSpec
+
+_ID = "server-id"
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class DataPlace:
+    """Where jobs have their data.
+
+    Attributes:
+        folder: has a folder for each job.
+        store: has a prefix for each job; then what is in the folder is the server's alone.
+        is_shared: whether somebody has said that other machines reach it.
+    """
+
+    folder: Path
+    store: StoreSpec | None = None
+    is_shared: bool = False
+
+    @classmethod
+    def of(cls, wanted: StoreSpec | Path | None, state: Path) -> DataPlace:
+        """The part of what is wanted that belongs to the server with this state folder.
+
+        Raises:
+            OSError: the folders can't be read or written.
+        """
+        own = state / "jobs"
+        match wanted:
+            case None:
+                return cls(own)
+            case StoreSpec():
+                return cls(own, wanted.within(_server_id(state)), is_shared=True)
+            case folder:
+                return cls(folder / _server_id(state), is_shared=True)
+
+    def check(self) -> None:
+        """Tries whether data can be written and read back.
+
+        Raises:
+            StoreError: it can't; says why.
+        """
+        if self.store is not None:
+            probe(self.store)
+        else:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(
+                    f"the folder {self.folder} can't be made: {error.strerror}"
+                ) from error
+
+    def check_reach(self, master: str) -> None:
+        """Tells whoever runs Spark on other machines to say where these find data.
+
+        Raises:
+            StoreError: nobody has said so.
+        """
+        if not self.is_shared:
+            raise StoreError(
+                f"{master} runs bundles on other machines, which need a place for the data between stages: "
+                "start with --data-dir s3://BUCKET/PREFIX (or gs://, az://, abfss://), or with a folder that all of "
+                "them have under the same path"
+            )
+
+    def remove_but(self, jobs: Collection[str]) -> None:
+        """Removes what there is of other jobs, which have ended; in a store beside the caller's work."""
+        for folder in self.folder.glob("*"):
+            if folder.name not in jobs:
+                shutil.rmtree(folder, ignore_errors=True)
+        if self.store is not None:
+            threading.Thread(
+                target=_remove_but,
+                args=(self.store, frozenset(jobs)),
+                name="leftovers",
+                daemon=True,
+            ).start()
+
+
+def _remove_but(spec: StoreSpec, jobs: Collection[str]) -> None:
+    try:
+        store = spec.open()
+        store.delete([name for name in store.names() if name.split("/", 1)[0] not in jobs])
+    except StoreError as error:
+        _LOGGER.warning("what ended jobs have left in the store stays for now: %s", error)
+
+
+def _server_id(state: Path) -> str:
+    """A name that no other server has, for as long as its state folder is there."""
+    file = state / _ID
+    if not file.exists():
+        new = file.with_suffix(".new")
+        new.write_text(f"server-{secrets.token_hex(8)}\n")
+        new.replace(file)
+    return file.read_text().strip()

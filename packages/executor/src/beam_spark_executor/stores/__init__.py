@@ -1,0 +1,1 @@
+"""Data stores: where what is committed lies where machines share no folder."""

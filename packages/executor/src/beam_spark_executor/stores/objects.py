@@ -1,0 +1,104 @@
+"""Object stores: S3, Google's, Azure's, and a folder that stands for one.
+
+The library starts threads at its first request, after which a process must not be forked: so only
+the server and processes that run bundles use it, never the daemon that forks these.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import from_url
+
+from beam_spark_executor.stores.ports import MissingFileError, StoreError
+
+_AT_ONCE = 1000
+_PIECE = 8 << 20
+_RETRIES = 10
+_RETRY_SECONDS = 60
+
+
+class ObjectStore:
+    """One prefix of a bucket (`beam_spark_executor.stores.ports.DataStore`).
+
+    Args:
+        url: of the prefix. Region, endpoint and credentials are those that the cloud's own variables, files and
+            services say (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``).
+
+    Raises:
+        StoreError: the URL or a variable is malformed.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        retries = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
+        options = {"mkdir": True} if url.startswith("file:") else {"retry_config": retries}
+        try:
+            self._store = from_url(url, **options)
+        except (BaseError, OSError, ValueError) as error:
+            raise self._error("can't be used", error) from error
+
+    def put(self, name: str, source: Path) -> None:
+        """See `DataStore.put`; what is large goes in parts."""
+        try:
+            obstore.put(self._store, name, source)
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not take {name}", error) from error
+
+    def fetch(self, name: str, target: Path) -> int:
+        """See `DataStore.fetch`."""
+        part = target.with_name(f".{target.name}.part")
+        try:
+            found = obstore.get(self._store, name)
+            with part.open("wb") as file:
+                for piece in found.stream(min_chunk_size=_PIECE):
+                    file.write(piece)
+                size = file.tell()
+        except FileNotFoundError as error:
+            raise MissingFileError(
+                f"{self._url} has no {name}, which was committed: somebody has removed it, or a rule of the bucket"
+            ) from error
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not give {name}", error) from error
+        if size != found.meta["size"]:
+            raise StoreError(
+                f"{self._url} gave {size} bytes of {name}, which has {found.meta['size']}"
+            )
+        os.replace(part, target)
+        return size
+
+    def names(self) -> Iterator[str]:
+        """See `DataStore.names`."""
+        try:
+            for page in obstore.list(self._store, chunk_size=_AT_ONCE):
+                yield from (found["path"] for found in page)
+        except (BaseError, OSError) as error:
+            raise self._error("does not tell what it has", error) from error
+
+    def delete(self, names: Iterable[str]) -> None:
+        """See `DataStore.delete`."""
+        waiting = iter(names)
+        while some := list(islice(waiting, _AT_ONCE)):
+            self._delete(some)
+
+    def _delete(self, names: list[str]) -> None:
+        try:
+            obstore.delete(self._store, names)
+        except FileNotFoundError:
+            # Which one it was is not told, nor whether the others are gone.
+            if len(names) > 1:
+                for name in names:
+                    self._delete([name])
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not remove {names[0]}", error) from error
+
+    def _error(self, what: str, error: Exception) -> StoreError:
+        # The library's own texts have pages of what it looks like inside.
+        first = str(error).split("\n\nDebug source", 1)[0].strip()
+        return StoreError(f"{self._url} {what}: {type(error).__name__}: {first}")

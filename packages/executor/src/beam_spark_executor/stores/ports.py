@@ -1,0 +1,42 @@
+"""What a store of data has to be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+
+class StoreError(Exception):
+    """A store can't be used, or not now; says which, what it answered, and what to do."""
+
+
+class MissingFileError(StoreError):
+    """A store has no file of a name, which was committed."""
+
+
+class DataStore(Protocol):
+    """Files that never change, each under a name that nobody else gives to another one.
+
+    All methods may be called from any thread, wait for the store's answer, and try again by themselves for a while
+    what a store refuses for a moment.
+
+    Raises:
+        StoreError: each of them, if the store does not answer, or refuses.
+    """
+
+    def put(self, name: str, source: Path) -> None:
+        """Keeps a copy of a local file; on return it is durable, and whoever asks for it gets it."""
+
+    def fetch(self, name: str, target: Path) -> int:
+        """Makes a local copy, which is whole from the first moment on; returns its size in bytes.
+
+        Raises:
+            MissingFileError: there is no such file.
+        """
+
+    def names(self) -> Iterator[str]:
+        """The names of all files; costs a request for each thousand."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Removes files, those that are there; costs a request for each thousand."""

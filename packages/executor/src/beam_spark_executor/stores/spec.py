@@ -1,0 +1,59 @@
+"""Which store: a URL and a prefix in it, which travel to the workers; what credentials it takes stays on each machine."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import attrs
+
+from beam_spark_executor.stores.ports import DataStore, StoreError
+
+SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "file")
+"""``file`` is a folder that is treated as a store, not as one that machines share."""
+_INSTALL = "pip install 'beam-spark-executor[stores]', here and where executors run"
+
+
+@attrs.frozen
+class StoreSpec:
+    """Where a store is.
+
+    Attributes:
+        url: with its scheme, without a slash at the end.
+    """
+
+    url: str
+
+    def within(self, name: str) -> StoreSpec:
+        """The part of it that has this prefix."""
+        return StoreSpec(f"{self.url}/{name}")
+
+    def open(self) -> DataStore:
+        """The store itself; asks it nothing yet. Not to be called where processes are forked later.
+
+        Raises:
+            StoreError: its library is missing, or the URL or what the environment says is malformed.
+        """
+        try:
+            from beam_spark_executor.stores.objects import ObjectStore
+        except ImportError as error:
+            raise StoreError(f"--data-dir {self.url} needs {error.name}: {_INSTALL}") from error
+        return ObjectStore(self.url)
+
+
+def parse_data_dir(text: str) -> StoreSpec | None:
+    """What ``--data-dir`` says, if it is a URL; None if it is a path.
+
+    Raises:
+        ValueError: of a scheme that is not known, or without what it needs.
+    """
+    if "://" not in text:
+        return None
+    parts = urlsplit(text)
+    if parts.scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise ValueError(
+            f"{parts.scheme}:// is no store of data that is known here: {known}, or a path"
+        )
+    if not (parts.netloc or parts.scheme == "file") or parts.query or parts.fragment:
+        raise ValueError(f"{text} is not of the form {parts.scheme}://BUCKET/PREFIX")
+    return StoreSpec(text.rstrip("/"))

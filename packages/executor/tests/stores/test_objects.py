@@ -1,0 +1,135 @@
+"""What every store of data does, whatever it is: a folder that stands for one, and a server of S3's protocol."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor.stores.ports import DataStore, MissingFileError, StoreError
+from beam_spark_executor.stores.probe import probe
+from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
+
+BUCKET = "bucket"
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The address of a server of S3's protocol."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(params=["file", "s3"])
+def spec(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> StoreSpec:
+    if request.param == "file":
+        return StoreSpec(f"file://{tmp_path / 'store'}")
+    address = request.getfixturevalue("s3")
+    for name, value in {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    boto3 = pytest.importorskip("boto3")
+    client = boto3.client("s3", endpoint_url=address)
+    client.create_bucket(Bucket=BUCKET)
+    return StoreSpec(f"s3://{BUCKET}/{tmp_path.name}")
+
+
+@pytest.fixture
+def store(spec: StoreSpec) -> DataStore:
+    return spec.open()
+
+
+def put(store: DataStore, folder: Path, name: str, contents: bytes) -> None:
+    source = folder / "source"
+    source.write_bytes(contents)
+    store.put(name, source)
+
+
+@pytest.mark.parametrize("size", [0, 1, 20 << 20], ids=["empty", "a byte", "in parts"])
+def test_what_was_put_is_fetched(store: DataStore, tmp_path: Path, size: int) -> None:
+    contents = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    put(store, tmp_path, "1-2-1-0.arrow", contents)
+    assert store.fetch("1-2-1-0.arrow", tmp_path / "target") == size
+    assert (tmp_path / "target").read_bytes() == contents
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_what_is_not_there_says_so_and_leaves_nothing(store: DataStore, tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match="has no 1-2-1"):
+        store.fetch("1-2-1", tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_names_are_those_of_its_own_part(spec: StoreSpec, tmp_path: Path) -> None:
+    for job in ("job-1", "job-2"):
+        put(spec.within(job).open(), tmp_path, "data", job.encode())
+    assert list(spec.within("job-1").open().names()) == ["data"]
+    assert sorted(spec.open().names()) == ["job-1/data", "job-2/data"]
+
+
+def test_what_is_removed_is_gone_and_may_have_been_before(store: DataStore, tmp_path: Path) -> None:
+    for name in "abcd":
+        put(store, tmp_path, name, b"x")
+    store.delete(["a", "nothing", "b", "d"])
+    assert list(store.names()) == ["c"]
+    store.delete([])
+
+
+def test_many_at_once_do_not_disturb_each_other(store: DataStore, tmp_path: Path) -> None:
+    def work(number: int) -> None:
+        mine = tmp_path / str(number)
+        mine.mkdir()
+        put(store, mine, f"file-{number}", bytes([number]) * 1000)
+        store.fetch(f"file-{number}", mine / "target")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(16):
+        assert (tmp_path / str(number) / "target").read_bytes() == bytes([number]) * 1000
+
+
+def test_a_good_store_passes_the_probe_and_keeps_nothing_of_it(spec: StoreSpec) -> None:
+    probe(spec)
+    assert list(spec.open().names()) == []
+
+
+def test_a_bucket_that_is_not_there_is_named(
+    s3: str, spec: StoreSpec, request: pytest.FixtureRequest
+) -> None:
+    if not spec.url.startswith("s3:"):
+        pytest.skip("a folder is made")
+    with pytest.raises(StoreError, match="s3://missing/x/probe does not take"):
+        probe(StoreSpec("s3://missing/x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ftp://host/x", "ftp:// is no store"),
+        ("s3:///x", "not of the form s3://BUCKET/PREFIX"),
+        ("s3://bucket/x?y", "not of the form"),
+    ],
+)
+def test_what_is_no_store_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse_data_dir(text)
+
+
+def test_paths_are_no_stores() -> None:
+    assert parse_data_dir("/shared/data") is None
+    assert parse_data_dir("s3://bucket/prefix/") == StoreSpec("s3://bucket/prefix")
