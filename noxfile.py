@@ -111,7 +111,7 @@ def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version."""
     install(
         session,
-        f"{distribution('executor')}[web]",
+        f"{distribution('executor')}[stores,web]",
         "nox",
         "pip",
         *group("types"),

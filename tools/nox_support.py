@@ -24,8 +24,8 @@ PACKAGES = {
     "executor": "beam_spark_executor",
     "web": "beam_runner_web",
 }
-# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, or a browser's like.
-MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "web": "web"}
+# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, a browser's like, or a store of data.
+MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "executor": "stores", "web": "web"}
 # These install and import alone: they are made to be used without this runner.
 REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
 # Examples of their documentation that need nothing but the package's own wheel.

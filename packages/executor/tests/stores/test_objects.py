@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 
 from beam_spark_executor.stores.ports import DataStore, MissingFileError, StoreError
 from beam_spark_executor.stores.probe import probe
@@ -18,7 +20,7 @@ BUCKET = "bucket"
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """The address of a server of S3's protocol."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0)
+    server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
@@ -40,7 +42,6 @@ def spec(
         "AWS_REGION": "us-east-1",
     }.items():
         monkeypatch.setenv(name, value)
-    boto3 = pytest.importorskip("boto3")
     client = boto3.client("s3", endpoint_url=address)
     client.create_bucket(Bucket=BUCKET)
     return StoreSpec(f"s3://{BUCKET}/{tmp_path.name}")
