@@ -30,13 +30,16 @@ DISTRIBUTIONS = {
 ANYTHING = "*"
 
 
-def declared_distributions(pyproject: Path) -> set[str]:
-    """Names of the distributions that a package needs at run time.
+def declared_distributions(pyproject: Path, *, with_extras: bool = False) -> set[str]:
+    """Names of the distributions that a package needs at run time; with those that its extras bring, if asked for.
 
-    Those of its extras are not among them: what an extra brings is found by entry points, and never imported by name.
+    A few modules import what an extra brings, where somebody wants it; more is found by entry points, and is on no list.
     """
     project = tomllib.loads(pyproject.read_text())["project"]
     requirements = list(project.get("dependencies", []))
+    if with_extras:
+        for more in project.get("optional-dependencies", {}).values():
+            requirements += more
     return {re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0].lower() for text in requirements}
 
 
@@ -101,6 +104,6 @@ class OnlyContract(Contract):
             only = f", only `{'`, `'.join(parts)}`" if parts else ""
             return f"{self.package} may not import `{imported if parts else root}`{only}"
         distribution = DISTRIBUTIONS.get(root, root)
-        if distribution not in declared_distributions(Path(self.pyproject)):
+        if distribution not in declared_distributions(Path(self.pyproject), with_extras=True):
             return f"`{distribution}` is not declared in {self.pyproject}"
         return ""
