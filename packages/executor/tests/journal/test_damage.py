@@ -8,9 +8,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from journal_damages import KILLED, left_folder, outcome, outcomes
+from beam_runner_engine.scheduler import BundleDone, Data, Output
+from beam_runner_engine.values.facts import DataFacts
+from journal_damages import JOBS, KILLED, left_folder, outcome, outcomes
 
-from beam_spark_executor.journal.store import FILE
+from beam_spark_executor.channel.messages import BundleReply
+from beam_spark_executor.driver.kept import encode_entries
+from beam_spark_executor.journal.store import FILE, Store
+from beam_spark_executor.storage.refs import InlineRows
+from beam_spark_executor.storage.rows import RowKind
 
 DAMAGES = int(os.environ.get("BEAM_DAMAGES", "60"))
 
@@ -33,3 +39,28 @@ def test_a_missing_file_of_a_killed_server_is_told(tmp_path: Path, suffix: str) 
     files = {name: data for name, data in folder.files.items() if name != FILE + suffix}
     assert len(files) < len(folder.files)
     assert outcome(tmp_path / "damaged", files, folder.right) != "silent"
+
+
+def test_no_row_that_travels_with_its_reference_changes_silently(tmp_path: Path) -> None:
+    """They have no checksums of their own: the journal has those of its entries and snapshots."""
+    row = b"a row within its reference, " * 3
+    ref = InlineRows("1-1", ((RowKind.ELEMENTS, row),))
+    reply = BundleReply(BundleDone(1, 1, (Output("a", Data(ref, DataFacts(1))),)), None, ())
+    store = Store(tmp_path / "source", durable=False)
+    entry = encode_entries((reply,))
+    store.journal(JOBS[0]).snapshot(b"snapshot: " + row)
+    store.journal(JOBS[1]).snapshot(b"begin")
+    store.journal(JOBS[1]).append([entry])
+    right = {job: store.journal(job).recover() for job in JOBS}
+    store.close()
+    files = {file.name: file.read_bytes() for file in (tmp_path / "source").iterdir()}
+    assert outcome(tmp_path / "whole", files, right) == "whole"
+    content = files[FILE]
+    places = [at for at in range(len(content)) if content.startswith(row, at)]
+    assert len(places) == 2
+    for place in places:
+        for at in (place, place + len(row) // 2):
+            flipped = bytearray(content)
+            flipped[at] ^= 1
+            damaged = {**files, FILE: bytes(flipped)}
+            assert outcome(tmp_path / f"damaged-{at}", damaged, right) == "told"
