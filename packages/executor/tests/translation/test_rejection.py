@@ -114,13 +114,12 @@ def test_transforms_without_an_environment() -> None:
 
 
 def test_transforms_that_the_sdk_does_not_know() -> None:
-    for flags in (samples.EMBEDDED, samples.EXTERNAL):
-        proto = samples.built(samples.map_only, *flags)
-        for transform in proto.components.transforms.values():
-            if transform.spec.urn == "beam:transform:pardo:v1":
-                transform.spec.urn = "beam:transform:odd:v1"
-        with pytest.raises(UnsupportedPipeline, match=r"'beam:transform:odd:v1' \(in 'Create"):
-            translate(samples.job_of(proto))
+    proto = samples.built(samples.map_only)
+    for transform in proto.components.transforms.values():
+        if transform.spec.urn == "beam:transform:pardo:v1":
+            transform.spec.urn = "beam:transform:odd:v1"
+    with pytest.raises(UnsupportedPipeline, match=r"'beam:transform:odd:v1' \(in 'Create"):
+        translate(samples.job_of(proto))
 
 
 def test_transforms_that_do_nothing_need_not_be_known() -> None:
@@ -142,6 +141,16 @@ def test_coders_that_the_sdk_does_not_know() -> None:
     for environment in proto.components.environments.values():
         environment.capabilities.append("beam:coder:odd:v1")
     assert translate(samples.job_of(proto)).stages
+
+
+def test_what_the_clients_own_program_has_registered_is_not_refused() -> None:
+    """As in LOOPBACK: it has coders and transforms of its own, of which nothing tells."""
+    for prefix, odd in (("beam:coder:varint", "coders"), ("beam:transform:pardo", "transforms")):
+        proto = samples.built(samples.group, *samples.EXTERNAL)
+        for one in getattr(proto.components, odd).values():
+            if one.spec.urn == f"{prefix}:v1":
+                one.spec.urn = "tests:odd:v1"
+        assert translate(samples.job_of(proto)).stages
 
 
 def test_a_requirement_without_a_transform_to_blame() -> None:

@@ -1,12 +1,15 @@
 """Transforms and coders that an SDK does not know, as far as it can be told before they run.
 
 The SDK of the server's own versions knows what is registered here, and what its environment says. Of other SDKs
-nothing can be told: what they say that they can do is not all that they can do.
+nothing can be told: what they say that they can do is not all that they can do. Nor can it of one that runs already, as
+in LOOPBACK: the program that it is part of may have registered more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+from beam_runner_urns import environments as environment_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.ordering import after_those_needed
@@ -23,16 +26,20 @@ def is_unknown(transform: _protos.PTransform, components: _protos.Components) ->
     environment = environment_of(transform, components)
     urn = transform.spec.urn
     known = urn in our_transforms() or urn in environment.capabilities
-    return is_our_own(environment) and not known
+    return _can_be_told(environment) and not known
+
+
+def _can_be_told(environment: _protos.Environment) -> bool:
+    return is_our_own(environment) and environment.urn != environment_urns.EXTERNAL
 
 
 def unknown_coders(components: _protos.Components) -> dict[str, list[str]]:
     """The coders in use that no SDK of the pipeline knows, with the names of what is encoded by them.
 
-    Told only where all SDKs are of the server's own versions.
+    Told only where all SDKs are of the server's own versions, and are started for the job.
     """
     environments = components.environments.values()
-    if not all(map(is_our_own, environments)):
+    if not all(map(_can_be_told, environments)):
         return {}
     known = our_coders().union(*(environment.capabilities for environment in environments))
     first: dict[str, str | None] = {}
