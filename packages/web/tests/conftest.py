@@ -181,6 +181,15 @@ def stage(key: str, name: str, field: str, value: int) -> MonitoringInfo:
     )
 
 
+def waits(key: str, name: str, text: str) -> MonitoringInfo:
+    encoded = text.encode()
+    payload = (1).to_bytes(4, "big") + varint(len(encoded)) + encoded
+    labels = {"STAGE": key, "PTRANSFORM": name}
+    return MonitoringInfo(
+        "beam_spark:stage:waits:v1", "beam:metrics:set_string:v1", payload, labels
+    )
+
+
 class Observed(Job):
     """A job that tells what a `JobObserver` does, as the test says."""
 

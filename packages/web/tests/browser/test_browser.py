@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_jobservices import Importance, JobMetrics, JobState
+from beam_runner_jobservices import (
+    Execution,
+    Importance,
+    JobMetrics,
+    JobState,
+    RunningBundle,
+    StackFrame,
+    StageSeries,
+    ThreadStack,
+)
 
 from beam_runner_web.server import WebServer
 from beam_runner_web.settings import WebSettings
 
-from ..conftest import Server, count, eventually, stage, user, wall
+from ..conftest import Observed, Server, count, eventually, stage, user, waits, wall
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 if not CHROMIUM:
@@ -31,6 +41,20 @@ Traceback (most recent call last):
   File "/home/me/words.py", line 12, in look_up
     return {'a': 1}[word]
 KeyError: 'b'"""
+BLOCKED = Execution(
+    (RunningBundle("s", 7, 2, ("Count",), "node-3", 4711, 23.0, 21.5, 0.4, "this process"),)
+)
+STACKS = (
+    ThreadStack(
+        "node-3",
+        4711,
+        "lane",
+        (
+            StackFrame("/usr/lib/python3.11/threading.py", 3, "run", ""),
+            StackFrame("/home/me/words.py", 31, "ask", "time.sleep(20)"),
+        ),
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +109,11 @@ def figures(job: Any) -> None:
             stage("s", "Count", "open_bundles", 1),
             stage("s", "Count", "backlog_bytes", 4096),
             stage("s", "Count", "commit_lag", 42_000),
+            stage("s", "Count", "began", 1_790_000_000_000),
+            stage("s", "Count", "last_at_work", 1_790_000_009_000),
+            stage("w", "Write", "began", 1_790_000_004_000),
+            stage("w", "Write", "last_at_work", 1_790_000_009_000),
+            waits("w", "Write", "'Write' waits for the side input of 'Count'"),
         ),
         (user("Count", "seen", 4),),
     )
@@ -129,6 +158,30 @@ def test_a_failed_job_leads_to_the_users_line_in_one_click(server: Server, open_
     page.locator(".node.failed", has_text="Lines").wait_for()
     page.locator("#live_causes a", has_text="words.py:12 in look_up").click()
     page.locator(".frames .first", has_text="return {'a': 1}[word]").wait_for()
+
+
+def test_a_job_that_waits_for_a_side_input_says_so_in_a_sentence(
+    server: Server, open_page: Open
+) -> None:
+    job = server.submit()
+    figures(job)
+    page = open_page(f"/jobs/{job.id}")
+    page.locator("#live_causes a", has_text="'Write' waits for the side input of 'Count'").click()
+    page.locator("#live_stages .wait", has_text="waits for the side input").wait_for()
+
+
+def test_a_call_that_blocks_is_named_with_step_process_and_line(
+    server: Server, open_page: Open
+) -> None:
+    server.kind = Observed
+    job = server.submit()
+    job.runs, job.threads = BLOCKED, STACKS
+    page = open_page(f"/jobs/{job.id}")
+    said = page.locator("#live_causes a", has_text="Count has worked on one bundle for 23 s")
+    assert "process 4711 on node-3, attempt 2" in said.inner_text()
+    said.click()
+    page.locator("h3", has_text="words.py:31 in ask").wait_for()
+    page.locator(".frames .now", has_text="time.sleep(20)").wait_for()
 
 
 def test_a_job_is_cancelled_and_drained(server: Server, open_page: Open) -> None:
@@ -190,11 +243,26 @@ def test_seven_tabs_of_one_job_are_all_live(server: Server, open_page: Open) -> 
 def test_every_page_is_accessible_and_fits(
     server: Server, open_page: Open, scheme: str, width: int
 ) -> None:
+    server.kind = Observed
     job, failed = server.submit(), server.submit(name="a-name-without-a-break" * 5)
+    now = time.time()
+    points = tuple((now - 600 + 10 * n, 1_790_000_000_000, 1000 * n, 1, n * n) for n in range(50))
+    job.past = (StageSeries("s", points),)
+    job.runs, job.threads = BLOCKED, STACKS
     figures(job)
     job.reporter.message(Importance.WARNING, "look " * 200, "Count")
     failed.reporter.state(JobState.FAILED, TRACE)
-    paths = ("", "/stages", "/now", "/logs", "/metrics", "/environment", "/end")
+    paths = (
+        "",
+        "?step=t3",
+        "/stages",
+        "/now",
+        "/stacks",
+        "/logs",
+        "/metrics",
+        "/environment",
+        "/end",
+    )
     page = open_page("/", color_scheme=scheme, viewport={"width": width, "height": 800})
     base = page.url.rstrip("/")
     for path in ("/", f"/jobs/{failed.id}/errors", *(f"/jobs/{job.id}{one}" for one in paths)):
