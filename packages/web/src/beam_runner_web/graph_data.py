@@ -9,6 +9,8 @@ from .graph import Edge, View
 from .job_view import JobView, Row
 from .texts import harmless, is_end, is_start, number, size, watermark
 
+_LINE_CHARACTERS = 29
+
 
 def graph_data(job: JobView, seen: View, chosen: str) -> dict[str, Any]:
     """Nodes, each composite before what is in it, and edges."""
@@ -38,6 +40,18 @@ def _node(job: JobView, seen: View, key: str, keys: dict[str, str], chosen: str)
     }
 
 
+def _fitting(parts: list[str]) -> list[str]:
+    """Parts on as few lines as hold them, at least one."""
+    lines = [""]
+    for part in parts:
+        longer = f"{lines[-1]} · {part}" if lines[-1] else part
+        if len(longer) <= _LINE_CHARACTERS:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
+
+
 def _lines(job: JobView, row: Row) -> list[str]:
     figures = row.figures
     amounts = []
@@ -47,7 +61,7 @@ def _lines(job: JobView, row: Row) -> list[str]:
         amounts.append(f"{number(figures.elements_out)} out")
     if row.rate:
         amounts.append(f"{number(row.rate)}/s")
-    lines = [" · ".join(amounts)]
+    lines = _fitting(amounts)
     stage = row.stage
     if stage is not None and not job.state.is_terminal:
         waiting = []
@@ -56,7 +70,7 @@ def _lines(job: JobView, row: Row) -> list[str]:
             waiting.append(watermark(mark, job.snapshot.taken))
         if stage.backlog_bytes:
             waiting.append(f"{size(stage.backlog_bytes)} waiting")
-        lines.append(" · ".join(waiting))
+        lines += _fitting(waiting)
     return [line for line in lines if line]
 
 

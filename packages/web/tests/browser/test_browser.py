@@ -302,6 +302,53 @@ def test_a_server_that_comes_back_is_followed_again(tmp_path: Path, chromium: An
         server.close()
 
 
+def test_the_keyboard_alone_leads_to_a_step_and_back(server: Server, open_page: Open) -> None:
+    job = server.submit()
+    figures(job)
+    page = open_page("/")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # to the content
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "words":
+            break
+    page.keyboard.press("Enter")
+    page.locator(".node", has_text="Count").wait_for()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('.node, .node *')"):
+            break
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.locator("#live_panel h2", has_text="Count").wait_for()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "Close":
+            break
+    page.keyboard.press("Enter")
+    page.locator("#live_panel h2", has_text="Where the time goes").wait_for()
+
+
+def test_what_a_step_shows_fits_into_its_box(server: Server, open_page: Open) -> None:
+    job = server.submit()
+    job.given = JobMetrics(
+        (
+            count("lines", 9_999),
+            count("counts", 9_999),
+            stage("s", "Count", "output_watermark", int(time.time() * 1000) - 20_000_000),
+            stage("s", "Count", "backlog_bytes", 123_456_789),
+        )
+    )
+    page = open_page(f"/jobs/{job.id}")
+    page.locator(".node", has_text="123 MB waiting").wait_for()
+    assert page.evaluate(
+        "[...document.querySelectorAll('.node')].every(node => { const box ="
+        " node.querySelector('rect').getBoundingClientRect(); return"
+        " [...node.querySelectorAll('text')].every(t => { const own = t.getBoundingClientRect();"
+        " return own.right <= box.right + 1 && own.bottom <= box.bottom + 1 }) })"
+    )
+
+
 def test_a_theme_is_kept(server: Server, open_page: Open) -> None:
     page = open_page("/")
     for _ in range(2):
