@@ -190,7 +190,6 @@ def element_cases(count: int) -> None:
         runs: dict[str, Any] = {"stock": (stock(descriptor), blob)}
         edges = {
             "elements": OutputEdge("sink", OutputKind.ELEMENTS),
-            "cut": OutputEdge("sink", OutputKind.CUT_ELEMENTS),
         }
         if name == "KV":
             edges["keyed"] = OutputEdge("sink", OutputKind.KEYED, timestamps=False)

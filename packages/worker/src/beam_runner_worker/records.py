@@ -31,9 +31,7 @@ class OutputKind(enum.Enum):
     """How the elements of one output of a stage leave."""
 
     ELEMENTS = "elements"
-    """:class:`ElementChunk` without element ends: stored, then read in the same order."""
-    CUT_ELEMENTS = "cut_elements"
-    """:class:`ElementChunk` with element ends: the host may deal elements out one by one."""
+    """:class:`ElementChunk`: stored, then read in the same order, or dealt out one by one."""
     KEYED = "keyed"
     """:class:`KeyedChunk`: key, value and window apart: for a GroupByKey or a keyed side input."""
 
@@ -172,8 +170,8 @@ class ElementChunk:
     Attributes:
         count: how many.
         data: the bytes.
-        ends: where each element ends in ``data`` (the last equals its length), or None where the
-            edge did not ask for it.
+        ends: where each element ends in ``data`` (the last equals its length); on the way in it may
+            be None, which has an input that is not processed whole read once more.
         min_timestamp: on the way out the earliest event time (ms) of all elements, or None where
             the edge did not ask for it.
         window: on the way out the encoded window of all elements, or None where the edge did not

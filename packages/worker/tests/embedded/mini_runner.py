@@ -92,7 +92,6 @@ class Plan:
     def __init__(
         self,
         pipeline: beam.Pipeline,
-        element_kind: OutputKind = OutputKind.ELEMENTS,
         phases: Iterable[Callable[..., Any]] = FUSING,
     ) -> None:
         # The client's side of every runner does this before it submits a pipeline.
@@ -105,7 +104,6 @@ class Plan:
             copy.deepcopy(proto), phases=phases, known_runner_urns=known
         )
         self.components = context.components
-        self._element_kind = element_kind
         self._view_buffers: dict[bytes, tuple[str, str]] = {}
         for stage in stages:
             for pcollection, pattern in _side_inputs(stage.transforms).values():
@@ -171,7 +169,7 @@ class Plan:
     def _output_edge(self, transform_id: str, buffer: bytes) -> OutputEdge:
         if buffer.startswith(b"group:"):
             return OutputEdge(transform_id, OutputKind.KEYED)
-        return OutputEdge(transform_id, self._element_kind)
+        return OutputEdge(transform_id, OutputKind.ELEMENTS)
 
     def _port(self, pcollection_id: str) -> bytes:
         coder_id = self._windowed_coder_id(pcollection_id)
@@ -199,7 +197,6 @@ class MiniRunner:
     Args:
         pipeline: any bounded pipeline without state and timers.
         logs: where log records go.
-        element_kind: how elements are written where they are not grouped.
         chunks_per_bundle: a new bundle starts after so many chunks.
         options: pipeline options.
     """
@@ -208,11 +205,10 @@ class MiniRunner:
         self,
         pipeline: beam.Pipeline,
         logs: Logs | None = None,
-        element_kind: OutputKind = OutputKind.ELEMENTS,
         chunks_per_bundle: int = 1_000_000,
         **options: Any,
     ) -> None:
-        self.plan = Plan(pipeline, element_kind)
+        self.plan = Plan(pipeline)
         self.logs = logs or Logs()
         self.harness = EmbeddedHarness(job(**options), NoArtifacts(), self.logs)
         self.results: list[tuple[PlannedStage, BundleResult]] = []

@@ -18,7 +18,6 @@ from beam_runner_worker.records import (
     BundleSplit,
     ElementChunk,
     InputChunk,
-    OutputKind,
 )
 
 BYTES = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder()).get_impl()
@@ -64,7 +63,7 @@ class OneStage:
         seen.clear()
         hooks.clear()
         self.logs = Logs()
-        self.runner = MiniRunner(pipeline, self.logs, OutputKind.CUT_ELEMENTS)
+        self.runner = MiniRunner(pipeline, self.logs)
         stages = self.runner.plan.stages
         urns = [{t.spec.urn for t in transforms_of(s.spec.descriptor)} for s in stages]
         index = next((i for i, of_stage in enumerate(urns) if SDF in of_stage), 0)

@@ -98,14 +98,11 @@ def test_elements_written_are_what_the_stock_coder_writes(
 ) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
     given_ = data.draw(elements(windows))
-    for kind in (OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS):
-        chunks = write(coder, kind, given_)
-        assert b"".join(chunk.data for chunk in chunks) == stock_blob(coder, given_)
-        assert all(
-            (chunk.ends is not None) == (kind is OutputKind.CUT_ELEMENTS) for chunk in chunks
-        )
-        for chunk in chunks:
-            decode_elements(coder.get_impl(), chunk)
+    chunks = write(coder, OutputKind.ELEMENTS, given_)
+    assert b"".join(chunk.data for chunk in chunks) == stock_blob(coder, given_)
+    for chunk in chunks:
+        assert chunk.ends is not None
+        decode_elements(coder.get_impl(), chunk)
 
 
 @windowings
@@ -195,28 +192,26 @@ def test_a_part_that_a_chunk_does_not_have(first: int, last: int | None) -> None
         read(coder, [ElementChunk(5, blob, first=first, last=last)])
 
 
-@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
-def test_the_earliest_event_time_of_each_chunk(kind: OutputKind, data: Any) -> None:
+def test_the_earliest_event_time_of_each_chunk(data: Any) -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     given_ = data.draw(elements(global_windows))
-    for chunk in write(coder, kind, given_, min_timestamp=True):
+    for chunk in write(coder, OutputKind.ELEMENTS, given_, min_timestamp=True):
         exact = min(element.timestamp_micros for element in given_) // 1000
         assert chunk.min_timestamp == exact
         earliest = min(e.timestamp_micros for e in decode_elements(coder.get_impl(), chunk))
         assert chunk.min_timestamp * 1000 <= earliest
-    assert all(chunk.min_timestamp is None for chunk in write(coder, kind, given_))
+    assert all(chunk.min_timestamp is None for chunk in write(coder, OutputKind.ELEMENTS, given_))
 
 
-@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
-def test_each_chunk_has_its_own_earliest_event_time(kind: OutputKind) -> None:
+def test_each_chunk_has_its_own_earliest_event_time() -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     given_ = [
         windowed_value.create(None, 1000 * (i // sinks.MAX_ROWS), (window.GlobalWindow(),))
         for i in range(sinks.MAX_ROWS + 1)
     ]
-    chunks = write(coder, kind, given_, min_timestamp=True)
+    chunks = write(coder, OutputKind.ELEMENTS, given_, min_timestamp=True)
     assert [chunk.min_timestamp for chunk in chunks] == [0, 1]
 
 

@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import window
 from mini_runner import run, transforms_of
 
-from beam_runner_worker.records import OutputKind
 
-
-@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
-def test_map_and_flat_map(kind: OutputKind) -> None:
+def test_map_and_flat_map() -> None:
     pipeline = beam.Pipeline()
     words = (
         pipeline
@@ -28,7 +24,7 @@ def test_map_and_flat_map(kind: OutputKind) -> None:
         | beam.Map(str.upper)
     )
     assert_that(words, equal_to(["A", "B", "C"]))
-    run(pipeline, element_kind=kind)
+    run(pipeline)
 
 
 class Split(beam.DoFn):

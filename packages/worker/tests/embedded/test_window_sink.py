@@ -19,15 +19,12 @@ from beam_runner_worker.records import OutputKind
 several = st.lists(intervals, min_size=1, max_size=3, unique=True).map(tuple)
 
 
-@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
 @pytest.mark.parametrize(
     ("window_coder", "windows"), [(GLOBAL, global_windows), (INTERVAL, several)]
 )
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
-def test_each_chunk_is_of_one_window(
-    kind: OutputKind, window_coder: coders.Coder, windows: Any, data: Any
-) -> None:
+def test_each_chunk_is_of_one_window(window_coder: coders.Coder, windows: Any, data: Any) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
     given_ = data.draw(elements(windows))
     expected: dict[bytes, list[Any]] = {}
@@ -35,14 +32,13 @@ def test_each_chunk_is_of_one_window(
         for w in e.windows:
             one = windowed_value.create(e.value, e.timestamp_micros, (w,), e.pane_info)
             expected.setdefault(window_coder.get_impl().encode_nested(w), []).append(one)
-    chunks = write(coder, kind, given_, windows=True, min_timestamp=True)
+    chunks = write(coder, OutputKind.ELEMENTS, given_, windows=True, min_timestamp=True)
     found = {}
     for chunk in chunks:
         found[chunk.window] = decode_elements(coder.get_impl(), chunk)
         times = [e.timestamp_micros // 1000 for e in expected[chunk.window]]
         assert chunk.min_timestamp == min(times)
-        assert chunk.count == len(times)
-        assert (chunk.ends is not None) == (kind is OutputKind.CUT_ELEMENTS)
+        assert chunk.count == len(times) == len(chunk.ends)
     assert len(found) == len(chunks)
     millis = coders.WindowedValueCoder(ANY, window_coder).get_impl()
     assert {w: list(map(millis.encode_nested, es)) for w, es in found.items()} == {

@@ -176,24 +176,16 @@ def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
     data = b"".join(encode(values, coder, windows))
     values = in_windows(values)
     elements = encode(values, coder, windows)
-    with_ends = cutter(coder, windows, OutputKind.CUT_ELEMENTS)
-    without = cutter(coder, windows, OutputKind.ELEMENTS)
+    elementwise = cutter(coder, windows, OutputKind.ELEMENTS)
     whole = cutter(coder, windows, OutputKind.KEYED, keyed_by_element=True)
-    cut, kept, keyed = [], b"", []
-    count = 0
+    cut, keyed = [], []
     for part in in_messages(rng, data):
-        for chunk in with_ends.feed(part):
+        for chunk in elementwise.feed(part):
             assert isinstance(chunk, ElementChunk)
             assert chunk.count == len(chunk.ends)
             cut += slices(chunk.data, chunk.ends)
-        for chunk in without.feed(part):
-            assert chunk.ends is None
-            kept += chunk.data
-            count += chunk.count
         keyed += whole.feed(part)
     assert cut == elements
-    assert kept == b"".join(elements)
-    assert count == len(values)
     assert rows(keyed) == [
         (b"", nested(coder, value.value), nested(windows, place), millis(value))
         for value in values
@@ -202,11 +194,10 @@ def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
 
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
-@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
-def test_chunks_tell_their_earliest_event_time_if_asked(kind: OutputKind, windows: coders.Coder):
+def test_chunks_tell_their_earliest_event_time_if_asked(windows: coders.Coder):
     rng = random.Random(3)
     values = [windowed(rng, "x" * rng.choice([10, 50_000]), windows) for _ in range(300)]
-    cut = cutter(TEXT, windows, kind, min_timestamp=True)
+    cut = cutter(TEXT, windows, OutputKind.ELEMENTS, min_timestamp=True)
     data = b"".join(encode(values, TEXT, windows))
     chunks = [chunk for part in in_messages(rng, data) for chunk in cut.feed(part)]
     assert len(chunks) > 3
@@ -217,17 +208,16 @@ def test_chunks_tell_their_earliest_event_time_if_asked(kind: OutputKind, window
         assert chunk.min_timestamp == min(map(millis, own))
         begin += chunk.count
     assert begin == len(values)
-    assert next(cutter(TEXT, windows, kind).feed(data)).min_timestamp is None
+    assert next(cutter(TEXT, windows, OutputKind.ELEMENTS).feed(data)).min_timestamp is None
 
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
-@pytest.mark.parametrize("kind", [OutputKind.ELEMENTS, OutputKind.CUT_ELEMENTS])
 @pytest.mark.parametrize("seed", range(4))
-def test_chunks_are_of_one_window_if_asked(kind: OutputKind, windows: coders.Coder, seed: int):
+def test_chunks_are_of_one_window_if_asked(windows: coders.Coder, seed: int):
     rng = random.Random(seed)
     values = [windowed(rng, "x" * rng.choice([0, 10, 50_000]), windows) for _ in range(100)]
     coder_id, protos = edge_of(TEXT, windows)
-    edge = OutputEdge("sink", kind, min_timestamp=True, windows=True)
+    edge = OutputEdge("sink", OutputKind.ELEMENTS, min_timestamp=True, windows=True)
     cut = cutter_for(edge, compile_edge(coder_id, protos, "sink"))
     data = b"".join(encode(values, TEXT, windows))
     chunks = [chunk for part in in_messages(rng, data) for chunk in cut.feed(part)]
@@ -243,7 +233,7 @@ def test_chunks_are_of_one_window_if_asked(kind: OutputKind, windows: coders.Cod
         assert sum(chunk.count for chunk in mine) == len(own)
         assert min(chunk.min_timestamp for chunk in mine) == min(map(millis, own))
         for chunk in mine:
-            assert chunk.ends is None or chunk.ends[-1] == len(chunk.data)
+            assert len(chunk.ends) == chunk.count and chunk.ends[-1] == len(chunk.data)
     assert {chunk.window for chunk in chunks} == expected.keys()
 
 
@@ -300,7 +290,7 @@ def test_iterables_of_unknown_length_are_skipped():
     for value in values:
         value.value = iter(value.value)
     elements = encode(values, coder, GLOBAL)
-    cut = cutter(coder, GLOBAL, OutputKind.CUT_ELEMENTS)
+    cut = cutter(coder, GLOBAL, OutputKind.ELEMENTS)
     found = [
         each for chunk in cut.feed(b"".join(elements)) for each in slices(chunk.data, chunk.ends)
     ]

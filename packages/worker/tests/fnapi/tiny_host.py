@@ -276,7 +276,7 @@ class TinyHost:
         if pattern is not None:
             whole = pattern == access_patterns.ITERABLE
             return OutputEdge(transform_id, OutputKind.KEYED, keyed_by_element=whole)
-        return OutputEdge(transform_id, OutputKind.CUT_ELEMENTS)
+        return OutputEdge(transform_id, OutputKind.ELEMENTS)
 
     def side_inputs(self, spec: StageSpec) -> SideInputs:
         """The side inputs of a stage, as far as they have been computed."""

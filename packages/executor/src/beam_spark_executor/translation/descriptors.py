@@ -174,17 +174,10 @@ class DescriptorBuilder:
     def _output_edge(self, sink_id: str, buffer: BufferPlan) -> OutputEdge:
         streaming = self._streaming
         match buffer.kind:
-            case BufferKind.STORED:
+            case BufferKind.STORED | BufferKind.DEALT:
                 return OutputEdge(
                     sink_id,
                     OutputKind.ELEMENTS,
-                    min_timestamp=streaming,
-                    windows=buffer.windows,
-                )
-            case BufferKind.DEALT:
-                return OutputEdge(
-                    sink_id,
-                    OutputKind.CUT_ELEMENTS,
                     min_timestamp=streaming,
                     windows=buffer.windows,
                 )

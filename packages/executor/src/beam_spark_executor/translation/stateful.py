@@ -15,19 +15,11 @@ from beam_runner_engine.keyed.state import (
 from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_urns import state as state_urns
 from beam_runner_urns import transforms as transform_urns
+from beam_runner_worker import state_specs
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import StatefulPlan
 
-_CODERS_OF_SPEC = {
-    "read_modify_write_spec": ("coder_id",),
-    "bag_spec": ("element_coder_id",),
-    "combining_spec": ("accumulator_coder_id",),
-    "map_spec": ("key_coder_id", "value_coder_id"),
-    "multimap_spec": ("key_coder_id", "value_coder_id"),
-    "set_spec": ("element_coder_id",),
-    "ordered_list_spec": ("element_coder_id",),
-}
 _KINDS: dict[str, type[State]] = {
     state_urns.MULTIMAP: MultimapState,
     state_urns.ORDERED_LIST: OrderedListState,
@@ -99,9 +91,7 @@ def stateful_plan(transform: _protos.PTransform, *, scripted_clock: bool) -> Sta
 def coders_of(payload: _protos.ParDoPayload) -> Iterator[str]:
     """The coders of its states and timers."""
     for spec in payload.state_specs.values():
-        kind = spec.WhichOneof("spec")
-        if kind is not None:
-            yield from (getattr(getattr(spec, kind), f) for f in _CODERS_OF_SPEC[kind])
+        yield from (coder_id for _, coder_id in state_specs.coders_of(spec))
     for family in payload.timer_family_specs.values():
         yield family.timer_family_coder_id
 

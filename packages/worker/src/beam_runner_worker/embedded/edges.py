@@ -20,7 +20,7 @@ from apache_beam.utils.counters import CounterFactory
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded.keyed_sink import KeyedSink
-from beam_runner_worker.embedded.sinks import CutElementSink, ElementSink, Sink
+from beam_runner_worker.embedded.sinks import ElementSink, Sink
 from beam_runner_worker.embedded.source import Source
 from beam_runner_worker.embedded.window_sink import WindowSink
 from beam_runner_worker.errors import HarnessError
@@ -127,9 +127,5 @@ def create_sink(
     arguments = (name_context, counter_factory, state_sampler, windowed_coder)
     if edge.kind is OutputKind.KEYED:
         return KeyedSink(*arguments, edge=edge)
-    if edge.windows:
-        ends = edge.kind is OutputKind.CUT_ELEMENTS
-        return WindowSink(*arguments, ends=ends, min_timestamp=edge.min_timestamp)
-    if edge.kind is OutputKind.CUT_ELEMENTS:
-        return CutElementSink(*arguments, min_timestamp=edge.min_timestamp)
-    return ElementSink(*arguments, min_timestamp=edge.min_timestamp)
+    sink = WindowSink if edge.windows else ElementSink
+    return sink(*arguments, min_timestamp=edge.min_timestamp)

@@ -92,49 +92,12 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
 
 
 class ElementSink(Sink):
-    """Writes :class:`ElementChunk` without ends."""
+    """Writes :class:`ElementChunk`."""
 
     def __init__(self, *args: Any, min_timestamp: bool) -> None:
         super().__init__(*args)
         self._with_min_timestamp = min_timestamp
-        self._run_encoder = _RunEncoder(self._windowed_coder)
-
-    def _encoder(self) -> Encoder:
-        encode = self._windowed_coder.get_impl().encode_to_stream
-        timed = self._with_min_timestamp
-        unfinished: list[Run] = []
-        while True:
-            stream = coder_impl.create_OutputStream()
-            size = stream.size
-            count, earliest = 0, MAX_TIMESTAMP.micros
-            while (item := unfinished.pop() if unfinished else (yield)) is not None:
-                element: Any = item
-                if type(item) is tuple:
-                    count += self._run_encoder.encode(item, stream, MAX_ROWS - count)
-                    if length_hint(item[1]):
-                        unfinished.append(item)
-                    element = item[0]
-                else:
-                    encode(element, stream, True)
-                    count += 1
-                if timed and element.timestamp_micros < earliest:
-                    earliest = element.timestamp_micros
-                if size() >= MAX_BYTES or count >= MAX_ROWS:
-                    break
-            if count:
-                self.check_size(size())
-                self._write_elements(count, stream.get(), None, earliest)
-
-    def _write_elements(
-        self, count: int, data: bytes, ends: list[int] | None, earliest_micros: int
-    ) -> None:
-        # Rounded down, so that no element is earlier.
-        earliest = max(earliest_micros // 1000, _MIN_MILLIS) if self._with_min_timestamp else None
-        self._write(ElementChunk(count, data, ends, min_timestamp=earliest))
-
-
-class CutElementSink(ElementSink):
-    """Writes :class:`ElementChunk` with the end of each element."""
+        self._encode_run = _run_encoder(self._windowed_coder)
 
     def _encoder(self) -> Encoder:
         encode = self._windowed_coder.get_impl().encode_to_stream
@@ -149,7 +112,7 @@ class CutElementSink(ElementSink):
             while (item := unfinished.pop() if unfinished else (yield)) is not None:
                 element: Any = item
                 if type(item) is tuple:
-                    self._run_encoder.encode(item, stream, MAX_ROWS - len(ends), append)
+                    self._encode_run(item, stream, ends)
                     if length_hint(item[1]):
                         unfinished.append(item)
                     element = item[0]
@@ -158,52 +121,54 @@ class CutElementSink(ElementSink):
                     append(size())
                 if timed and element.timestamp_micros < earliest:
                     earliest = element.timestamp_micros
-                if ends[-1] >= MAX_BYTES or len(ends) >= MAX_ROWS:
+                if size() >= MAX_BYTES or len(ends) >= MAX_ROWS:
                     break
             if ends:
                 self.check_size(size())
-                self._write_elements(len(ends), stream.get(), ends, earliest)
+                time = earliest_millis(earliest) if timed else None
+                self._write(ElementChunk(len(ends), stream.get(), ends, time))
 
 
-class _RunEncoder:
-    """Encodes the values of runs as windowed values: behind a header that is the same for all."""
+def earliest_millis(micros: int) -> int:
+    """Event time in milliseconds, rounded down, so that no element is earlier."""
+    return max(micros // 1000, _MIN_MILLIS)
 
-    def __init__(self, coder: coders.WindowedValueCoder) -> None:
-        self._stock = None
-        if type(coder) is not coders.WindowedValueCoder:
-            self._stock = coder.get_impl().encode_to_stream
-            return
-        self._encode_value = coder.wrapped_value_coder.get_impl().encode_to_stream
-        self._header_of = Headers(coder).of
 
-    def encode(
-        self,
-        run: Run,
-        stream: coder_impl.create_OutputStream,
-        most: int,
-        ended: Callable[[int], None] | None = None,
-    ) -> int:
-        """Encodes until the stream is full, or there are as many as there may be; how many.
+RunEncoder = Callable[[Run, coder_impl.create_OutputStream, list[int]], None]
+"""Encodes values of a run, until the stream is full or there are as many as there may be, and adds
+where each element ends."""
 
-        ``ended`` is told where each element ends.
-        """
+
+def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
+    """What encodes the values of runs as windowed values: behind a header that is the same for all."""
+    if type(coder) is not coders.WindowedValueCoder:
+        encode_element = coder.get_impl().encode_to_stream
+
+        def encode_apart(run: Run, stream: coder_impl.create_OutputStream, ends: list[int]) -> None:
+            like, values = run
+            for value in values:
+                encode_element(like.with_value(value), stream, True)
+                ends.append(stream.size())
+                if ends[-1] >= MAX_BYTES or len(ends) >= MAX_ROWS:
+                    break
+
+        return encode_apart
+    encode_value = coder.wrapped_value_coder.get_impl().encode_to_stream
+    header_of = Headers(coder).of
+
+    def encode(run: Run, stream: coder_impl.create_OutputStream, ends: list[int]) -> None:
         like, values = run
-        size = stream.size
-        if self._stock is None:
-            write, encode, header = stream.write, self._encode_value, self._header_of(like)
-        count = 0
+        size, write, append, header = stream.size, stream.write, ends.append, header_of(like)
+        room = MAX_ROWS - len(ends)
         for value in values:
-            if self._stock is None:
-                write(header)
-                encode(value, stream, True)
-            else:
-                self._stock(like.with_value(value), stream, True)
-            count += 1
-            if ended is not None:
-                ended(size())
-            if count >= most or size() >= MAX_BYTES:
+            write(header)
+            encode_value(value, stream, True)
+            append(end := size())
+            room -= 1
+            if not room or end >= MAX_BYTES:
                 break
-        return count
+
+    return encode
 
 
 class Headers:

@@ -141,11 +141,10 @@ class Cutter(abc.ABC):
 
 
 class ElementCutter(Cutter):
-    """Cuts into chunks of whole elements, if wanted with their ends or their earliest time."""
+    """Cuts into chunks of whole elements, if wanted with their earliest time."""
 
-    def __init__(self, coder: EdgeCoder, *, ends: bool, min_timestamp: bool) -> None:
+    def __init__(self, coder: EdgeCoder, *, min_timestamp: bool) -> None:
         super().__init__(coder)
-        self._wants_ends = ends
         self._wants_time = min_timestamp
 
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
@@ -187,7 +186,7 @@ class ElementCutter(Cutter):
         return ElementChunk(
             len(ends),
             data,
-            ends if self._wants_ends else None,
+            ends,
             earliest_time_between(data, ends) if self._wants_time else None,
         )
 

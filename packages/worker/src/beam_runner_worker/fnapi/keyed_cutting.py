@@ -28,10 +28,8 @@ def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:
         UnknownCoder: the edge shall be cut into keys and values and has elements of another kind.
     """
     if edge.kind is not OutputKind.KEYED:
-        ends = edge.kind is OutputKind.CUT_ELEMENTS
-        if edge.windows:
-            return WindowCutter(coder, ends=ends, min_timestamp=edge.min_timestamp)
-        return ElementCutter(coder, ends=ends, min_timestamp=edge.min_timestamp)
+        cutter = WindowCutter if edge.windows else ElementCutter
+        return cutter(coder, min_timestamp=edge.min_timestamp)
     if not edge.keyed_by_element and coder.key is None:
         raise UnknownCoder(f"the elements of the edge {edge.transform_id!r} have no keys")
     return KeyedCutter(coder, edge)

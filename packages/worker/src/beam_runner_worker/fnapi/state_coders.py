@@ -13,6 +13,7 @@ from beam_runner_engine.values.lengths import Skip
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
 from beam_runner_worker.records import StateCell
+from beam_runner_worker.state_specs import coders_of
 
 
 class StateCoders:
@@ -46,24 +47,14 @@ class StateCoders:
 
     def _compile(self, transform_id: str, state_id: str, part: str) -> Skip | None:
         spec = self._specs.get((transform_id, state_id))
-        kind: str | None = None if spec is None else spec.WhichOneof("spec")
-        field = None if kind is None else _FIELDS.get((kind, part))
-        if kind is None or field is None:
+        if spec is None:
+            return None
+        found = dict(coders_of(spec))
+        if spec.WhichOneof("spec") == "set_spec":
+            found["key"] = found["element"]  # Where a set is asked for as the keys of a multimap.
+        if part not in found:
             return None
         try:
-            return compile_skip(getattr(getattr(spec, kind), field), self._coders)
+            return compile_skip(found[part], self._coders)
         except UnknownCoder:
             return None
-
-
-_FIELDS = {
-    ("read_modify_write_spec", "element"): "coder_id",
-    ("bag_spec", "element"): "element_coder_id",
-    ("combining_spec", "element"): "accumulator_coder_id",
-    ("set_spec", "element"): "element_coder_id",
-    ("set_spec", "key"): "element_coder_id",
-    ("map_spec", "key"): "key_coder_id",
-    ("map_spec", "value"): "value_coder_id",
-    ("multimap_spec", "key"): "key_coder_id",
-    ("multimap_spec", "value"): "value_coder_id",
-}

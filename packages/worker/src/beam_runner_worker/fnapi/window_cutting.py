@@ -17,9 +17,8 @@ from beam_runner_worker.records import ElementChunk, OutputChunk
 class WindowCutter(Cutter):
     """Cuts into chunks of one window, which tell it."""
 
-    def __init__(self, coder: EdgeCoder, *, ends: bool, min_timestamp: bool) -> None:
+    def __init__(self, coder: EdgeCoder, *, min_timestamp: bool) -> None:
         super().__init__(coder)
-        self._wants_ends = ends
         self._wants_time = min_timestamp
         self._waiting: list[ElementChunk] = []
 
@@ -53,5 +52,5 @@ class WindowCutter(Cutter):
 
     def _chunk(self, window: bytes, elements: list[bytes]) -> ElementChunk:
         earliest = earliest_time(elements) if self._wants_time else None
-        ends = list(accumulate(map(len, elements))) if self._wants_ends else None
+        ends = list(accumulate(map(len, elements)))
         return ElementChunk(len(elements), b"".join(elements), ends, earliest, window)

@@ -1,0 +1,26 @@
+"""Which coders a ``StateSpec`` names, and in which fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from beam_runner_worker._protos import beam_runner_api_pb2
+
+_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "read_modify_write_spec": {"element": "coder_id"},
+    "bag_spec": {"element": "element_coder_id"},
+    "combining_spec": {"element": "accumulator_coder_id"},
+    "map_spec": {"key": "key_coder_id", "value": "value_coder_id"},
+    "multimap_spec": {"key": "key_coder_id", "value": "value_coder_id"},
+    "set_spec": {"element": "element_coder_id"},
+    "ordered_list_spec": {"element": "element_coder_id"},
+}
+
+
+def coders_of(spec: beam_runner_api_pb2.StateSpec) -> Iterator[tuple[str, str]]:
+    """The parts of a state's content that have coders, ``element``, or ``key`` and ``value``, each
+    with its coder's id."""
+    kind = spec.WhichOneof("spec")
+    if kind is not None:
+        for part, field in _FIELDS[kind].items():
+            yield part, getattr(getattr(spec, kind), field)

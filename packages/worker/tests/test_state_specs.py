@@ -1,0 +1,25 @@
+"""No kind of state of the model is forgotten, and none of its coders."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_worker._protos import beam_runner_api_pb2
+from beam_runner_worker.state_specs import coders_of
+
+SPEC = beam_runner_api_pb2.StateSpec.DESCRIPTOR
+
+
+@pytest.mark.parametrize("kind", [field.name for field in SPEC.oneofs_by_name["spec"].fields])
+def test_all_coders_of_a_state_are_found(kind: str) -> None:
+    fields = SPEC.fields_by_name[kind].message_type.fields
+    names = [field.name for field in fields if field.name.endswith("coder_id")]
+    assert names
+    spec = beam_runner_api_pb2.StateSpec()
+    for name in names:
+        setattr(getattr(spec, kind), name, name)
+    assert sorted(coder_id for _, coder_id in coders_of(spec)) == sorted(names)
+
+
+def test_a_state_of_no_kind_has_no_coders() -> None:
+    assert list(coders_of(beam_runner_api_pb2.StateSpec())) == []
