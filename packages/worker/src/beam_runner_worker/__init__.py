@@ -1,0 +1,4 @@
+"""Runs bundles of fused Beam stages in SDK harnesses, embedded in Python or over the Fn API.
+
+A host begins with `ports` and `records`, and with `EmbeddedHarness` or `FnApiHarness`.
+"""

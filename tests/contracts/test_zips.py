@@ -1,0 +1,43 @@
+"""Each package is found in a zip without entries for folders, as a wheel is and as Spark ships archives, and tells that it is typed."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PACKAGES = (
+    "beam_runner_engine",
+    "beam_runner_jobservices",
+    "beam_runner_urns",
+    "beam_runner_worker",
+    "beam_spark_executor",
+)
+IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); module = __import__(sys.argv[2]); print(module.__file__)"
+
+
+def folder_of(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0])
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_is_found_in_a_zip(package: str, tmp_path: Path) -> None:
+    folder = folder_of(package)
+    archive = tmp_path / "packages.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for file in folder.rglob("*.py"):
+            zipped.write(file, file.relative_to(folder.parent))
+    command = [sys.executable, "-I", "-c", IMPORT, str(archive), package]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.startswith(str(archive))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_tells_that_it_is_typed(package: str) -> None:
+    assert (folder_of(package) / "py.typed").exists()
