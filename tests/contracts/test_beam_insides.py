@@ -1,0 +1,267 @@
+"""What is used of Beam and PySpark that they promise nobody, and that `tools/check_versions.py` can't see in source text.
+
+Names and signatures are that tool's. Here are attributes that instances have, names that Beam looks up anew at each use, so that ours
+can take their place, and what pickled functions have in them. Each has a test of its name; several would break without a word.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.internal import pickler
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners import common
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.worker import bundle_processor, data_sampler, operations, statesampler
+from apache_beam.testing import test_stream
+from apache_beam.transforms import core, sideinputs, userstate, window
+from apache_beam.utils.counters import CounterFactory
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_jobservices import JobSpec
+from beam_runner_urns import transforms
+from beam_runner_worker.embedded.assign_windows import AssignWindows
+from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, TableCombine
+from beam_runner_worker.embedded.dofn_runners import made_runners
+from beam_runner_worker.embedded.edges import Edges, parse_descriptor
+from beam_runner_worker.embedded.inspections import inspected_once
+from beam_runner_worker.embedded.par_do import RunParDo
+from beam_runner_worker.embedded.plain_dofns import _MAP, _asks
+from beam_runner_worker.embedded.processor import Processor
+from beam_runner_worker.embedded.runs import RunFlatten
+from beam_runner_worker.embedded.state_handler import StateHandler
+from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
+from beam_spark_executor.translation.scripted_windows import _SIGNS
+from beam_spark_executor.translation.side_inputs import contains
+from beam_spark_executor.translation.translate import translate
+from pyspark import SparkConf, SparkContext
+
+COUNT = userstate.CombiningValueStateSpec("count", beam.coders.VarIntCoder(), sum)
+
+
+class Counting(beam.DoFn):
+    def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> None:
+        count.add(1)
+
+
+class Plain(beam.DoFn):
+    def process(self, element: Any) -> Any:
+        yield element
+
+
+class NoSideInputs:
+    """A reader for stages that read none."""
+
+    changing = False
+
+
+def processors(build: Any) -> list[Processor]:
+    """Beam's execution trees of all stages of a pipeline, as the embedded harness makes them."""
+    options = PipelineOptions(["--environment_type=beam:env:embedded_python:v1"])
+    pipeline = beam.Pipeline(options=options)
+    build(pipeline)
+    proto = PortableRunner.get_proto_pipeline(pipeline, options)
+    for environment in proto.components.environments.values():
+        del environment.dependencies[:]
+    plan = translate(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))
+    found = []
+    for stage in plan.stages.values():
+        descriptor = parse_descriptor(stage.spec)
+        handler = StateHandler(NoSideInputs(), stage.spec.name)  # type: ignore[arg-type]
+        found.append(Processor(descriptor, handler, Edges.of(stage.spec), None, TABLE_BYTES))
+    return found
+
+
+def everything(pipeline: beam.Pipeline) -> None:
+    pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
+    fixed = pairs | beam.WindowInto(window.FixedWindows(10))
+    _ = fixed | beam.CombinePerKey(sum) | "after" >> beam.Map(lambda pair: pair)
+    _ = pairs | beam.ParDo(Counting())
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[type, operations.Operation]:
+    ops = [op for processor in processors(everything) for op in processor.ops.values()]
+    return {type(op): op for op in ops}
+
+
+@pytest.mark.parametrize(
+    ("ours", "looked_up"),
+    [
+        (RunParDo, "bundle_processor._create_pardo_operation"),
+        (StatefulParDo, "bundle_processor._create_pardo_operation"),
+        (AssignWindows, "bundle_processor._create_pardo_operation"),
+        (TableCombine, "operations.PGBKCVOperation"),
+    ],
+)
+def test_beam_makes_our_operations(made: dict[type, Any], ours: type, looked_up: str) -> None:
+    assert ours in made, f"Beam does not look up {looked_up} any more when it makes an operation"
+
+
+def test_beam_looks_up_the_operation_of_a_flatten() -> None:
+    creator, _ = bundle_processor.BeamTransformFactory._known_urns[transforms.FLATTEN]
+    assert {"operations", "FlattenOperation"} <= set(creator.__code__.co_names)
+    assert issubclass(RunFlatten, operations.FlattenOperation)
+
+
+def test_beam_makes_no_operation_that_ours_stands_for(made: dict[type, Any]) -> None:
+    stock = (operations.DoOperation, operations.FlattenOperation, operations.PGBKCVOperation)
+    assert [kind.__name__ for kind in made if kind in stock] == []
+
+
+def test_operations_look_up_the_runner_of_a_dofn_when_they_are_set_up() -> None:
+    (processor, *_) = processors(lambda p: p | beam.Create([1]) | beam.ParDo(Plain()))
+    with made_runners() as runners:
+        processor.set_up()
+    assert runners, "operations do not look up common.DoFnRunner any more"
+    assert all(isinstance(each.fn, beam.DoFn) for each in runners)
+
+
+def test_beam_looks_up_how_it_inspects_a_dofn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    usual_arguments, usual_specs = core.get_function_arguments, userstate.get_dofn_specs
+
+    def arguments(obj: Any, name: str) -> Any:
+        asked.append("core.get_function_arguments")
+        return usual_arguments(obj, name)
+
+    def specs(fn: Any) -> Any:
+        asked.append("userstate.get_dofn_specs")
+        return usual_specs(fn)
+
+    monkeypatch.setattr(core, "get_function_arguments", arguments)
+    monkeypatch.setattr(userstate, "get_dofn_specs", specs)
+    with inspected_once():
+        common.DoFnSignature(Counting())
+    assert set(asked) == {"core.get_function_arguments", "userstate.get_dofn_specs"}
+
+
+def test_what_a_process_method_asks_for_is_known_by_its_class() -> None:
+    asked = {name: value for name, value in vars(beam.DoFn).items() if name.endswith("Param")}
+    assert len(asked) >= 10
+    assert [name for name, value in asked.items() if not _asks(value)] == []
+
+
+def test_a_dofn_tells_whether_it_processes_batches() -> None:
+    assert Plain()._process_defined
+    assert not Plain()._process_batch_defined
+
+
+def test_map_of_more_than_the_element_is_known_by_its_code() -> None:
+    mapped = beam.Map(lambda value, other: (value, other), 1).fn.process
+    assert mapped.__code__ is _MAP
+    ((function,),) = [[cell.cell_contents for cell in mapped.__closure__]]
+    assert function(1, 2) == (1, 2)
+
+
+class Finalized(beam.DoFn):
+    def process(self, element: Any, finalizer: Any = beam.DoFn.BundleFinalizerParam) -> None:
+        if element is None:
+            raise ValueError("no element")
+
+
+@pytest.fixture
+def finalized() -> operations.DoOperation:
+    """The operation of a DoFn, set up."""
+    found = []
+    for processor in processors(lambda p: p | beam.Create([1]) | "here" >> beam.ParDo(Finalized())):
+        processor.set_up()
+        found += [op for op in processor.ops.values() if str(op.name_context.step_name) == "here"]
+    (op,) = found
+    return op
+
+
+def test_finalization_calls_a_method_of_a_class_in_python(
+    finalized: operations.DoOperation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    param = core._BundleFinalizerParam()
+    param.register(len)
+    assert param._callbacks == [len]
+    asked: list[Any] = []
+    collect = lambda param: asked.append(param)  # noqa: E731 - a built-in function is no method
+    monkeypatch.setattr(core._BundleFinalizerParam, "finalize_bundle", collect)
+    finalized.finalize_bundle()
+    assert [type(each) for each in asked] == [core._BundleFinalizerParam]
+
+
+def test_an_error_of_a_dofn_is_tagged_with_its_step(finalized: operations.DoOperation) -> None:
+    with pytest.raises(ValueError, match="while running 'here'") as caught:
+        finalized.process(WindowedValue(None, Timestamp(0), (window.GlobalWindow(),)))
+    assert caught.value._tagged_with_step  # type: ignore[attr-defined]
+    assert isinstance(caught.value.__context__, ValueError)
+
+
+def test_frames_of_compiled_code_name_their_class(finalized: operations.DoOperation) -> None:
+    with pytest.raises(ValueError) as caught:
+        finalized.process(WindowedValue(None, Timestamp(0), (window.GlobalWindow(),)))
+    names = []
+    trace = caught.tb
+    while trace is not None:
+        names.append(trace.tb_frame.f_code.co_name)
+        trace = trace.tb_next  # type: ignore[assignment]
+    assert any("DoFnRunner" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        (data_sampler.DataSampler(), "_samplers"),
+        (statesampler.StateSampler("prefix", CounterFactory()), "_scoped_state"),
+        (cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID"),
+        (bundle_processor.BeamTransformFactory, "_known_urns"),
+        (beam.coders.Coder, "_known_urns"),
+        (SparkContext, "_gateway"),
+        (SparkContext, "_jvm"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_instances_have(where: Any, name: str) -> None:
+    assert hasattr(where, name)
+
+
+def test_spark_conf_takes_a_virtual_machine() -> None:
+    assert "_jvm" in inspect.signature(SparkConf).parameters
+
+
+VIEWS = {
+    "AsSingleton": beam.pvalue.AsSingleton,
+    "AsIter": beam.pvalue.AsIter,
+    "AsList": beam.pvalue.AsList,
+    "AsDict": beam.pvalue.AsDict,
+    "AsMultiMap": beam.pvalue.AsMultiMap,
+}
+
+
+@pytest.mark.parametrize("library", ["cloudpickle", "dill"])
+@pytest.mark.parametrize("kind", VIEWS)
+def test_what_is_pickled_of_a_side_input_names_its_kind(kind: str, library: str) -> None:
+    if library == "dill":
+        pytest.importorskip("dill")
+    pcollection = beam.Pipeline() | beam.Create([("a", 1)])
+    data = VIEWS[kind](pcollection)._side_input_data()
+    pickler.set_library(library)
+    try:
+        view, mapping = pickler.dumps(data.view_fn), pickler.dumps(data.window_mapping_fn)
+        assert contains(view, b"AsSingleton") == (kind == "AsSingleton")
+        assert contains(mapping, b"_global_window_mapping_fn")
+        assert pickler.loads(mapping) is sideinputs._global_window_mapping_fn
+    finally:
+        pickler.set_library("default")
+
+
+def test_what_is_pickled_of_an_element_that_brings_its_windows_tells_so() -> None:
+    element = WindowedValue("a", Timestamp(1), [window.GlobalWindow()])
+    pipeline = beam.Pipeline()
+    _ = pipeline | test_stream.TestStream().add_elements([test_stream.WindowedValueHolder(element)])
+    proto = pipeline.to_runner_api()
+    payloads = [
+        transform.spec.payload
+        for transform in proto.components.transforms.values()
+        if transform.spec.urn == transforms.TEST_STREAM
+    ]
+    assert payloads
+    assert all(sign in payload for payload in payloads for sign in _SIGNS)
