@@ -38,14 +38,14 @@ every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: b
 
 def started(plan: JobPlan) -> tuple[GraphSpec, list[str]]:
     """The graph, and the stages of which the scheduler opens bundles at the start."""
-    graph = graph_of(plan, 4)
+    graph = graph_of(plan)
     commands = Scheduler(graph).handle(Start(0, roots_of(plan)))
     return graph, [command.stage for command in commands if isinstance(command, OpenBundles)]
 
 
 def run(plan: JobPlan) -> tuple[list[Bundle], Outcome]:
     """All bundles of a job in which no stage puts anything out, and how it ends."""
-    scheduler = Scheduler(graph_of(plan, 4))
+    scheduler = Scheduler(graph_of(plan))
     waiting = deque(scheduler.handle(Start(0, roots_of(plan))))
     bundles = []
     while waiting:
@@ -66,7 +66,7 @@ def test_the_scheduler_gets_to_the_end(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     bundles, outcome = run(plan)
     assert outcome is Outcome.DONE
-    assert [stage.name for stage in graph_of(plan, 4).stages] == list(plan.stages)
+    assert [stage.name for stage in graph_of(plan).stages] == list(plan.stages)
     fed = {stage.stage_id for stage in plan.stages.values() if stage.input_buffer is None}
     scripted = {
         step.buffer_id
@@ -128,27 +128,27 @@ def test_bounded_reshuffles_of_elements_are_read_in_order_while_they_are_small(
 def test_what_nobody_writes_is_a_root_without_data() -> None:
     plan = samples.plan_of(samples.flatten_of_nothing)
     assert roots_of(plan) == ()
-    (stage,) = graph_of(plan, 4).stages
-    assert graph_of(plan, 4).roots == stage.inputs
+    (stage,) = graph_of(plan).stages
+    assert graph_of(plan).roots == stage.inputs
 
 
 @pytest.mark.parametrize("build", [samples.without_a_source, samples.flatten_of_nothing])
 def test_a_job_without_data_ends_at_once(build: samples.Build) -> None:
     plan = samples.plan_of(build)
-    commands = Scheduler(graph_of(plan, 4)).handle(Start(0, roots_of(plan)))
+    commands = Scheduler(graph_of(plan)).handle(Start(0, roots_of(plan)))
     assert FinishJob(Outcome.DONE) in commands
 
 
 def test_an_output_written_twice_is_one_collection() -> None:
     plan = samples.plan_of(samples.flatten_of_siblings)
     (writer,) = (s for s in plan.stages.values() if len(s.outputs) == 2)
-    spec = next(s for s in graph_of(plan, 4).stages if s.name == writer.stage_id)
+    spec = next(s for s in graph_of(plan).stages if s.name == writer.stage_id)
     assert len(spec.outputs) == 1
 
 
 def test_side_inputs_have_names_of_their_own() -> None:
     plan = samples.plan_of(samples.side_inputs)
-    specs = [side for stage in graph_of(plan, 4).stages for side in stage.side_inputs]
+    specs = [side for stage in graph_of(plan).stages for side in stage.side_inputs]
     assert len(specs) == 3
     assert {side.collection for side in specs} <= set(plan.buffers)
 

@@ -67,7 +67,7 @@ def test_each_is_read_by_key(build: samples.Build, count: int, bulk: bool) -> No
     plan = samples.plan_of(build)
     stages = stateful_stages(plan)
     assert len(stages) == count
-    specs = {spec.name: spec for spec in graph_of(plan, 4).stages}
+    specs = {spec.name: spec for spec in graph_of(plan).stages}
     for stage in stages:
         assert stage.input_buffer is not None
         buffer = plan.buffers[stage.input_buffer]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 import attrs
+from beam_runner_urns import options as option_urns
 
 from .ended import Ended
 from .errors import ExecutorFailed, JobRejected, JobServicesError, NotFound, Unavailable
@@ -28,7 +29,6 @@ from .texts import one_line
 from .wire.pipelines import PrepareRequest, with_staged
 
 _LOGGER = logging.getLogger(__name__)
-_JOB_NAME_OPTION = "beam:option:job_name:v1"
 
 
 @attrs.frozen
@@ -326,5 +326,5 @@ def _job_name(request: PrepareRequest) -> str:
     """The user's name for the job: the Python SDK always prepares with "job" and puts the name in
     an option.
     """
-    named = request.options.get(_JOB_NAME_OPTION)
+    named = request.options.get(option_urns.JOB_NAME)
     return named if isinstance(named, str) and named else request.job_name or "job"

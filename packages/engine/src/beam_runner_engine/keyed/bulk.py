@@ -18,7 +18,11 @@ from beam_runner_engine.keyed.ports import BulkGrouper, WindowMerger
 from beam_runner_engine.values.panes import ONLY_FIRING
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner, combine_timestamps
+from beam_runner_engine.values.timestamp_combiners import (
+    TimestampCombiner,
+    chooses,
+    combine_timestamps,
+)
 from beam_runner_engine.values.triggers import AfterEndOfWindow, DefaultTrigger, Never
 from beam_runner_engine.values.window_coders import (
     decode_window,
@@ -72,9 +76,9 @@ class _PlainGrouper:
 
     def groups(self) -> Iterator[Group]:
         coder = self._strategy.window_coder
-        combine = max if self._strategy.timestamp_combiner is TimestampCombiner.LATEST else min
+        combine = chooses(self._strategy.timestamp_combiner)
         for window, of_window in self._values.items():
-            if self._keeps_times:
+            if combine is not None:
                 times = self._times[window]
                 for key, values in of_window.items():
                     yield Group(key, window, combine(times[key]), ONLY_FIRING, values)

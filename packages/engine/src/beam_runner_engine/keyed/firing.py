@@ -6,7 +6,7 @@ that is the grouper's. The rules are the table in `open_windows`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat, starmap
 from typing import Any
 
@@ -25,16 +25,10 @@ from beam_runner_engine.values.strategy import (
     WindowingStrategy,
 )
 from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner, combine_timestamps
+from beam_runner_engine.values.timestamp_combiners import chooses, combine_timestamps
 from beam_runner_engine.values.window_coders import encode_interval
 
 _ELEMENTS = "~elements"
-_COMBINE: dict[TimestampCombiner, Callable[[Sequence[Timestamp]], Timestamp] | None] = {
-    TimestampCombiner.EARLIEST: min,
-    TimestampCombiner.LATEST: max,
-    TimestampCombiner.END_OF_WINDOW: None,
-}
-"""How the timestamps of elements combine; None if they don't matter."""
 
 
 class Firing:
@@ -56,7 +50,7 @@ class Firing:
         self._always_on_time = strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         self._always_closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._combiner = strategy.timestamp_combiner
-        self._combine = _COMBINE[strategy.timestamp_combiner]
+        self._combine = chooses(strategy.timestamp_combiner)
 
     def at(self, window: OpenWindow) -> Instant:
         """Returns what the window's trigger may know of the time it is now."""

@@ -27,7 +27,7 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows, WindowTable
 from beam_runner_engine.values.strategy import OnTimeBehavior, WindowingStrategy
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
+from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import encoded_max_timestamp
 from beam_runner_engine.values.window_fns import Sessions
@@ -259,8 +259,7 @@ class TriggeredGrouper:
 
     def _is_late(self, data: bytes) -> bool:
         end = encoded_max_timestamp(self._strategy.window_coder, data)
-        expiry = min(end + self._strategy.allowed_lateness, MAX_TIMESTAMP - 1)
-        return self._firing.now.watermark > expiry
+        return self._firing.now.watermark > self._strategy.expiry_after(end)
 
     def _find(self, reference: tuple[bytes, ...]) -> OpenWindow:
         key, data = reference

@@ -8,7 +8,7 @@ import enum
 
 import attrs
 
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Duration, Timestamp, plus
+from beam_runner_engine.values.times import MAX_TIMESTAMP, Duration, Timestamp
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.triggers import DefaultTrigger, Trigger
 from beam_runner_engine.values.window_coders import WindowCoder
@@ -83,4 +83,8 @@ class WindowingStrategy:
         Once the watermark is beyond it the window is gone. Always below `MAX_TIMESTAMP`, so that
         every window is gone when the watermark reaches that.
         """
-        return min(plus(window.max_timestamp(), self.allowed_lateness), MAX_TIMESTAMP - 1)
+        return self.expiry_after(window.max_timestamp())
+
+    def expiry_after(self, end: Timestamp) -> Timestamp:
+        """Returns the same for the window whose last timestamp (ms) is `end`."""
+        return min(end + self.allowed_lateness, MAX_TIMESTAMP - 1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.windows import Window
@@ -17,6 +18,18 @@ class TimestampCombiner(enum.Enum):
     END_OF_WINDOW = "end of window"
 
 
+def chooses(combiner: TimestampCombiner) -> Callable[..., Any] | None:
+    """Returns `min` or `max`, which chooses among the timestamps; None if they don't matter."""
+    return _CHOOSES[combiner]
+
+
+_CHOOSES: dict[TimestampCombiner, Callable[..., Any] | None] = {
+    TimestampCombiner.EARLIEST: min,
+    TimestampCombiner.LATEST: max,
+    TimestampCombiner.END_OF_WINDOW: None,
+}
+
+
 def combine_timestamps(
     combiner: TimestampCombiner, window: Window, timestamps: Iterable[Timestamp]
 ) -> Timestamp:
@@ -26,10 +39,5 @@ def combine_timestamps(
     combining all.
     """
     end = window.max_timestamp()
-    match combiner:
-        case TimestampCombiner.END_OF_WINDOW:
-            return end
-        case TimestampCombiner.EARLIEST:
-            return min(timestamps, default=end)
-        case TimestampCombiner.LATEST:
-            return max(timestamps, default=end)
+    choose = chooses(combiner)
+    return end if choose is None else choose(timestamps, default=end)

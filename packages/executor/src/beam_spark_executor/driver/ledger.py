@@ -60,7 +60,7 @@ class Ledger:
         self.shards = shards
         self.metrics = Totals()
         self.tallies: dict[str, Tally] = {}
-        self._scheduler = Scheduler(graph_of(plan, shards), limits, policy)
+        self._scheduler = Scheduler(graph_of(plan), limits, policy)
         self._open: dict[int, Bundle] = {}
         self.end: FinishJob | FailJob | None = None
         self.last_failure: BundleFailed | None = None

@@ -18,7 +18,7 @@ from beam_runner_engine.keyed.merging import merger_for
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.values.panes import ONLY_FIRING, encode_pane
 from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.timestamp_combiners import chooses
 from beam_runner_engine.values.window_coders import (
     WindowCoder,
     decode_window,
@@ -308,9 +308,9 @@ def runs_of(ordered: Integers) -> Integers:
 
 
 def _output_timestamps(groups: Groups, strategy: WindowingStrategy) -> Integers:
-    combiner = strategy.timestamp_combiner
-    if groups.timestamps is not None and combiner is not TimestampCombiner.END_OF_WINDOW:
-        combine = np.minimum if combiner is TimestampCombiner.EARLIEST else np.maximum
+    choose = chooses(strategy.timestamp_combiner)
+    if groups.timestamps is not None and choose is not None:
+        combine = np.minimum if choose is min else np.maximum
         return combine.reduceat(groups.timestamps, groups.starts[:-1])
     if isinstance(groups.windows, bytes):
         end = encoded_max_timestamp(strategy.window_coder, groups.windows)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from beam_runner_engine.keyed.merging import merger_for
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.timestamp_combiners import chooses
 from beam_runner_engine.values.window_coders import (
     decode_window,
     encode_window,
@@ -118,17 +118,13 @@ class LargeShard:
         )
 
     def _timestamp(self, run: Run, window: bytes) -> int:
-        combiner = self.strategy.timestamp_combiner
+        end = encoded_max_timestamp(self.strategy.window_coder, window)
+        choose = chooses(self.strategy.timestamp_combiner)
+        if choose is None:
+            return end
+        of_column = pc.min if choose is min else pc.max
         times = (b.column("timestamp") for b in run.batches() if "timestamp" in b.schema.names)
-        if combiner is TimestampCombiner.EARLIEST:
-            found = min((pc.min(column).as_py() for column in times), default=None)
-        elif combiner is TimestampCombiner.LATEST:
-            found = max((pc.max(column).as_py() for column in times), default=None)
-        else:
-            found = None
-        if found is None:
-            return encoded_max_timestamp(self.strategy.window_coder, window)
-        return int(found)
+        return int(choose((of_column(column).as_py() for column in times), default=end))
 
 
 def _some_windows(run: Run) -> set[bytes]:

@@ -40,12 +40,11 @@ from beam_spark_executor.storage.rows import elements_row
 _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
 
 
-def graph_of(plan: JobPlan, shards: int) -> GraphSpec:
+def graph_of(plan: JobPlan) -> GraphSpec:
     """The graph of a plan: a stage for each stage, a collection for each buffer.
 
     An impulse stage reads a root collection of its own. A buffer that nobody writes, such as a
-    Flatten of nothing, is a root without data. How many key `shards` there are is for those who
-    write and read rows: the graph does not depend on it.
+    Flatten of nothing, is a root without data.
     """
     scripted = {buffer_id for stream in plan.test_streams for buffer_id in stream.buffers}
     written = {buffer_id for stage in plan.stages.values() for buffer_id in stage.outputs.values()}

@@ -17,6 +17,7 @@ from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.bundle_processor import BeamTransformFactory
 from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
+from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded.keyed_sink import KeyedSink
@@ -27,8 +28,6 @@ from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import InputEdge, OutputEdge, OutputKind, StageSpec
 from beam_runner_worker.writers import writer_of
 
-_RUNNER_SOURCE = "beam:runner:source:v1"
-_RUNNER_SINK = "beam:runner:sink:v1"
 _EMBEDDED_SOURCE = "beam_runner_worker:embedded:source:v1"
 _EMBEDDED_SINK = "beam_runner_worker:embedded:sink:v1"
 
@@ -55,10 +54,10 @@ def parse_descriptor(spec: StageSpec) -> beam_fn_api_pb2.ProcessBundleDescriptor
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     sources, sinks = set(), set()
     for transform_id, transform in descriptor.transforms.items():
-        if transform.spec.urn == _RUNNER_SOURCE:
+        if transform.spec.urn == urns.DATA_SOURCE:
             transform.spec.urn = _EMBEDDED_SOURCE
             sources.add(transform_id)
-        elif transform.spec.urn == _RUNNER_SINK:
+        elif transform.spec.urn == urns.DATA_SINK:
             transform.spec.urn = _EMBEDDED_SINK
             sinks.add(transform_id)
     named = {edge.transform_id for edge in spec.outputs}
