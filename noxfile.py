@@ -49,7 +49,7 @@ from tools.nox_support import (
     run_on_a_cluster,
     run_pytest,
 )
-from tools.version_cells import NEWEST, pyspark_wheels
+from tools.version_cells import NEWEST, OLDEST, install_cell, pyspark_wheels
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -80,7 +80,7 @@ nox.options.sessions = [
 
 @nox.session(default=False)
 def wheels(session: nox.Session) -> None:
-    """Build the wheels that the other sessions install: our packages, and pyspark, which PyPI has as source only."""
+    """Build the wheels that the other sessions install: our packages, and the newest and the oldest pyspark, which PyPI has as source only."""
     session.install("hatchling", "pip", "setuptools", "wheel")
     WHEELS.mkdir(parents=True, exist_ok=True)
     for stale in WHEELS.glob("beam_*.whl"):
@@ -88,7 +88,7 @@ def wheels(session: nox.Session) -> None:
     for package in PACKAGES:
         with session.chdir(ROOT / "packages" / package):
             session.run("hatchling", "build", "-t", "wheel", "-d", str(WHEELS), silent=True)
-    (newest,) = pyspark_wheels(session, NEWEST.pyspark_version)
+    newest, _ = pyspark_wheels(session, NEWEST.pyspark_version, OLDEST.pyspark_version)
     lines = [
         f"{wheel.name.split('-')[0].replace('_', '-')} @ {wheel.as_uri()}"
         for wheel in (*sorted(WHEELS.glob("beam_*.whl")), newest)
@@ -179,9 +179,9 @@ def pipelines(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def lanes(session: nox.Session) -> None:
-    """Some pipelines, embedded, with the loop inside a task switched off."""
+    """Some pipelines, embedded, with the loop inside a task switched off; on the lowest versions that our files name."""
     need_java(session)
-    install(session, distribution("executor"), *group("test"))
+    install_cell(session, OLDEST, *group("test"))
     run_pytest(session, *ON_LANES, "--without-loop", *results_of(session, "-k", "embedded"))
 
 

@@ -34,7 +34,7 @@ def rows_of_clients(results: Path) -> Iterator[tuple[str, ...]]:
         return
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for case in ElementTree.parse(results).iter("testcase"):
-        name = _CLIENT.fullmatch(case.attrib["name"])
+        name = _CLIENT.fullmatch(case.attrib.get("name", ""))
         if name and case.find("skipped") is None:
             sdk = f"{name[1].capitalize()} {name[2]}"
             good = "refused" if name[4] == _ENVIRONMENTS[0] else "right"
