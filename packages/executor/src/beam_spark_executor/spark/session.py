@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from beam_spark_executor.memory import memory_limit
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
+from beam_spark_executor.spark.java_wheel import home_for_spark
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
@@ -207,7 +208,7 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     options = java_options(
         folder, log4j_file, settings.log_level, conf.get("spark.driver.extraJavaOptions", "")
     )
-    variables = {"PYSPARK_PYTHON": _python()}
+    variables = {"PYSPARK_PYTHON": _python(), **home_for_spark(os.environ, folder)}
     master = conf.get("spark.master") or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
