@@ -7,7 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+)
 from apache_beam.runners.portability import portable_runner
 from apache_beam.runners.portability.job_server import ExternalJobServer
 from apache_beam.runners.portability.stager import Stager
@@ -32,6 +36,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
     def __init__(self) -> None:
         super().__init__()
+        self._is_interactive = False
         self._files: tempfile.TemporaryDirectory[str] | None = None
 
     def default_environment(self, options: PipelineOptions) -> Environment:
@@ -54,16 +59,27 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         return Submission(service, options, own_server=not isinstance(server, GivenServer))
 
     def run_portable_pipeline(self, pipeline: Any, options: PipelineOptions) -> BeamSparkResult:
-        """Submits a pipeline; returns as soon as its server has taken it on.
+        """Submits a pipeline; returns as soon as its server has taken it on, unless it is interactive.
 
         Raises:
-            RuntimeError: the server refuses it, or does not start; says why.
+            RuntimeError: the server refuses it, or does not start; says why. Or an interactive one
+                fails.
         """
         server = server_for(options)
         result = super().run_portable_pipeline(pipeline, options)
         if self._files is not None:
             self._files.cleanup()  # its server has it
-        return BeamSparkResult(result, server.endpoint, server.why_gone)
+        ours = BeamSparkResult(result, server.endpoint, server.why_gone)
+        if self._is_interactive and not options.view_as(StandardOptions).streaming:
+            ours.wait_until_finish()
+        return ours
+
+    def is_interactive(self) -> None:
+        """Has bounded pipelines finish before `run` returns; Beam's `InteractiveRunner` calls it.
+
+        It reads what a pipeline has recorded as soon as that has begun, and takes nothing for all.
+        """
+        self._is_interactive = True
 
     def __enter__(self) -> BeamSparkRunner:
         """Beam's interactive session: servers stay as long as the program anyway."""

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.runner import create_runner
+
+import beam_spark_executor
+from beam_spark_executor.client import runner as runner_module
+from beam_spark_executor.client.runner import BeamSparkRunner
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """A server that takes every pipeline on; whether anybody has waited for a result."""
+    found: list[bool] = []
+
+    class Result:
+        def __init__(self, *arguments: Any) -> None:
+            pass
+
+        def wait_until_finish(self) -> None:
+            found.append(True)
+
+    monkeypatch.setattr(runner_module, "server_for", Mock())
+    monkeypatch.setattr(runner_module, "BeamSparkResult", Result)
+    monkeypatch.setattr(PortableRunner, "run_portable_pipeline", Mock())
+    return found
+
+
+def test_by_its_name() -> None:
+    assert isinstance(create_runner("beam_spark_executor.BeamSparkRunner"), BeamSparkRunner)
+    with pytest.raises(AttributeError, match="has no attribute 'Runner'"):
+        _ = beam_spark_executor.Runner
+
+
+def test_a_pipeline_goes_on_beside_the_program(waited: list[bool]) -> None:
+    beam.Pipeline(runner=BeamSparkRunner()).run()
+    assert waited == []
+
+
+@pytest.mark.parametrize(("flags", "waits"), [([], [True]), (["--streaming"], [])])
+def test_what_is_bounded_is_done_when_beams_interactive_runner_reads_it(
+    flags: list[str], waits: list[bool], waited: list[bool]
+) -> None:
+    runner = BeamSparkRunner()
+    InteractiveRunner(underlying_runner=runner)
+    beam.Pipeline(runner=runner, options=PipelineOptions(flags)).run()
+    assert waited == waits
