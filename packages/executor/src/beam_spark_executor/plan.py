@@ -71,8 +71,8 @@ class BufferPlan:
         merging: for GROUPED and KEYED: how its windows merge, if the engine does not know it.
         windows: for STORED, DEALT and KEYED: each piece of its data is of one window and tells it, since
             a stage that reads it waits for side inputs window by window.
-        in_order: for DEALT: little data is read by one bundle, in the order in which it was written. It is
-            bounded, and has no restrictions, which are much work however small they are.
+        in_order: for DEALT: little data is read by one bundle, in the order in which it was written. It has
+            no restrictions, which are much work however small they are.
     """
 
     buffer_id: str

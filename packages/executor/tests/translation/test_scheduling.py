@@ -112,10 +112,10 @@ def test_groups_of_bounded_input_are_made_of_all_of_it() -> None:
         (samples.reshuffle_of_groups, {True}),
         (samples.splittable, {False}),
         (samples.periodic, {False}),
-        (samples.scripted_reshuffle, {False}),
+        (samples.scripted_reshuffle, {True}),
     ],
 )
-def test_bounded_reshuffles_of_elements_are_read_in_order_while_they_are_small(
+def test_reshuffles_of_elements_are_read_in_order_while_they_are_small(
     build: samples.Build, joint: set[bool]
 ) -> None:
     plan = samples.plan_of(build)

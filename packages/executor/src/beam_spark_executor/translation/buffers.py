@@ -87,7 +87,7 @@ def _buffer(
     strategy = strategies.get(written[0].windowing_strategy_id) if written else None
     bounded = all(p.is_bounded != _protos.IsBounded.UNBOUNDED for p in written)
     if not kind.is_keyed or strategy is None:
-        in_order = kind is BufferKind.DEALT and bounded and of_elements
+        in_order = kind is BufferKind.DEALT and of_elements
         return BufferPlan(buffer_id, kind, strategy, in_order=in_order)
     once = kind is BufferKind.KEYED or fires_once(strategy)
     return BufferPlan(buffer_id, kind, strategy, bulk=bounded and once, whole=bounded)
