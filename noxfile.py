@@ -171,10 +171,11 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def pipelines(session: nox.Session) -> None:
-    """Whole pipelines against a real server on Spark."""
+    """Whole pipelines against real servers on Spark, one for each core."""
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("pipelines"))
-    run_pytest(session, "tests/pipelines", f"--ignore={CLUSTER}", *results_of(session))
+    where = ("tests/pipelines", f"--ignore={CLUSTER}", *SIDE_BY_SIDE)
+    run_pytest(session, *where, *results_of(session))
 
 
 @nox.session(requires=["wheels"])
