@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from itertools import accumulate
+from collections.abc import Callable, Generator
 from typing import Any
 
+from apache_beam.coders import coder_impl
+from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_engine.values.windowed_values import one_window_each
 
@@ -21,45 +22,61 @@ class WindowSink(Sink):
     def __init__(self, *args: Any, min_timestamp: bool) -> None:
         super().__init__(*args)
         self._with_min_timestamp = min_timestamp
-        self._encode = self._windowed_coder.get_impl().encode_nested
         self._encode_window = self._windowed_coder.window_coder.get_impl().encode_nested
 
     def _encoder(self) -> Generator[None, WindowedValue | None, None]:
+        impl = self._windowed_coder.get_impl()
+        encode, encode_whole = impl.encode_to_stream, impl.encode_nested
         while True:
             windows: dict[bytes, _OfOneWindow] = {}
             size = rows = 0
+            # Most elements hold the very tuple of windows of the one before them.
+            last, encoded = None, [b""]
             while (element := (yield)) is not None:
-                encoded = [self._encode_window(window) for window in element.windows]
-                each = one_window_each(self._encode(element), encoded)
-                for window, one in zip(encoded, each, strict=True):
-                    if window not in windows:
-                        windows[window] = _OfOneWindow()
-                    windows[window].add(one, element.timestamp_micros)
-                    size += len(one)
-                rows += len(each)
+                if element.windows is not last:
+                    # A list could be changed in place.
+                    last = element.windows if type(element.windows) is tuple else None
+                    encoded = [self._encode_window(window) for window in element.windows]
+                if len(encoded) == 1:
+                    mine = windows.get(encoded[0]) or windows.setdefault(encoded[0], _OfOneWindow())
+                    begin = mine.size()
+                    encode(element, mine.stream, True)
+                    size += mine.ended(element.timestamp_micros) - begin
+                else:
+                    each = one_window_each(encode_whole(element), encoded)
+                    for window, one in zip(encoded, each, strict=True):
+                        mine = windows.get(window) or windows.setdefault(window, _OfOneWindow())
+                        mine.stream.write(one)
+                        mine.ended(element.timestamp_micros)
+                        size += len(one)
+                rows += len(encoded)
                 if size >= MAX_BYTES or rows >= MAX_ROWS:
                     break
             for window, elements in windows.items():
-                self.check_size(elements.size)
-                self._write(elements.chunk(window, self._with_min_timestamp))
+                self.check_size(elements.size())
+                self._write(elements.chunk(window, timed=self._with_min_timestamp))
 
 
 class _OfOneWindow:
-    """The elements of one window, until there are enough of all."""
+    """The encoded elements of one window, until there are enough of all."""
+
+    __slots__ = ("_earliest", "_ends", "size", "stream")
 
     def __init__(self) -> None:
-        self.size = 0
-        self._elements: list[bytes] = []
-        self._times: list[int] = []
+        self.stream = coder_impl.create_OutputStream()
+        self.size: Callable[[], int] = self.stream.size
+        self._ends: list[int] = []
+        self._earliest = MAX_TIMESTAMP.micros
 
-    def add(self, element: bytes, micros: int) -> None:
-        """Takes an encoded element with its time."""
-        self.size += len(element)
-        self._elements.append(element)
-        self._times.append(micros)
+    def ended(self, micros: int) -> int:
+        """An element of this time is in the stream now; gives where it ends."""
+        end = self.size()
+        self._ends.append(end)
+        if micros < self._earliest:
+            self._earliest = micros
+        return end
 
-    def chunk(self, window: bytes, timed: bool) -> ElementChunk:
+    def chunk(self, window: bytes, *, timed: bool) -> ElementChunk:
         """All of them."""
-        ends = list(accumulate(map(len, self._elements)))
-        time = earliest_millis(min(self._times)) if timed else None
-        return ElementChunk(len(ends), b"".join(self._elements), ends, time, window)
+        earliest = earliest_millis(self._earliest) if timed else None
+        return ElementChunk(len(self._ends), self.stream.get(), self._ends, earliest, window)

@@ -31,17 +31,21 @@ class WindowCutter(Cutter):
 
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         elements: dict[bytes, list[bytes]] = {}
-        position, size, headers = start, len(data), self._headers
+        position, size, headers, skip = start, len(data), self._headers, self._coder.element
         try:
             while position < stop:
                 header = position + TIME_BYTES
-                windows = headers.read(data, header)
-                end = self._coder.element(data, header + headers.size)
+                known = headers.known.get(data[header : header + headers.size])
+                windows = headers.read(data, header) if known is None else known
+                end = skip(data, header + headers.size)
                 if end > size:
                     break
-                each = one_window_each(data[position:end], windows)
-                for window, element in zip(windows, each, strict=True):
-                    elements.setdefault(window, []).append(element)
+                if len(windows) == 1:
+                    elements.setdefault(windows[0], []).append(data[position:end])
+                else:
+                    each = one_window_each(data[position:end], windows)
+                    for window, element in zip(windows, each, strict=True):
+                        elements.setdefault(window, []).append(element)
                 position = end
         except IndexError:
             pass  # The data ends within an element: its begin is kept as the rest.
