@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
 _LOOK_SECONDS = 0.02
 _LAST_WORDS_SECONDS = 1.0
 _PREFIX = "beam-spark-jobserver: "
