@@ -10,6 +10,7 @@ import attrs
 import combines
 import elementwise
 import groupings
+import ready
 import side_inputs
 import sink
 import sources
@@ -49,6 +50,9 @@ KINDS: dict[str, Kind] = {
     "batch": Kind(elementwise.batch, elementwise.random_batch),
     "tags": Kind(elementwise.tags, elementwise.random_tags),
     "expand": Kind(elementwise.expand, elementwise.random_expand),
+    "survive": Kind(ready.survive, ready.random_survive),
+    "wait_on": Kind(ready.wait_on, ready.random_wait_on, (2, 2), 2),
+    "brought_along": Kind(ready.brought_along, ready.random_brought_along),
     "ready": Kind(elementwise.ready, elementwise.random_ready),
     "into_windows": Kind(groupings.into_windows, groupings.random_into_windows, weight=8),
     "group": Kind(groupings.group, groupings.random_group, weight=8),
@@ -87,15 +91,14 @@ def _random_input(rng: random.Random, number: int) -> int:
     return number - 1 if rng.random() < 0.6 else rng.randrange(number)
 
 
-def build(root: Any, spec: Spec, name: str, folder: str, adapt: Callable[[Spec], Spec]) -> None:
+def build(root: Any, spec: Spec, name: str, folder: str) -> None:
     """Adds a pipeline to ``root``; what comes of it is written into the folder.
 
     Args:
         name: begins the names of all its transforms.
-        adapt: what the runner needs to be spared of; see ``rules``.
     """
     collections: list[Collection] = []
-    for number, step in enumerate(adapt(spec).steps):
+    for number, step in enumerate(spec.steps):
         label = f"{name}/{number} {step.op}"
         if step.inputs:
             inputs = [collections[i].named(label) for i in step.inputs]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import streams
 from minimise import minimised
-from runners import Refused, Runner, Server
+from runners import Built, Refused, Runner, Server, built, built_stream
 from sink import Outputs
 from spec import Spec
 from streams import StreamSpec
@@ -41,22 +41,74 @@ class Tally:
         self.differences += other.differences
 
 
-def compare(specs: Mapping[str, Spec], oracle: Runner, runners: Mapping[str, Runner]) -> Tally:
-    """Runs pipelines on the oracle, and all in one job in each kind of environment."""
+def compare(
+    specs: Mapping[str, Spec], oracle: Runner, runners: Mapping[str, Runner], tries: int
+) -> Tally:
+    """Runs pipelines in one job on the oracle, and in one in each kind of environment.
+
+    Args:
+        tries: how many times what differs is run again at most, to make it smaller.
+    """
     tally = Tally()
-    expected: Outputs = {}
-    good = {}
-    for name, spec in specs.items():
-        try:
-            expected |= oracle.run({name: spec})
-            good[name] = spec
-        except Refused as refused:
-            tally.refused.append(f"{name}: {refused}\n{spec}")
-    tally.rows = sum(rows.total() for rows in expected.values())
-    for environment, runner in runners.items():
-        if good:
-            _check(good, expected, oracle, environment, runner, tally)
+    try:
+        with built(specs) as made:
+            expected = oracle.run(made)
+            tally.rows = sum(rows.total() for rows in expected.values())
+            differ = {name: _differing(specs, expected, r, made) for name, r in runners.items()}
+    except Refused as refused:
+        if len(specs) > 1:
+            return _compare_halves(specs, oracle, runners, tries)
+        tally.refused += [f"{name}: {refused}\n{spec}" for name, spec in specs.items()]
+        return tally
+    for environment, told in differ.items():
+        only = {environment: runners[environment]}
+        if told is None:
+            tally.add(attrs.evolve(_compare_halves(specs, oracle, only, tries), rows=0))
+            continue
+        tally.same[environment] += len(specs) - len(told)
+        for name, what in told.items():
+            differs = _differs(oracle, runners[environment])
+            least = minimised(specs[name], differs, tries)
+            text = differs(least) or f"now and then: {what}"
+            tally.differences.append(f"{environment}, {name}: {text}\nleast pipeline: {least}")
     return tally
+
+
+def _differing(
+    specs: Mapping[str, Spec], expected: Outputs, runner: Runner, made: Built
+) -> dict[str, str] | None:
+    """What differs in which pipelines; None if several ran and which of them failed is not known."""
+    try:
+        found = runner.run(made)
+    except Refused as refused:
+        return None if len(specs) > 1 else dict.fromkeys(specs, str(refused))
+    told = {name: _told(_of(name, expected), _of(name, found)) for name in specs}
+    return {name: text for name, text in told.items() if text is not None}
+
+
+def _of(pipeline: str, outputs: Outputs) -> Outputs:
+    return {name: rows for name, rows in outputs.items() if name.partition("/")[0] == pipeline}
+
+
+def _compare_halves(
+    specs: Mapping[str, Spec], oracle: Runner, runners: Mapping[str, Runner], tries: int
+) -> Tally:
+    tally, names = Tally(), list(specs)
+    for part in (names[: len(names) // 2], names[len(names) // 2 :]):
+        tally.add(compare({name: specs[name] for name in part}, oracle, runners, tries))
+    return tally
+
+
+def _differs(oracle: Runner, runner: Runner) -> Callable[[Spec], str | None]:
+    def differs(spec: Spec) -> str | None:
+        try:
+            with built({"p": spec}) as made:
+                told = _differing({"p": spec}, oracle.run(made), runner, made)
+        except Refused:
+            return None
+        return (told or {}).get("p")
+
+    return differs
 
 
 def compare_stream(name: str, spec: StreamSpec, runners: Mapping[str, Server]) -> Tally:
@@ -92,53 +144,10 @@ def _least_stream(name: str, spec: StreamSpec, runner: Server) -> StreamSpec:
 
 def _stream_difference(name: str, spec: StreamSpec, runner: Server) -> str | None:
     try:
-        found = runner.run_stream(spec, name)
+        with built_stream(spec, name) as made:
+            return _told(streams.expected(spec, name), runner.run_stream(made))
     except Refused as refused:
         return str(refused)
-    return _told(streams.expected(spec, name), found)
-
-
-def _check(
-    specs: Mapping[str, Spec],
-    expected: Outputs,
-    oracle: Runner,
-    environment: str,
-    runner: Runner,
-    tally: Tally,
-) -> None:
-    what = _difference(specs, expected, runner)
-    names = list(specs)
-    if what is None:
-        tally.same[environment] += len(names)
-    elif len(names) > 1:
-        for part in (names[: len(names) // 2], names[len(names) // 2 :]):
-            some = {name: specs[name] for name in part}
-            _check(some, expected, oracle, environment, runner, tally)
-    else:
-        differs = _differs(names[0], oracle, runner)
-        least = minimised(specs[names[0]], differs)
-        text = differs(least) or f"now and then: {what}"
-        tally.differences.append(f"{environment}, {names[0]}: {text}\nleast pipeline: {least}")
-
-
-def _differs(name: str, oracle: Runner, runner: Runner) -> Callable[[Spec], str | None]:
-    def differs(spec: Spec) -> str | None:
-        try:
-            expected = oracle.run({name: spec})
-        except Refused:
-            return None
-        return _difference({name: spec}, expected, runner)
-
-    return differs
-
-
-def _difference(specs: Mapping[str, Spec], expected: Outputs, runner: Runner) -> str | None:
-    """What differs; None if nothing does."""
-    try:
-        found = runner.run(specs)
-    except Refused as refused:
-        return str(refused)
-    return _told({n: rows for n, rows in expected.items() if n.partition("/")[0] in specs}, found)
 
 
 def _told(expected: Outputs, found: Outputs) -> str | None:

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import build
 from comparison import Tally, compare, compare_stream
 from harness_commands import boot_command
+from haste import make_haste
 from job_server import job_server
 from runners import Oracle, Server
 from spec import Spec, from_text
@@ -32,7 +33,7 @@ _BATCH_SECONDS = 1800
 _BATCHES_PER_PROCESS = 25
 _TOLD_EVERY = 10
 _READERS = 10
-_Task: TypeAlias = tuple[dict[str, Spec] | tuple[str, StreamSpec], dict[str, Server]]
+_Task: TypeAlias = tuple[dict[str, Spec] | tuple[str, StreamSpec], dict[str, Server], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,13 +55,12 @@ def _run(
     """Runs all pipelines in each kind of environment; returns 1 if anything differs."""
     tally = Tally()
     runners = {name: Server(address, flags) for name, flags in environments.items()}
-    tasks: list[_Task] = [(batch, runners) for batch in _batches(options, seed)]
-    tasks += [(stream, runners) for stream in _streams(options, seed)]
+    tasks: list[_Task] = [(batch, runners, options.tries) for batch in _batches(options, seed)]
+    tasks += [(stream, runners, options.tries) for stream in _streams(options, seed)]
     with ProcessPoolExecutor(
         options.jobs,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=logging.disable,
-        initargs=(logging.CRITICAL,),
+        initializer=_begin,
         max_tasks_per_child=_BATCHES_PER_PROCESS,
     ) as pool:
         running = [pool.submit(_compared, task) for task in tasks]
@@ -79,6 +79,12 @@ def _run(
         flush=True,
     )
     return 1 if tally.differences or not tally.rows else 0
+
+
+def _begin() -> None:
+    """In each process that compares."""
+    logging.disable(logging.CRITICAL)
+    make_haste()
 
 
 def _batches(options: argparse.Namespace, seed: int) -> Iterator[dict[str, Spec]]:
@@ -101,13 +107,13 @@ def _streams(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Stre
 
 
 def _compared(task: _Task) -> Tally:
-    what, runners = task
+    what, runners, tries = task
     # Beam's runner cannot be told to stop: a batch that hangs ends with a traceback of all threads.
     faulthandler.dump_traceback_later(_BATCH_SECONDS, exit=True)
     try:
         if isinstance(what, tuple):
             return compare_stream(*what, runners)
-        return compare(what, Oracle(), runners)
+        return compare(what, Oracle(), runners, tries)
     finally:
         faulthandler.cancel_dump_traceback_later()
 
@@ -133,7 +139,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--environment", action="append", choices=ENVIRONMENTS, help="default: all")
     add("--only", type=int, action="append", help="run that pipeline of the seed alone")
     add("--spec", type=Path, help="run the pipeline whose expression is in that file")
-    add("--batch", type=int, default=20, help="how many pipelines are run in one job")
+    add("--batch", type=int, default=25, help="how many pipelines are run in one job")
+    add(
+        "--tries",
+        type=int,
+        default=60,
+        help="how often what differs is run again to make it smaller",
+    )
     add("--jobs", type=int, default=os.cpu_count(), help="how many jobs are run side by side")
     return parser.parse_args(arguments)
 

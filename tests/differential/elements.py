@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import decimal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from apache_beam import coders
+from apache_beam.utils.timestamp import Timestamp
 
 
 class Point(NamedTuple):
@@ -13,6 +16,17 @@ class Point(NamedTuple):
 
     x: int
     label: str | None
+
+
+class Order(NamedTuple):
+    """An element with a schema that has others in it."""
+
+    place: Point
+    tags: Sequence[str]
+    counts: Mapping[str, int]
+    price: decimal.Decimal
+    when: Timestamp | None
+    content: bytes
 
 
 @dataclass(frozen=True)
@@ -53,4 +67,5 @@ class ParcelCoder(coders.Coder):
 
 
 coders.registry.register_coder(Point, coders.RowCoder)
+coders.registry.register_coder(Order, coders.RowCoder)
 coders.registry.register_coder(Parcel, ParcelCoder)

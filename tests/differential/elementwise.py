@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
+import numpy
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
@@ -17,7 +18,7 @@ from elements import Parcel, Plain, Point
 from rules import told
 from sources import Ranges, claimed
 from typed import Collection, digits, is_key, keyed, texts
-from values import Kind, digest, hint, render
+from values import Kind, digest, hint, made_order, render
 
 _MADE: dict[str, Kind] = {
     "text": "str",
@@ -28,6 +29,9 @@ _MADE: dict[str, Kind] = {
     "decimal": "decimal",
     "date": "date",
     "point": "point",
+    "order": "order",
+    "numpy": "numpy",
+    "set": "set",
     "plain": "plain",
     "parcel": "parcel",
     "row": "row",
@@ -195,6 +199,9 @@ def _made(element: Any, make: str, kind: Kind) -> Any:
         "bytes": lambda n: b"%d" % n,
         "decimal": decimal.Decimal,
         "point": lambda n: Point(n, None if n % 2 else text),
+        "order": lambda n: made_order(n, text),
+        "numpy": numpy.int64,
+        "set": lambda n: set(range(n)),
         "plain": lambda n: Plain(n, text),
         "parcel": lambda n: Parcel(text.encode()),
         "row": lambda n: beam.Row(x=n, label=text),

@@ -64,18 +64,11 @@ def random_flatten(rng: random.Random) -> dict[str, Any]:
     return {}
 
 
-def flatten(*several: Collection, apart: bool = False) -> Collection:
-    """All elements of several collections, which may be the same one twice.
-
-    With ``apart`` each further mention of a collection goes through a step that changes nothing.
-    """
+def flatten(*several: Collection) -> Collection:
+    """All elements of several collections, which may be the same one twice."""
     inputs = alike(list(several))
     label = several[0].label
-    merged: list[Any] = []
-    for number, each in enumerate(inputs):
-        again = apart and each.pc in merged
-        merged.append(each.pc | f"{label}/again{number}" >> beam.Map(_same) if again else each.pc)
-    pc = tuple(merged) | f"{label}/Flatten" >> beam.Flatten()
+    pc = tuple(each.pc for each in inputs) | f"{label}/Flatten" >> beam.Flatten()
     return attrs.evolve(inputs[0], pc=pc, label=label)
 
 
@@ -122,10 +115,6 @@ def repr_of(element: Any, kind: Any) -> str:
     from values import render
 
     return render(kind, element)[:60]
-
-
-def _same(element: Any) -> Any:
-    return element
 
 
 def _in_order(key: Any, groups: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:

@@ -8,12 +8,9 @@ from typing import Any
 import attrs
 from spec import Spec, Step
 
-_MOST_TRIES = 60
 
-
-def minimised(spec: Spec, differs: Callable[[Spec], str | None]) -> Spec:
-    """The least pipeline that still differs, of those that were tried."""
-    tries = _MOST_TRIES
+def minimised(spec: Spec, differs: Callable[[Spec], str | None], tries: int) -> Spec:
+    """The least pipeline that still differs, of as many as may be tried."""
     progress = True
     while progress:
         progress = False

@@ -1,21 +1,27 @@
-"""Runs pipelines that were built of specs: several in one job, on the oracle or on the server."""
+"""Runs pipelines that were built of specs: several in one job, built once, on the oracle and on servers."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import apache_beam as beam
 import attrs
 import streams
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.runner import PipelineRunner
+from apache_beam.transforms.environments import EmbeddedPythonEnvironment, Environment
 from beam_runner_jobservices import JobClient, JobServicesError, JobState
 from beam_runner_jobservices.records import Importance, JobMessage
 from build import build
-from rules import as_it_is, for_the_oracle
+from rules import mended_oracle, of_the_oracle
 from sink import Outputs, kept
 from spec import Spec
 from streams import StreamSpec
@@ -28,27 +34,106 @@ class Refused(Exception):
     """A job failed, or could not be built; the text says why."""
 
 
-class Runner(Protocol):
-    """Runs named pipelines in one job."""
+@attrs.frozen
+class Built:
+    """Pipelines as every runner gets them.
 
-    def run(self, specs: Mapping[str, Spec]) -> Outputs:
+    Attributes:
+        proto: of all of them as one, for the environment of the oracle.
+        folder: where their outputs go.
+    """
+
+    proto: Any
+    folder: Path
+
+    def outputs(self) -> Outputs:
+        """What was written down; it is taken away, for the next one to run them."""
+        outputs = kept(self.folder)
+        for file in self.folder.iterdir():
+            file.unlink()
+        return outputs
+
+    def in_environment(self, options: PipelineOptions) -> Any:
+        """The proto for the environment that options name."""
+        proto = beam_runner_api_pb2.Pipeline()
+        proto.CopyFrom(self.proto)
+        named: Any = PortableRunner().default_environment(options)
+        for environment in proto.components.environments.values():
+            hints = dict(environment.resource_hints)
+            environment.CopyFrom(Environment.to_runner_api(named, None))
+            environment.resource_hints.update(hints)
+        return proto
+
+
+class Runner(Protocol):
+    """Runs pipelines in one job."""
+
+    def run(self, built: Built) -> Outputs:
         """All outputs; raises :class:`Refused` if the job fails."""
+
+
+class _Keeper(PipelineRunner):
+    """Runs nothing; keeps what it is asked to run."""
+
+    proto: Any = None
+
+    def default_environment(self, options: PipelineOptions) -> Environment:
+        return EmbeddedPythonEnvironment.default()
+
+    def run_portable_pipeline(self, pipeline: Any, options: PipelineOptions) -> None:
+        self.proto = pipeline
+
+
+@contextmanager
+def built(specs: Mapping[str, Spec]) -> Iterator[Built]:
+    """Named pipelines; raises :class:`Refused` if Beam does."""
+
+    def add(pipeline: beam.Pipeline, folder: str) -> None:
+        for name, spec in specs.items():
+            build(pipeline, spec, name, folder)
+
+    with _built(add) as made:
+        yield made
+
+
+@contextmanager
+def built_stream(spec: StreamSpec, name: str) -> Iterator[Built]:
+    """A script with its readers."""
+    with _built(lambda pipeline, folder: streams.build(pipeline, spec, name, folder)) as made:
+        yield made
+
+
+@contextmanager
+def _built(add: Callable[[beam.Pipeline, str], None]) -> Iterator[Built]:
+    with tempfile.TemporaryDirectory(prefix="differential") as folder:
+        keeper = _Keeper()
+        try:
+            options = PipelineOptions(["--allow_unsafe_triggers"])
+            pipeline = beam.Pipeline(runner=keeper, options=options)
+            add(pipeline, folder)
+            pipeline.run()
+        except Exception as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+        yield Built(keeper.proto, Path(folder))
 
 
 @attrs.frozen
 class Oracle:
     """Beam's FnApiRunner, in this process."""
 
-    def run(self, specs: Mapping[str, Spec]) -> Outputs:
-        with tempfile.TemporaryDirectory(prefix="differential") as folder:
-            try:
-                pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-                for name, spec in specs.items():
-                    build(pipeline, spec, name, folder, for_the_oracle)
-                pipeline.run().wait_until_finish()
-            except Exception as error:
-                raise Refused(f"{type(error).__name__}: {error}") from error
-            return kept(Path(folder))
+    def run(self, built: Built) -> Outputs:
+        proto = beam_runner_api_pb2.Pipeline()
+        proto.CopyFrom(built.proto)
+        try:
+            with mended_oracle():
+                FnApiRunner().run_via_runner_api(proto, PipelineOptions([]))
+        except Exception as error:
+            built.outputs()
+            raise Refused(f"{type(error).__name__}: {error}") from error
+        return {
+            name: Counter(map(of_the_oracle, rows.elements()))
+            for name, rows in built.outputs().items()
+        }
 
 
 @attrs.frozen
@@ -63,44 +148,37 @@ class Server:
     address: str
     flags: Sequence[str]
 
-    def run(self, specs: Mapping[str, Spec]) -> Outputs:
-        def add(pipeline: beam.Pipeline, folder: str) -> None:
-            for name, spec in specs.items():
-                build(pipeline, spec, name, folder, as_it_is)
+    def run(self, built: Built) -> Outputs:
+        return self._run(built)
 
-        return self._run(add)
-
-    def run_stream(self, spec: StreamSpec, name: str) -> Outputs:
+    def run_stream(self, built: Built) -> Outputs:
         """What comes of a TestStream; raises :class:`Refused` if the job fails."""
+        return self._run(built, "--streaming", "--allow_unsafe_triggers")
 
-        def add(pipeline: beam.Pipeline, folder: str) -> None:
-            streams.build(pipeline, spec, name, folder)
-
-        return self._run(add, "--streaming", "--allow_unsafe_triggers")
-
-    def _run(self, add: Callable[[beam.Pipeline, str], None], *flags: str) -> Outputs:
-        options = [
-            "--runner=PortableRunner",
-            f"--job_endpoint={self.address}",
-            # It would run pip for each job.
-            "--experiments=disable_logging_submission_environment",
-            *self.flags,
-            *flags,
-        ]
-        with tempfile.TemporaryDirectory(prefix="differential") as folder:
-            try:
-                pipeline = beam.Pipeline(options=PipelineOptions(options))
-                add(pipeline, folder)
-                result = pipeline.run()
-            except Exception as error:
-                raise Refused(f"{type(error).__name__}: {error}") from error
-            try:
-                self._wait(result._job_id)
-            except JobServicesError as error:
-                raise Refused(str(error)) from error
-            finally:
-                result._cleanup()
-            return kept(Path(folder))
+    def _run(self, built: Built, *flags: str) -> Outputs:
+        options = PipelineOptions(
+            [
+                "--runner=PortableRunner",
+                f"--job_endpoint={self.address}",
+                # It would run pip for each job.
+                "--experiments=disable_logging_submission_environment",
+                *self.flags,
+                *flags,
+            ]
+        )
+        try:
+            proto = built.in_environment(options)
+            result = PortableRunner().run_portable_pipeline(proto, options)
+        except Exception as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+        try:
+            self._wait(result._job_id)
+        except (JobServicesError, Refused) as error:
+            built.outputs()
+            raise Refused(str(error)) from error
+        finally:
+            result._cleanup()
+        return built.outputs()
 
     def _wait(self, job_id: str) -> None:
         with JobClient(self.address) as client:

@@ -30,10 +30,14 @@ def beside(main: Collection, *sides: Collection, forms: list[str]) -> Collection
     return main.map("Beside", _read, kind, main.kind, used, *views)
 
 
+def global_if_merging(side: Collection) -> Collection:
+    """Sessions have no window for others."""
+    return rewindowed(side, Windows(), "Global") if side.windows.merging else side
+
+
 def _view(side: Collection, form: str) -> Any:
-    """The side input; sessions have no window for others, and a single value is in one window."""
-    if side.windows.merging:
-        side = rewindowed(side, Windows(), "Global")
+    """The side input; a single value is in one window."""
+    side = global_if_merging(side)
     numbers = digits(side, 7)
     match form:
         case "iter":

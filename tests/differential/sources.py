@@ -11,6 +11,7 @@ from apache_beam.io import iobase, range_trackers
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
+from rules import may_pause
 from typed import Collection
 from values import Kind, hint, random_kind, random_value
 from windows import Windows
@@ -109,7 +110,7 @@ def claimed(tracker: Any, pause: int) -> Iterator[int]:
     while tracker.try_claim(position):
         yield position
         position += 1
-        if pause and position % pause == 0:
+        if pause and position % pause == 0 and may_pause():
             tracker.defer_remainder()
             return
 

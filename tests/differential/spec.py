@@ -12,8 +12,9 @@ from typing import Any
 
 import apache_beam as beam
 import attrs
+import numpy
 from apache_beam.utils.timestamp import Timestamp
-from elements import Parcel, Plain, Point
+from elements import Order, Parcel, Plain, Point
 
 
 @attrs.frozen
@@ -62,6 +63,7 @@ def from_text(text: str) -> Spec:
     """The pipeline that :meth:`Spec.__str__` wrote."""
     names = {
         "Decimal": decimal.Decimal,
+        "Order": Order,
         "Parcel": Parcel,
         "Plain": Plain,
         "Point": Point,
@@ -72,6 +74,9 @@ def from_text(text: str) -> Spec:
         "datetime": datetime,
         "inf": float("inf"),
         "nan": float("nan"),
+        "array": numpy.array,
+        "int64": numpy.int64,
+        "np": numpy,
     }
     found = eval(text, names)
     if not isinstance(found, Spec):

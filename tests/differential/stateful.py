@@ -170,4 +170,6 @@ class Number(beam.DoFn):
         number = next.read() or 0
         next.write(number + 1)
         # Which element has which number, and so its time, is up to chance.
-        yield WindowedValue((pair[0], str(number)), window.max_timestamp(), [window])
+        # To the millisecond: what is below it, encoding cuts off.
+        last = Timestamp(micros=window.max_timestamp().micros // 1000 * 1000)
+        yield WindowedValue((pair[0], str(number)), last, [window])

@@ -88,6 +88,7 @@ class Windows:
     combiner: str = "end"
     trigger: str = "default"
     accumulating: bool = False
+    lateness: int = 0
 
     @property
     def merging(self) -> bool:
@@ -114,6 +115,7 @@ def random_windows(rng: random.Random) -> dict[str, Any]:
         "combiner": rng.choice(["end", "end", *COMBINERS]),
         "trigger": rng.choice(["default", "default", *TRIGGERS]),
         "accumulating": rng.random() < 0.2,
+        "lateness": rng.choice([0, 0, 0, 10, 1_000_000]),
     }
 
 
@@ -141,4 +143,5 @@ def window_into(windows: Windows) -> beam.WindowInto:
         trigger=TRIGGERS[windows.trigger],
         accumulation_mode=mode.ACCUMULATING if windows.accumulating else mode.DISCARDING,
         timestamp_combiner=COMBINERS[windows.combiner],
+        allowed_lateness=windows.lateness,
     )

@@ -1,0 +1,80 @@
+"""Steps that are transforms which Beam brings along, some of them made of many others."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms import combiners
+from apache_beam.transforms.util import BatchElements, WaitOn
+from side_inputs import global_if_merging
+from typed import Collection, digits, keyed
+from values import Kind, digest, hint
+
+
+def random_survive(rng: random.Random) -> dict[str, Any]:
+    return {"take": rng.choice(["good", "bad", "both"])}
+
+
+def survive(one: Collection, *, take: str) -> Collection:
+    """Elements that a function raises an error for go to an output of their own."""
+    kind: Kind = ("tuple", "int", "int")
+    mapped = beam.Map(_fragile, one.kind).with_output_types(hint(kind))
+    good, bad = one.pc | f"{one.label}/Fragile" >> mapped.with_exception_handling()
+    told = beam.Map(_failed, one.kind).with_output_types(hint(kind))
+    bad = bad | f"{one.label}/Failed" >> told
+    both = {"good": (good,), "bad": (bad,), "both": (good, bad)}[take]
+    return Collection(both | f"{one.label}/Both" >> beam.Flatten(), kind, one.windows, one.label)
+
+
+def random_wait_on(rng: random.Random) -> dict[str, Any]:
+    return {}
+
+
+def wait_on(one: Collection, other: Collection) -> Collection:
+    """The same elements, once another collection is there."""
+    ready = global_if_merging(other.named(f"{one.label}/other"))
+    return one.apply("WaitOn", WaitOn(ready.pc), one.kind)
+
+
+def random_brought_along(rng: random.Random) -> dict[str, Any]:
+    return {"which": rng.choice(["batches", "to dict", "sum", "smallest", "sample"])}
+
+
+def brought_along(one: Collection, *, which: str) -> Collection:
+    """Several that need numbers or pairs of them."""
+    numbers = digits(one, 20)
+    if which == "batches":
+        sized = BatchElements(min_batch_size=2, max_batch_size=3)
+        batches = numbers.apply("BatchElements", sized, ("list", "int"))
+        # How many a batch has is up to bundles.
+        return batches.apply("Singly", beam.FlatMap(_same).with_output_types(int), "int")
+    if which == "sum":
+        return numbers.apply("Sum", beam.CombineGlobally(sum).without_defaults(), "int")
+    if which == "smallest":
+        smallest = beam.CombineGlobally(combiners.TopCombineFn(3, reverse=True)).without_defaults()
+        return numbers.apply("Smallest", smallest, ("list", "int"))
+    pairs = keyed(numbers, plain=True)
+    if which == "sample":
+        sampled = combiners.Sample.FixedSizePerKey(1000)
+        return pairs.apply("Sample", sampled, ("tuple", "int", ("bag", "int")))
+    several = pairs.apply("Sums", beam.CombinePerKey(sum), ("tuple", "int", "int"))
+    to_dict = beam.CombineGlobally(combiners.ToDictCombineFn()).without_defaults()
+    return several.apply("ToDict", to_dict, ("dict", "int", "int"))
+
+
+def _fragile(element: Any, kind: Kind) -> tuple[int, int]:
+    number = digest(kind, element)
+    if number % 3 == 0:
+        raise ValueError(f"{number} has to fail")
+    return number, 1
+
+
+def _failed(dead: Any, kind: Kind) -> tuple[int, int]:
+    element, (error, _, _) = dead
+    return digest(kind, element), -len(error.__name__)
+
+
+def _same(batch: Any) -> Any:
+    return batch
