@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
+import attrs
 import numpy
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
@@ -139,9 +140,9 @@ def tags(one: Collection, *, take: str) -> Collection:
     dealt = beam.ParDo(Deal(one.kind)).with_outputs("odd", main="main")
     outputs = one.pc | f"{one.label}/Deal" >> dealt.with_output_types(hint(one.kind))
     if take != "both":
-        return Collection(outputs[take], one.kind, one.windows, one.label)
+        return attrs.evolve(one, pc=outputs[take])
     both = (outputs.main, outputs.odd) | f"{one.label}/Both" >> beam.Flatten()
-    return Collection(both, one.kind, one.windows, one.label)
+    return attrs.evolve(one, pc=both)
 
 
 def random_expand(rng: random.Random) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def ready(one: Collection, *, which: str) -> Collection:
         return texts(one).apply("ToString", beam.ToString.Element(), "str")
     if which == "partition":
         parts = one.pc | f"{one.label}/Partition" >> beam.Partition(_part, 2, one.kind)
-        return Collection(parts[1], one.kind, one.windows, one.label)
+        return attrs.evolve(one, pc=parts[1])
     pairs = keyed(one)
     _, key, value = pairs.kind
     if which == "keys":

@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 import attrs
 from apache_beam.transforms.util import ReshufflePerKey
-from typed import Collection, alike, is_key, keyed, not_merging, rewindowed
+from typed import Collection, alike, behind_shuffle, is_key, keyed, not_merging, rewindowed
 from values import hint
 from windows import Windows, random_windows
 
@@ -69,7 +69,7 @@ def flatten(*several: Collection) -> Collection:
     inputs = alike(list(several))
     label = several[0].label
     pc = tuple(each.pc for each in inputs) | f"{label}/Flatten" >> beam.Flatten()
-    return attrs.evolve(inputs[0], pc=pc, label=label)
+    return attrs.evolve(inputs[0], pc=pc, label=label, rings=any(each.rings for each in inputs))
 
 
 def random_reshuffle(rng: random.Random) -> dict[str, Any]:
@@ -90,8 +90,10 @@ def random_batches(rng: random.Random) -> dict[str, Any]:
 
 def batches(one: Collection, *, size: int, sharded: bool) -> Collection:
     """How large the batches of each key are, or where their number is up to chance all elements."""
-    pairs = keyed(not_merging(one))
+    # A key that only its encoding tells apart has no shards.
+    pairs = keyed(not_merging(behind_shuffle(one)), plain=sharded)
     _, key, value = pairs.kind
+    pairs = attrs.evolve(pairs, rings=True)
     if sharded:
         made = pairs.apply("Batches", beam.GroupIntoBatches.WithShardedKey(size), "mixed")
         single = beam.FlatMapTuple(_elements).with_output_types(hint(value))

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import apache_beam as beam
+import attrs
 from apache_beam.transforms import combiners
 from apache_beam.transforms.util import BatchElements, WaitOn
 from side_inputs import global_if_merging
@@ -25,7 +26,7 @@ def survive(one: Collection, *, take: str) -> Collection:
     told = beam.Map(_failed, one.kind).with_output_types(hint(kind))
     bad = bad | f"{one.label}/Failed" >> told
     both = {"good": (good,), "bad": (bad,), "both": (good, bad)}[take]
-    return Collection(both | f"{one.label}/Both" >> beam.Flatten(), kind, one.windows, one.label)
+    return attrs.evolve(one, pc=both | f"{one.label}/Both" >> beam.Flatten(), kind=kind)
 
 
 def random_wait_on(rng: random.Random) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
+import attrs
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
 from apache_beam.transforms import userstate
 from apache_beam.transforms.combiners import CountCombineFn
@@ -18,7 +19,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from rules import told
-from typed import Collection, keyed, not_merging
+from typed import Collection, behind_shuffle, keyed, not_merging
 from values import Kind, digest, hint
 
 
@@ -50,10 +51,10 @@ def number(one: Collection) -> Collection:
 
 
 def _with_state(one: Collection, do_fn: Any) -> Collection:
-    pairs = keyed(not_merging(one))
+    pairs = keyed(not_merging(behind_shuffle(one)))
     kind = ("tuple", pairs.kind[1], "str")
     made = beam.ParDo(do_fn(pairs.kind)).with_output_types(hint(kind))
-    return pairs.apply("Stateful", made, kind)
+    return attrs.evolve(pairs.apply("Stateful", made, kind), rings=True)
 
 
 class Remember(beam.DoFn):

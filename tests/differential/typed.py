@@ -19,12 +19,14 @@ class Collection:
         kind: what its elements are.
         windows: how they are windowed.
         label: begins the names of the transforms of the step that makes it.
+        rings: whether timers make some of it.
     """
 
     pc: Any
     kind: Kind
     windows: Windows
     label: str
+    rings: bool = False
 
     def apply(self, name: str, transform: beam.PTransform, kind: Kind) -> Collection:
         """What a transform makes of it."""
@@ -74,6 +76,13 @@ def rewindowed(one: Collection, windows: Windows, name: str = "Windows") -> Coll
         return one
     out = one.apply(name, window_into(windows), one.kind)
     return attrs.evolve(out, windows=windows)
+
+
+def behind_shuffle(one: Collection) -> Collection:
+    """What timers make, after a shuffle: the oracle loses state, or hangs, if it sets timers of the same stage."""
+    if not one.rings:
+        return one
+    return attrs.evolve(one.apply("Apart", beam.Reshuffle(), one.kind), rings=False)
 
 
 def not_merging(one: Collection) -> Collection:
