@@ -1,4 +1,4 @@
-"""The tables of docs/versions.md, row by row, from what pytest came to: rows that were not run stay as they are."""
+"""The table of docs/versions.md, row by row, from what pytest came to: rows that were not run stay as they are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from tools.nox_support import RESULTS, ROOT
 OUTCOMES = RESULTS / "versions"
 PAGE = ROOT / "docs" / "versions.md"
 NOT_RUN = "did not run"
-_CLIENT = re.compile(r"test_(python|go)\[([\d.]+)-(?:([\d.]+)-)?(\w+)\]")
-_ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS", "EXTERNAL")
 
 
 def outcome(results: Path) -> str:
@@ -28,23 +26,10 @@ def outcome(results: Path) -> str:
     return str(len(ran)) if not bad else f"**{len(ran) - len(bad)} of {len(ran)}**"
 
 
-def rows_of_clients(results: Path) -> Iterator[tuple[str, ...]]:
-    """A row for each client that ran: its SDK, its Python, and what came of it in each environment."""
-    if not results.exists():
-        return
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for case in ElementTree.parse(results).iter("testcase"):
-        name = _CLIENT.fullmatch(case.attrib.get("name", ""))
-        if name and case.find("skipped") is None:
-            sdk = f"{name[1].capitalize()} {name[2]}"
-            good = "refused" if name[4] == _ENVIRONMENTS[0] else "right"
-            rows.setdefault((sdk, name[3] or ""), {})[name[4]] = "**fails**" if _bad(case) else good
-    for key, found in rows.items():
-        yield *key, *(found.get(environment, NOT_RUN) for environment in _ENVIRONMENTS)
-
-
 def write_row(page: Path, mark: str, row: tuple[str, ...], keys: int) -> None:
     """Puts a row into the table between a page's markers, for the one with the same first cells, in order.
+
+    What did not run now stays as it was.
 
     Args:
         page: Markdown, with lines ``<!-- table: mark -->`` and ``<!-- end -->``.
@@ -57,7 +42,9 @@ def write_row(page: Path, mark: str, row: tuple[str, ...], keys: int) -> None:
     end = text.index("<!-- end -->", begin)
     head, heads, line, *rows = text[begin:end].splitlines(keepends=True)
     known = {_key(_cells(one)[:keys]): one for one in rows}
-    known[_key(row[:keys])] = f"| {' | '.join(row)} |\n"
+    before = _cells(known.get(_key(row[:keys]), "")) + (NOT_RUN,) * len(row)
+    cells = (old if new == NOT_RUN else new for new, old in zip(row, before, strict=False))
+    known[_key(row[:keys])] = f"| {' | '.join(cells)} |\n"
     table = "".join((head, heads, line, *(known[key] for key in sorted(known, key=_by_numbers))))
     page.write_text(text[:begin] + table + text[end:], encoding="utf-8")
 

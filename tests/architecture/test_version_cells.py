@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools.nox_support import project
 from tools.version_cells import CELLS, Cell, lowest
-from tools.version_tables import NOT_RUN, outcome, rows_of_clients, write_row
+from tools.version_tables import NOT_RUN, outcome, write_row
 
 PAGE = """# Page
 
@@ -72,21 +72,17 @@ def test_a_row_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert page.read_text() == PAGE.replace("| 3.9 | x | old |\n| 3.10 | x | kept |\n", rows)
 
 
+def test_what_did_not_run_stays_as_it_was(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    write_row(page, "one", ("3.9", "x", NOT_RUN), keys=2)
+    assert page.read_text() == PAGE
+    write_row(page, "one", ("3.11", "x", NOT_RUN), keys=2)
+    assert f"| 3.11 | x | {NOT_RUN} |" in page.read_text()
+
+
 def test_what_did_not_run_is_no_pass(tmp_path: Path) -> None:
     assert outcome(tmp_path / "nothing.xml") == NOT_RUN
     assert outcome(junit(tmp_path, a="skipped")) == NOT_RUN
     assert outcome(junit(tmp_path, a="", b="skipped")) == "1"
     assert outcome(junit(tmp_path, a="", b="failure", c="error")) == "**1 of 3**"
-
-
-def test_rows_of_clients(tmp_path: Path) -> None:
-    cases = {
-        "test_python[2.55-3.10-embedded]": "",
-        "test_python[2.55-3.10-LOOPBACK]": "failure",
-        "test_python[2.60-3.10-LOOPBACK]": "skipped",
-        "test_go[2.60-PROCESS]": "",
-    }
-    assert list(rows_of_clients(junit(tmp_path, **cases))) == [
-        ("Python 2.55", "3.10", "refused", "**fails**", NOT_RUN, NOT_RUN),
-        ("Go 2.60", "", NOT_RUN, NOT_RUN, "right", NOT_RUN),
-    ]
