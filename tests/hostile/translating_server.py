@@ -15,14 +15,10 @@ from beam_runner_jobservices import (
     JobServer,
     JobSpec,
     JobState,
-    Limits,
 )
 from beam_spark_executor import logs
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.translate import translate
-
-LIMITS = Limits(preparations=100, ended_jobs=100)
-"""Soon reached: what waits to be run, or has ended, grows up to its limits; whatever grows beyond leaks."""
 
 
 class Done:
@@ -54,10 +50,7 @@ def main() -> None:
     logs.configure("info", "text")
     with tempfile.TemporaryDirectory(prefix="hostile") as folder:
         state = Path(folder, "state")
-        artifacts = Path(folder, "a")
-        with JobServer(
-            run, artifacts_dir=artifacts, state_dir=state, port=0, limits=LIMITS
-        ) as server:
+        with JobServer(run, artifacts_dir=Path(folder, "a"), state_dir=state, port=0) as server:
             print(server.address, flush=True)
             sys.stdin.read()
 

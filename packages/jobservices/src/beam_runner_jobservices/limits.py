@@ -26,7 +26,7 @@ class Limits:
     text_chars: int = 512 << 10
     streams: int = 600
     calls: int = 1_000
-    preparations: int = 1_000
+    preparations: int = 400
     preparation_bytes: int = 256 << 20
     preparation_ttl: float = 3600.0
     staging_idle: float = 300.0
