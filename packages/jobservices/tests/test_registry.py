@@ -209,7 +209,7 @@ def test_of_a_job_that_has_ended_nothing_stays_in_memory_but_its_line_in_the_lis
     job, fake = jobs.registry.job(job_id), weakref.ref(executor.jobs.pop())
     assert isinstance(job, Ended)
     assert job.info.state is JobState.DONE
-    assert job.pipeline() == pipeline_proto().SerializeToString()
+    assert type(pipeline_proto()).FromString(job.pipeline()) == pipeline_proto()
     assert [entry.state for entry in job.history.entries()][-1] is JobState.DONE
     assert job.cancel() is job.drain() is JobState.DONE
     gc.collect()

@@ -287,7 +287,8 @@ def test_a_sink_right_behind_the_source() -> None:
     for _ in range(2):
         port = Port()
         stage.process_bundle("b", [ElementChunk(2, IMPULSE * 2)], {"sink": port})
-        assert port.chunks == [ElementChunk(2, IMPULSE * 2)]
+        ends = [len(IMPULSE), 2 * len(IMPULSE)]
+        assert port.chunks == [ElementChunk(2, IMPULSE * 2, ends)]
     harness.close()
 
 
