@@ -7,6 +7,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_spark_executor.client.options import BeamSparkOptions, ServerWishes, server_wishes
 from beam_spark_executor.flags import parse
+from beam_spark_executor.stores.spec import StoreSpec
 
 
 def wishes(*flags: str) -> ServerWishes:
@@ -23,11 +24,13 @@ def test_all_flags_are_those_of_the_command() -> None:
         "--beam_spark_conf=spark.a=1",
         "--beam_spark_conf=spark.b=2",
         "--beam_spark_state_dir=/s",
+        "--beam_spark_data_dir=s3://bucket/prefix",
     )
     settings = parse(asked.flags)
     assert settings.spark.master == "local[2]"
     assert settings.spark.conf == {"spark.a": "1", "spark.b": "2"}
     assert str(settings.state_dir) == "/s"
+    assert settings.data == StoreSpec("s3://bucket/prefix")
 
 
 def test_a_web_port() -> None:
@@ -43,7 +46,13 @@ def test_a_given_server() -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--spark_master_url=local", "--beam_spark_state_dir=/s", "--beam_spark_web_port=1"]
+    "flag",
+    [
+        "--spark_master_url=local",
+        "--beam_spark_state_dir=/s",
+        "--beam_spark_data_dir=/d",
+        "--beam_spark_web_port=1",
+    ],
 )
 def test_a_given_server_is_started_already(flag: str) -> None:
     with pytest.raises(ValueError, match=f"^{flag.partition('=')[0]} cannot be had of the server"):

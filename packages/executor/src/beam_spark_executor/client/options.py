@@ -16,7 +16,13 @@ from apache_beam.options.pipeline_options import (
 from beam_spark_executor.job_options import JOB_OPTIONS
 
 _MASTER = "spark_master_url"
-MADE_THE_SERVER = (_MASTER, "beam_spark_conf", "beam_spark_state_dir", "beam_spark_web_port")
+MADE_THE_SERVER = (
+    _MASTER,
+    "beam_spark_conf",
+    "beam_spark_state_dir",
+    "beam_spark_data_dir",
+    "beam_spark_web_port",
+)
 """Options that are about the server, not about the job."""
 
 
@@ -27,7 +33,7 @@ class BeamSparkOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(
             "BeamSparkRunner",
-            "The first three are for the server that BeamSparkRunner starts on this machine, where no"
+            "The first four are for the server that BeamSparkRunner starts on this machine, where no"
             " --job_endpoint is given. --spark_master_url chooses its Spark.",
         )
         group.add_argument(
@@ -40,6 +46,12 @@ class BeamSparkOptions(PipelineOptions):
             "--beam_spark_state_dir",
             metavar="DIR",
             help="folder in which jobs survive the program; without it they end with the program",
+        )
+        group.add_argument(
+            "--beam_spark_data_dir",
+            metavar="URL",
+            help="where data between stages lies if Spark runs on other machines: s3://BUCKET/PREFIX, gs://,"
+            " az://, abfss://, or a folder that all of them have",
         )
         group.add_argument(
             "--beam_spark_web_port",
@@ -75,6 +87,7 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
         _MASTER: _master(options),
         "beam_spark_conf": ours.beam_spark_conf,
         "beam_spark_state_dir": ours.beam_spark_state_dir,
+        "beam_spark_data_dir": ours.beam_spark_data_dir,
         "beam_spark_web_port": ours.beam_spark_web_port,
     }
     endpoint = options.view_as(PortableOptions).job_endpoint or ""
@@ -93,6 +106,8 @@ def _flags(wished: Mapping[str, Any]) -> list[str]:
         flags.append(f"--spark-master-url={wished[_MASTER]}")
     if wished["beam_spark_state_dir"] is not None:
         flags.append(f"--state-dir={wished['beam_spark_state_dir']}")
+    if wished["beam_spark_data_dir"] is not None:
+        flags.append(f"--data-dir={wished['beam_spark_data_dir']}")
     if wished["beam_spark_web_port"] is None:
         return [*flags, "--serve-http=false"]
     return [*flags, f"--web-port={wished['beam_spark_web_port']}"]
