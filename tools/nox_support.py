@@ -25,7 +25,7 @@ PACKAGES = {
     "web": "beam_runner_web",
 }
 # What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, a browser's like, or a store of data.
-MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "executor": "stores", "web": "web"}
+MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "executor": "executor", "web": "web"}
 # These install and import alone: they are made to be used without this runner.
 REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
 # Examples of their documentation that need nothing but the package's own wheel.

@@ -115,8 +115,11 @@ def patch_store(module: ModuleType) -> None:
 
 
 def patch_executor(module: ModuleType) -> None:
-    around(module, "_sweep", "before sweep", "after sweep")
     around(module.SparkJobExecutor, "_begin", "before plan", "after plan")
+
+
+def patch_job_data(module: ModuleType) -> None:
+    around(module.SharedJobData, "sweep", "before sweep", "after sweep")
 
 
 def patch_job(module: ModuleType) -> None:
@@ -179,6 +182,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     f"beam_spark_executor.{name}": patch
     for name, patch in {
         "driver.coordinator": patch_coordinator,
+        "driver.job_data": patch_job_data,
         "driver.ledger": patch_ledger,
         "driver.executor": patch_executor,
         "driver.job": patch_job,

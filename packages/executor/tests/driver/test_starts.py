@@ -12,7 +12,7 @@ import pytest
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.records import JobSpec
 
-from beam_spark_executor.driver.executor import SparkJobExecutor
+from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.driver.starts import counted_start
 
 _DIES = """
@@ -72,16 +72,19 @@ def test_jobs_are_translated_and_restored_within_a_counted_start(
 ) -> None:
     seen = []
 
-    def ledger(self: Any, job: JobSpec, journal: Any, folder: Path) -> None:
-        seen.extend(path.name for path in folder.iterdir())
+    def ledger(self: Any, job: JobSpec, journal: Any, data: Any) -> None:
+        seen.extend(path.name for path in (tmp_path / job.job_id).iterdir())
         raise JobRejected("seen")
 
     monkeypatch.setattr(SparkJobExecutor, "_ledger", ledger)
     executor = SparkJobExecutor.__new__(SparkJobExecutor)
     monkeypatch.setattr(
-        executor, "_store", SimpleNamespace(journal=lambda job_id: None), raising=False
+        executor,
+        "_store",
+        SimpleNamespace(journal=lambda job_id: None, epoch=1, durable=False),
+        raising=False,
     )
-    settings = SimpleNamespace(folder=tmp_path)
+    settings = ExecutorSettings(tmp_path, 1)
     monkeypatch.setattr(executor, "_settings", settings, raising=False)
     job = JobSpec("job-1", "sample", b"", {}, "{}", {}, "localhost:1")
     with pytest.raises(JobRejected, match="seen"):
