@@ -331,7 +331,8 @@ def test_trouble_with_state_is_the_host_s_own_and_leaves_the_harness_usable(serv
         state = ToyState()
         stage.process_bundle("b", host.inputs(spec), {}, state)
         assert list(state.bags.values()) == [b"\x01"]
-    assert desk.notes() == ["found", "nothing", "found"] * 2
+    # The SDK may still be about to note what it found when its bundle is given up here.
+    assert sorted(desk.notes()) == sorted(["found", "nothing", "found"] * 2)
 
 
 def test_trouble_of_user_code_is_told_as_such(serve, tmp_path):
