@@ -130,7 +130,8 @@ def test_the_graph_is_opened_and_closed_by_click_and_by_key(
     assert page.locator(".node").count() == 5
     page.locator(".node", has_text="Read").first.focus()
     page.keyboard.press("e")
-    page.wait_for_function("document.querySelectorAll('.node').length === 3")
+    page.locator(".node", has_text="Lines").wait_for(state="detached")
+    assert page.locator(".node").count() == 3
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.locator("#live_panel h2", has_text="Count").wait_for()
