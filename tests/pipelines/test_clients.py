@@ -147,5 +147,10 @@ def test_bytes_that_are_no_call(embedded: Pipelines, server: JobServerProcess) -
 
 def test_options_the_runner_offers(server: JobServerProcess) -> None:
     with JobClient(server.address) as client:
-        assert client.describe_options() == ()
+        names = [option.name for option in client.describe_options()]
+        assert names == [
+            "beam_spark_task_attempts",
+            "beam_spark_key_shards",
+            "beam_spark_checkpoint_interval_ms",
+        ]
         assert all(isinstance(info.state, JobState) for info in client.jobs())
