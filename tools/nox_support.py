@@ -110,7 +110,7 @@ def run_on_a_cluster(session: nox.Session, *files: str) -> None:
     need_java(session)
     install(session, f"{distribution('executor')}[stores]", *group("test"))
     master = "--spark-master-url=local-cluster[2,1,1024]"
-    store = f"--data-dir=file://{session.create_tmp()}/store"
+    store = f"--data-dir=file://{Path(session.create_tmp()).absolute()}/store"
     run_pytest(session, CLUSTER, *files, master, store, *results_of(session))
 
 

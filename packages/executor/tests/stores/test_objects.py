@@ -124,6 +124,7 @@ def test_a_bucket_that_is_not_there_is_named(
         ("ftp://host/x", "ftp:// is no store"),
         ("s3:///x", "not of the form s3://BUCKET/PREFIX"),
         ("s3://bucket/x?y", "not of the form"),
+        ("file://here/x", "not of the form file:///FOLDER"),
     ],
 )
 def test_what_is_no_store_is_refused(text: str, says: str) -> None:

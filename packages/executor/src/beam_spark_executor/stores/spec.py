@@ -54,6 +54,7 @@ def parse_data_dir(text: str) -> StoreSpec | None:
         raise ValueError(
             f"{parts.scheme}:// is no store of data that is known here: {known}, or a path"
         )
-    if not (parts.netloc or parts.scheme == "file") or parts.query or parts.fragment:
-        raise ValueError(f"{text} is not of the form {parts.scheme}://BUCKET/PREFIX")
+    form = "file:///FOLDER" if parts.scheme == "file" else f"{parts.scheme}://BUCKET/PREFIX"
+    if bool(parts.netloc) is (parts.scheme == "file") or parts.query or parts.fragment:
+        raise ValueError(f"{text} is not of the form {form}")
     return StoreSpec(text.rstrip("/"))
