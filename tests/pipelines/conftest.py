@@ -114,7 +114,11 @@ def embedded(server: JobServerProcess) -> Pipelines:
     return Pipelines(server.address, "embedded", [])
 
 
-@pytest.fixture
-def loopback(server: JobServerProcess, flags_of: Callable[[str], list[str]]) -> Pipelines:
+@pytest.fixture(params=["LOOPBACK"])
+def loopback(
+    request: pytest.FixtureRequest,
+    server: JobServerProcess,
+    flags_of: Callable[[str], list[str]],
+) -> Pipelines:
     """Pipelines whose user code runs in the process of the test."""
-    return Pipelines(server.address, "LOOPBACK", flags_of("LOOPBACK"))
+    return Pipelines(server.address, request.param, flags_of(request.param))
