@@ -106,10 +106,12 @@ def run_pytest(session: nox.Session, *arguments: str) -> None:
 
 
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:
+    """Executors apart from the server, which share nothing but a store of data: a folder stands for it."""
     need_java(session)
-    install(session, distribution("executor"), *group("test"))
+    install(session, f"{distribution('executor')}[stores]", *group("test"))
     master = "--spark-master-url=local-cluster[2,1,1024]"
-    run_pytest(session, CLUSTER, *files, master, *results_of(session))
+    store = f"--data-dir=file://{Path(session.create_tmp()).absolute()}/store"
+    run_pytest(session, CLUSTER, *files, master, store, *results_of(session))
 
 
 def run_beams_suites(session: nox.Session, *arguments: str) -> None:

@@ -25,7 +25,14 @@ _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
 _DAEMON = "beam_spark_executor.python_daemon"
 # The server's own: marks, locks, the list of all jobs and their journals, with what is kept beside them.
-_BOOKS = ("beam-runner-folder", "lock", "journal.lock", "journal.sqlite", "jobs.sqlite")
+_BOOKS = (
+    "beam-runner-folder",
+    "lock",
+    "journal.lock",
+    "journal.sqlite",
+    "jobs.sqlite",
+    "server-id",
+)
 
 
 def wait_until(
