@@ -85,6 +85,19 @@ def test_what_this_process_has_written_is_in_the_store_once_kept(tmp_path: Path)
     assert store.fetched == []
 
 
+def test_what_a_loop_has_begun_with_and_written_stays_until_another_begins(tmp_path: Path) -> None:
+    store = InMemory({"state": b"1", "a": b"2", "b": b"3"})
+    copies = LocalCopies(store, tmp_path, 0)
+    copies.hold({"state"})
+    (tmp_path / "written").write_bytes(b"4")
+    copies.keep(["written"], hold=True)
+    for name in ("a", "b"):
+        copies.need({name})
+        assert {file.name for file in tmp_path.iterdir()} == {"state", "written", name}
+    copies.hold(())
+    assert [file.name for file in tmp_path.iterdir()] == ["b"]
+
+
 def test_a_store_that_does_not_answer_fails_the_bundle(tmp_path: Path) -> None:
     copies = LocalCopies(InMemory(fails=True), tmp_path, 100)
     (tmp_path / "new").write_bytes(b"rows")

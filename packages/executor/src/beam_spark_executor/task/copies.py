@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,10 +35,11 @@ class LocalCopies:
         )
         self._sizes: dict[str, int] = {}
         self._needed: set[str] = set()
+        self._held: set[str] = set()
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_AT_ONCE, "files")
 
-    def need(self, names: Collection[str]) -> None:
+    def need(self, names: Iterable[str]) -> None:
         """Fetches what is not here; see `FileKeeper.need`.
 
         Raises:
@@ -46,13 +47,19 @@ class LocalCopies:
         """
         with self._lock:
             self._needed = set(names)
-            for name in self._needed & self._sizes.keys():
-                self._sizes[name] = self._sizes.pop(name)
-            missing = sorted(self._needed - self._sizes.keys())
-            self._sizes.update(zip(missing, self._all(self._fetch, missing), strict=True))
-            self._make_room()
+            self._have(self._needed)
 
-    def keep(self, names: Sequence[str]) -> None:
+    def hold(self, names: Collection[str]) -> None:
+        """Fetches what is not here; see `FileKeeper.hold`.
+
+        Raises:
+            OSError: as for `need`.
+        """
+        with self._lock:
+            self._held = set(names)
+            self._have(self._held)
+
+    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
         """Puts files into the store; see `FileKeeper.keep`.
 
         Raises:
@@ -60,8 +67,15 @@ class LocalCopies:
         """
         with self._lock:
             self._sizes.update(zip(names, self._all(self._put, names), strict=True))
-            self._needed.update(names)
+            (self._held if hold else self._needed).update(names)
             self._make_room()
+
+    def _have(self, names: Set[str]) -> None:
+        for name in names & self._sizes.keys():
+            self._sizes[name] = self._sizes.pop(name)
+        missing = sorted(names - self._sizes.keys())
+        self._sizes.update(zip(missing, self._all(self._fetch, missing), strict=True))
+        self._make_room()
 
     def _all(self, work: Callable[[str], int], names: Sequence[str]) -> Iterable[int]:
         return map(work, names) if len(names) == 1 else self._pool.map(work, names)
@@ -86,7 +100,8 @@ class LocalCopies:
 
     def _make_room(self) -> None:
         total = sum(self._sizes.values())
-        for name in [name for name in self._sizes if name not in self._needed]:
+        wanted = self._needed | self._held
+        for name in [name for name in self._sizes if name not in wanted]:
             if total <= self._most:
                 return
             # Whoever has it open goes on reading.

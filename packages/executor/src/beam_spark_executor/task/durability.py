@@ -31,15 +31,28 @@ _AT_ONCE = 8
 class FileKeeper(Protocol):
     """Where files lie that a commit may name."""
 
-    def need(self, names: Collection[str]) -> None:
+    def need(self, names: Iterable[str]) -> None:
         """Has files at hand until the next ones are needed; names are relative to the job's folder.
+
+        It is called for every bundle, and goes through the names only where there is something to do.
 
         Raises:
             OSError: they can't be had.
         """
 
-    def keep(self, names: Sequence[str]) -> None:
+    def hold(self, names: Collection[str]) -> None:
+        """Has files at hand until others are held.
+
+        Raises:
+            OSError: they can't be had.
+        """
+
+    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
         """Returns once new files survive what they must survive, and others can have them.
+
+        Args:
+            names: relative to the job's folder.
+            hold: whether they are held, too, beside what is.
 
         Raises:
             OSError: they can't be kept.
@@ -59,10 +72,13 @@ class SharedFolder:
         self._durable = durable
         self._pool: ThreadPoolExecutor | None = None
 
-    def need(self, names: Collection[str]) -> None:
+    def need(self, names: Iterable[str]) -> None:
         """They are there."""
 
-    def keep(self, names: Sequence[str]) -> None:
+    def hold(self, names: Collection[str]) -> None:
+        """They stay."""
+
+    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
         """Waits until files, and their names, are on the disk, where that is wanted."""
         if not self._durable:
             return
@@ -87,7 +103,7 @@ class CommittedFiles:
     def __init__(self, keeper: FileKeeper) -> None:
         self._keeper = keeper
         self._known: set[str] = set()
-        self._lent: set[str] | None = None
+        self._in_loop = False
 
     def begin(self, order: RunBundle | RunLoop) -> None:
         """What an order names was committed before.
@@ -96,11 +112,12 @@ class CommittedFiles:
             OSError: the state that a loop begins with can't be had.
         """
         if isinstance(order, RunBundle):
-            self._known, self._lent = {segment.path for segment in order.state}, None
+            self._known = {segment.path for segment in order.state}
         else:
             self._known = {s.path for segments in order.segments.values() for s in segments}
-            self._lent = set(self._known)
-            self._keeper.need(self._lent)
+        self._in_loop = isinstance(order, RunLoop)
+        # A loop goes back to its state, and to what it writes, as often as it likes.
+        self._keeper.hold(self._known if self._in_loop else ())
 
     def need(self, order: RunBundle) -> None:
         """Has all files at hand that a bundle may read.
@@ -108,7 +125,7 @@ class CommittedFiles:
         Raises:
             OSError: they can't be had.
         """
-        self._keeper.need({*_read_by(order), *(self._lent or ())})
+        self._keeper.need(_read_by(order))
 
     def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
         """The reply, once what it names is on the disk; or that it could not be written."""
@@ -136,10 +153,8 @@ class CommittedFiles:
         """
         new = {path for entry in entries for path in _files(entry)} - self._known
         if new:
-            self._keeper.keep(sorted(new))
+            self._keeper.keep(sorted(new), hold=self._in_loop)
             self._known |= new
-            if self._lent is not None:
-                self._lent |= new  # a loop reads again what it has written
 
 
 def _read_by(order: RunBundle) -> Iterator[str]:
