@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -63,26 +63,19 @@ def _first(query: QueryParams, total: int) -> int:
     return first if first < total else 0
 
 
+def _part(name: str, found: Sequence[object], query: QueryParams, length: int) -> Values:
+    """A part of a long list, under its name, and which part that is."""
+    first = _first(query, len(found))
+    part = found[first : first + length]
+    return {name: part, "first": first, "total": len(found), "length": length}
+
+
 def _stages(job: JobView, query: QueryParams) -> Values:
-    stages = job.stages
-    first = _first(query, len(stages))
-    return {
-        "stages": stages[first : first + _STAGES],
-        "first": first,
-        "total": len(stages),
-        "length": _STAGES,
-    }
+    return _part("stages", job.stages, query, _STAGES)
 
 
 def _metrics(job: JobView, query: QueryParams) -> Values:
-    found = job.figures.user
-    first = _first(query, len(found))
-    return {
-        "metrics": found[first : first + _METRICS],
-        "first": first,
-        "total": len(found),
-        "length": _METRICS,
-    }
+    return _part("metrics", job.figures.user, query, _METRICS)
 
 
 def _logs(job: JobView, query: QueryParams) -> Values:
