@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from processes import marked
+
 GONE_SECONDS = 60.0
 """Ten on a machine that has time."""
 _MARK = "BEAM_TEST_PROGRAM"
@@ -55,17 +59,7 @@ class Program:
 
     def processes(self) -> dict[int, str]:
         """The command line of every process that descends from it and runs."""
-        found = {}
-        mark = f"{_MARK}={self._mark}".encode()
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                    if command:  # a zombie has none
-                        found[int(folder.name)] = command.decode(errors="replace").strip()
-            except OSError:
-                continue
-        return found
+        return marked(_MARK, self._mark)
 
     def wait_until_gone(self) -> None:
         """Fails if a process of it, or a file, is left for long."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from processes import parent, threads
+from processes import marked, parent, threads
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
 WITHOUT_LOOP = (str(Path(__file__).with_name("server_without_loop.py")),)
@@ -102,17 +102,7 @@ class JobServerProcess:
 
     def processes(self) -> dict[int, str]:
         """The command line of every process that descends from the server, the server's included."""
-        found = {}
-        mark = f"{_MARK}={self._mark}".encode()
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                    if command:  # a zombie has none
-                        found[int(folder.name)] = command.decode(errors="replace").strip()
-            except OSError:
-                continue  # it has ended in the meantime
-        return found
+        return marked(_MARK, self._mark)
 
     def workers(self) -> set[int]:
         """The Python workers that serve jobs: what the warm daemons have forked, and forks nothing itself.

@@ -20,6 +20,21 @@ def exists(pid: int) -> bool:
     return True
 
 
+def marked(variable: str, mark: str) -> dict[int, str]:
+    """The command line of every process that runs and has a variable of this value in its environment."""
+    found = {}
+    text = f"{variable}={mark}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if text in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                if command:  # a zombie has none
+                    found[int(folder.name)] = command.decode(errors="replace").strip()
+        except OSError:
+            continue  # it has ended in the meantime
+    return found
+
+
 def parent(pid: int) -> int:
     """The parent of a process; 0 if it has ended."""
     return int(_state_and_parent(pid)[1])
