@@ -104,3 +104,12 @@ def test_known_headers_do_not_grow_without_end() -> None:
         place = (IntervalWindow(number, number + 1),)
         headers.read(encode(WindowedValue(b"", 0, place)), TIME_BYTES)
     assert len(headers.known) <= headers._MOST
+
+
+@pytest.mark.parametrize("coder", WindowCoder)
+def test_bytes_that_are_no_header_are_not_counted_up_to(coder: WindowCoder) -> None:
+    """Without a limit of its own this would take hours where a window has no bytes."""
+    data = b"\x7f" * 100
+    for read in (read_windows, skip_windows):
+        with pytest.raises(IndexError):
+            read(data, 0, SKIP_WINDOW[coder])

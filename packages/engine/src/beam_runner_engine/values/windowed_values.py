@@ -48,9 +48,9 @@ def read_windows(data: bytes, position: int, skip_window: Skip) -> tuple[tuple[b
     """Reads the windows of a header whose number of windows is at `position`.
 
     Returns them, encoded, and the position of the pane. Raises IndexError when the data ends within
-    their number.
+    their number, or has fewer bytes than that.
     """
-    count = decode_count(data, position)
+    count = _number_of_windows(data, position)
     position += COUNT_BYTES
     windows = []
     for _ in range(count):
@@ -61,11 +61,22 @@ def read_windows(data: bytes, position: int, skip_window: Skip) -> tuple[tuple[b
 
 def skip_windows(data: bytes, position: int, skip_window: Skip) -> int:
     """Returns the position of the pane, given that of the number of windows."""
-    count = decode_count(data, position)
+    count = _number_of_windows(data, position)
     position += COUNT_BYTES
     for _ in range(count):
         position = skip_window(data, position)
     return position
+
+
+def _number_of_windows(data: bytes, position: int) -> int:
+    """Each of several windows has a byte at least: a number that is none is not counted up to.
+
+    Else four bytes of anything could take hours, where windows have no bytes.
+    """
+    count = decode_count(data, position)
+    if count > 1 and position + COUNT_BYTES + count > len(data):
+        raise CutOff("the data ends within the windows")
+    return count
 
 
 class Headers:
