@@ -26,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=1, help="of the first round; the next adds one")
     parser.addoption("--minutes", type=int, default=60, help="how long the soak takes")
     parser.addoption("--every", type=int, default=30, help="seconds from kill to kill in it")
+    parser.addoption("--jobs", type=int, default=1000, help="how many are run one after the other")
     parser.addoption("--rate", type=int, default=100, help="of the soak, in numbers a second")
 
 

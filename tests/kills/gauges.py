@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import median
 
 import attrs
 from job_server import files_in
 from lives import Lives
 
+_LOOK_SECONDS = 0.1
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -93,7 +94,7 @@ def arrivals(file: Path) -> list[Arrival]:
 
 @attrs.frozen
 class Trend:
-    """The median of a figure in the first and in the last third of the time."""
+    """The median, or another quantile, of a figure in the first and in the last third of the time."""
 
     name: str
     first: float
@@ -104,13 +105,66 @@ class Trend:
         return self.last > self.first * factor + slack
 
 
-def trend(name: str, seen: Sequence[tuple[float, float]]) -> Trend:
-    """That of a figure that was seen at these times, oldest first."""
+def trend(name: str, seen: Sequence[tuple[float, float]], part: float = 0.5) -> Trend:
+    """That of a figure that was seen at these times, oldest first; of its median, or where that part of it is below."""
     begin, end = seen[0][0], seen[-1][0]
     third = (end - begin) / 3
     first = [value for at, value in seen if at <= begin + third]
     last = [value for at, value in seen if at >= end - third]
-    return Trend(name, round(median(first), 3), round(median(last), 3))
+    return Trend(name, round(_quantile(first, part), 3), round(_quantile(last, part), 3))
+
+
+class Spent:
+    """CPU seconds that a server's processes use during a ``with``.
+
+    Those that end meanwhile are in it, but for the last tenth of a second of each.
+
+    Attributes:
+        seconds: so far.
+    """
+
+    def __init__(self, lives: Lives) -> None:
+        self._lives = lives
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._first: dict[int, float] = {}
+        self._last: dict[int, float] = {}
+
+    def __enter__(self) -> Spent:
+        self._look()
+        self._first = dict(self._last)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()
+
+    @property
+    def seconds(self) -> float:
+        return sum(self._last.values()) - sum(self._first.values())
+
+    def _run(self) -> None:
+        while not self._over.wait(_LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        for pid in self._lives.server.processes():
+            self._last[pid] = max(_cpu_seconds(pid), self._last.get(pid, 0.0))
+
+
+def _quantile(values: list[float], part: float) -> float:
+    return sorted(values)[min(int(len(values) * part), len(values) - 1)]
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _megabytes(pid: int) -> float:

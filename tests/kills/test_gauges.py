@@ -54,7 +54,7 @@ def test_what_is_flat() -> None:
         ("threads", 200, "threads"),
         ("descriptors", 700, "descriptors"),
         ("files", 200, "files"),
-        ("file_megabytes", 30, "MB of files"),
+        ("file_megabytes", 120, "MB of files"),
     ],
 )
 def test_what_grows(figure: str, last: float, name: str) -> None:
