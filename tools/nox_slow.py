@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nox
 
+from tools.libraries import LEFT_OUT, LIBRARIES, Library
 from tools.nox_support import (
     ON_A_CLUSTER,
     ROOT,
@@ -29,7 +30,7 @@ from tools.version_cells import (
     install_cell,
     versions_of,
 )
-from tools.version_tables import OUTCOMES, PAGE, outcome, write_row
+from tools.version_tables import OUTCOMES, PAGE, outcome, rows_of_clients, write_row
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -159,8 +160,9 @@ def memory(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def soak(session: nox.Session) -> None:
-    """An hour of a steady stream in which something dies every 30 s. ``-- --minutes N`` for less, ``--seed S`` for others."""
-    kill(session, "tests/kills/test_soak.py", "-s")
+    """An hour of three streams and a batch a minute, kills in its second half; then 1,000 jobs; logs. ``-- --minutes N --jobs N`` for less."""
+    names = ("soak", "many_small_jobs", "quiet_jobs")
+    kill(session, *(f"tests/kills/test_{name}.py" for name in names), "-s")
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -192,3 +194,37 @@ def versions(session: nox.Session, cell: Cell) -> None:
     write_row(PAGE, "versions", tuple(row), len(HEADS))
     if not all(value.isdigit() for value in row[len(HEADS) :]):
         session.error("not all of it works with these versions")
+
+
+@nox.session(requires=["wheels"], default=False)
+def clients(session: nox.Session) -> None:
+    """Clients with other versions of Python's and Go's SDK, through each environment: the second table of docs/versions.md."""
+    need_java(session)
+    install(session, distribution("executor"), "uv", *group("test"))
+    kept = ROOT / ".nox" / "sdks"
+    results = OUTCOMES / "clients.xml"
+    results.unlink(missing_ok=True)
+    command = ("tests/clients", "-rs", f"--clients={kept}", f"--junitxml={results}")
+    try:
+        run_pytest(session, *command, *session.posargs)
+    finally:
+        for row in rows_of_clients(results):
+            session.log(", ".join(row))
+            write_row(PAGE, "clients", row, keys=2)
+
+
+@nox.session(requires=["wheels"], default=False)
+@nox.parametrize("library", [nox.param(one, id=one.name) for one in LIBRARIES])
+def thirdparty(session: nox.Session, library: Library) -> None:
+    """The tests of a library of others, on the server. ``-- --oracle`` leaves their pipelines to Beam's own runners."""
+    need_java(session)
+    for name, reason in LEFT_OUT.items():
+        session.warn(f"NOT RUN: {name}: {reason}")
+    install(session, distribution("executor"), *library.needed)
+    folder = ROOT / "tests" / "thirdparty"
+    command = ("-c", str(folder / "pytest.ini"), "-p", "on_the_server", *library.tests, "-rfEs")
+    with session.chdir(str(session.virtualenv.location)):  # where files may stay
+        session.run(
+            *("python", "-P", "-m", "pytest", *command, *session.posargs),
+            env={"PYTHONPATH": str(folder), "BEAM_LIBRARY": library.name},
+        )

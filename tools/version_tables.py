@@ -1,4 +1,4 @@
-"""The table of docs/versions.md, row by row, from what pytest came to: rows that were not run stay as they are."""
+"""The tables of docs/versions.md, row by row, from what pytest came to: rows that were not run stay as they are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tools.nox_support import RESULTS, ROOT
 OUTCOMES = RESULTS / "versions"
 PAGE = ROOT / "docs" / "versions.md"
 NOT_RUN = "did not run"
+_CLIENT = re.compile(r"test_(python|go)\[([\d.]+)-(?:([\d.]+)-)?(\w+)\]")
+_ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS", "EXTERNAL")
 
 
 def outcome(results: Path) -> str:
@@ -24,6 +26,21 @@ def outcome(results: Path) -> str:
     if not ran:
         return NOT_RUN
     return str(len(ran)) if not bad else f"**{len(ran) - len(bad)} of {len(ran)}**"
+
+
+def rows_of_clients(results: Path) -> Iterator[tuple[str, ...]]:
+    """A row for each client that ran: its SDK, its Python, and what came of it in each environment."""
+    if not results.exists():
+        return
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for case in ElementTree.parse(results).iter("testcase"):
+        name = _CLIENT.fullmatch(case.attrib.get("name", ""))
+        if name and case.find("skipped") is None:
+            sdk = f"{name[1].capitalize()} {name[2]}"
+            good = "refused" if name[4] == _ENVIRONMENTS[0] else "right"
+            rows.setdefault((sdk, name[3] or ""), {})[name[4]] = "**fails**" if _bad(case) else good
+    for key, found in rows.items():
+        yield *key, *(found.get(environment, NOT_RUN) for environment in _ENVIRONMENTS)
 
 
 def write_row(page: Path, mark: str, row: tuple[str, ...], keys: int) -> None:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools.nox_support import project
 from tools.version_cells import CELLS, Cell, lowest
-from tools.version_tables import NOT_RUN, outcome, write_row
+from tools.version_tables import NOT_RUN, outcome, rows_of_clients, write_row
 
 PAGE = """# Page
 
@@ -26,7 +26,7 @@ Other text.
 """
 
 
-def junit(folder: Path, **cases: str) -> Path:
+def junit(folder: Path, cases: dict[str, str]) -> Path:
     """A file of results: test -> element of what became of it, empty if it has passed."""
     path = folder / "results.xml"
     tests = (
@@ -83,6 +83,22 @@ def test_what_did_not_run_stays_as_it_was(tmp_path: Path) -> None:
 
 def test_what_did_not_run_is_no_pass(tmp_path: Path) -> None:
     assert outcome(tmp_path / "nothing.xml") == NOT_RUN
-    assert outcome(junit(tmp_path, a="skipped")) == NOT_RUN
-    assert outcome(junit(tmp_path, a="", b="skipped")) == "1"
-    assert outcome(junit(tmp_path, a="", b="failure", c="error")) == "**1 of 3**"
+    assert outcome(junit(tmp_path, {"a": "skipped"})) == NOT_RUN
+    assert outcome(junit(tmp_path, {"a": "", "b": "skipped"})) == "1"
+    assert outcome(junit(tmp_path, {"a": "", "b": "failure", "c": "error"})) == "**1 of 3**"
+
+
+def test_a_client_has_a_row_with_a_cell_for_each_environment(tmp_path: Path) -> None:
+    cases = {
+        "test_python[2.60-3.12-embedded]": "",
+        "test_python[2.60-3.12-LOOPBACK]": "",
+        "test_python[2.60-3.12-PROCESS]": "failure",
+        "test_python[2.60-3.12-EXTERNAL]": "skipped",
+        "test_python[2.70-3.13-LOOPBACK]": "skipped",
+        "test_go[2.77-EXTERNAL]": "",
+    }
+    assert list(rows_of_clients(junit(tmp_path, cases))) == [
+        ("Python 2.60", "3.12", "refused", "right", "**fails**", NOT_RUN),
+        ("Go 2.77", "", NOT_RUN, NOT_RUN, NOT_RUN, "right"),
+    ]
+    assert list(rows_of_clients(tmp_path / "nothing.xml")) == []

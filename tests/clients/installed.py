@@ -1,0 +1,97 @@
+"""Installs clients: Python SDKs with the interpreters that are to be had, programs of Go SDKs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from job_server import wait_until
+
+HERE = Path(__file__).parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE)}
+"""Of clients and their workers: they find the pipelines."""
+INSTALL_SECONDS = 1200
+_UV = (sys.executable, "-m", "uv")
+# What builds the sources that old versions of Beam need, and what these import.
+_OLD_SETUPTOOLS = "setuptools<81"
+
+
+class Clients:
+    """What is installed in a folder, and stays there for the next time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def python(self, beam: str, python: str) -> Path:
+        """The interpreter of an environment with a version of Beam; skips where one can't be had."""
+        folder = self._folder / f"python-{beam}-{python}"
+        interpreter = folder / "bin" / "python"
+        if not (folder / "done").exists():
+            made = _run(*_UV, "venv", "--clear", "--python", python, str(folder))
+            if made.returncode:
+                pytest.skip(f"NOT RUN: there is no Python {python}: {made.stderr.splitlines()[-1]}")
+            constraints = self._folder / "build.txt"
+            constraints.write_text(_OLD_SETUPTOOLS)
+            into = ("pip", "install", "--python", str(interpreter))
+            with_old = ("--build-constraint", str(constraints), _OLD_SETUPTOOLS)
+            done = _run(*_UV, *into, *with_old, f"apache-beam=={beam}.*")
+            assert done.returncode == 0, done.stderr[-2000:]
+            (folder / "done").touch()
+        return interpreter
+
+    def go(self, beam: str) -> Path:
+        """The program of Go's pipelines; skips where there is no Go."""
+        if shutil.which("go") is None:
+            pytest.skip("NOT RUN: there is no Go")
+        folder = self._folder / f"go-{beam}"
+        program = folder / "client"
+        if not program.exists():
+            folder.mkdir(exist_ok=True)
+            needed = f"require github.com/apache/beam/sdks/v2 v{beam}.0"
+            (folder / "go.mod").write_text(f"module client\n\ngo 1.26\n\n{needed}\n")
+            shutil.copy(HERE / "go" / "main.go", folder)
+            done = _run("go", "build", "-mod=mod", "-o", str(program), ".", cwd=folder)
+            assert done.returncode == 0, done.stderr[-2000:]
+        return program
+
+
+@contextmanager
+def serving(*command: str) -> Iterator[str]:
+    """A pool of workers for the time of a ``with``: its address."""
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+    process = subprocess.Popen(
+        [*command, f"--service_port={port}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Beam's pool starts its workers by the name "python".
+        env={**ENVIRONMENT, "PATH": f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"},
+    )
+    try:
+        wait_until(lambda: _answers(port), 60, f"{command[0]} answers")
+        yield f"localhost:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("localhost", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _run(*command: str, cwd: Path = HERE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
+    )

@@ -1,0 +1,60 @@
+"""Libraries of others that bring their tests along in what they publish: what is installed, and which tests run pipelines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Library:
+    """One of them.
+
+    Attributes:
+        name: on PyPI.
+        needed: what is installed, its own tests' needs included.
+        tests: pytest's arguments.
+    """
+
+    name: str
+    needed: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+_PYTEST = ("pytest", "pytest-timeout", "pandas<3")
+LIBRARIES = (
+    Library(
+        "xarray-beam",
+        (*_PYTEST, "xarray-beam[tests]==0.11.*", "scipy"),
+        ("--pyargs", "xarray_beam", "-o", "python_files=*_test.py"),
+    ),
+    Library(
+        "cubed",
+        (
+            *_PYTEST,
+            "cubed[diagnostics]==0.27.*",
+            "dill",
+            "hypothesis",
+            "numpy_groupies",
+            "obstore",
+            "pytest-mock",
+        ),
+        (
+            "--pyargs",
+            "cubed.tests",
+            "-k",
+            "beam or FnApi",
+            "-m",
+            "not cloud",
+            "-p",
+            "no:cacheprovider",
+        ),
+    ),
+)
+LEFT_OUT = {
+    "asgarde": "its wheel has no tests",
+    "dataflow-cookbook": "it is no package",
+    "tensorflow-transform": "its own marks leave its tests of pipelines out",
+    "beam-nuggets": "its tests want databases",
+    "pangeo-forge-recipes": "not tried: its tests want older versions of pytest and zarr",
+}
+"""Others of which one might think, and why their tests are not run."""
