@@ -100,6 +100,19 @@ def test_elements_come_one_by_one_in_go_while_time_stands_still() -> None:
     assert [[v.value for v in decoded(plan, step)] for step in steps] == [["a"], ["b"]]
 
 
+@pytest.mark.parametrize("version", ["2.64.0", "2.77.0"])
+def test_elements_have_a_length_where_sdks_heed_it(version: str) -> None:
+    numbers = test_stream.TestStream(coders.VarIntCoder()).add_elements([1, 300])
+    proto = samples.proto_of(lambda p: p | numbers | beam.Map(lambda x: x))
+    for environment in proto.components.environments.values():
+        environment.capabilities.append(f"beam:version:sdk_base:go:apache/beam_go_sdk:{version}")
+    plan = translate(samples.job_of(proto))
+    steps = [step for step in script(plan) if isinstance(step, Elements)]
+    assert [[v.value for v in decoded(plan, step)] for step in steps] == [[1], [300]]
+    lengths = b"" if version == "2.64.0" else b"\x01"
+    assert steps[0].data.endswith(lengths + b"\x01") and len(steps[0].data) == 14 + len(lengths)
+
+
 def test_elements_at_the_beginning_of_time() -> None:
     plan = samples.plan_of(samples.scripted_groups)
     (step,) = script(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import apache_beam as beam
 import attrs
 import pytest
 import samples
@@ -17,6 +18,8 @@ from beam_runner_worker.records import InputKind, OutputKind
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, JobPlan, StagePlan
 from beam_spark_executor.translation.translate import translate
+
+GO = "beam:version:sdk_base:go:apache/beam_go_sdk:"
 
 both_ways = pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
@@ -197,6 +200,22 @@ def test_keys_and_values_of_harnesses_outside_have_lengths(flags: tuple[str, ...
     ((_, _, parts), _) = written(plan, buffer).pop()
     prefixed = [urn == coder_urns.LENGTH_PREFIX for urn, _, _ in parts]
     assert prefixed == [flags is samples.EXTERNAL] * 2
+
+
+def group_of_known_coders(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([(b"a", 1)]).with_output_types(tuple[bytes, int])
+    pairs | beam.GroupByKey() | beam.Map(str)
+
+
+@pytest.mark.parametrize(("version", "heeded"), [("2.64.0", False), ("2.77.0", True)])
+def test_known_coders_get_no_prefix_that_an_sdk_would_leave_out(version: str, heeded: bool) -> None:
+    proto = samples.proto_of(group_of_known_coders, *samples.EXTERNAL)
+    for environment in proto.components.environments.values():
+        environment.capabilities.append(f"{GO}{version}")
+    plan = translate(samples.job_of(proto))
+    (buffer,) = (b.buffer_id for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
+    ((_, _, parts), _) = written(plan, buffer).pop()
+    assert [urn == coder_urns.LENGTH_PREFIX for urn, _, _ in parts] == [heeded] * 2
 
 
 @both_ways

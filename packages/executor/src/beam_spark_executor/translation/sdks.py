@@ -16,6 +16,8 @@ from beam_spark_executor import _protos
 
 _PYTHON = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
 _GO = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}go:"
+_GO_IMAGE = re.compile(r"apache/beam_go_sdk:(\d+)\.(\d+)")
+_GO_HEEDS_PREFIXES = (2, 77)
 _PYTHON_IMAGE = re.compile(r"apache/beam_python(\d+\.\d+)_sdk:(.+)")
 
 
@@ -34,6 +36,23 @@ def is_of_python(environment: _protos.Environment) -> bool:
 def is_of_go(environment: _protos.Environment) -> bool:
     """Whether it is one of the Go SDK."""
     return any(capability.startswith(_GO) for capability in environment.capabilities)
+
+
+def heed_prefixes(components: _protos.Components) -> bool:
+    """Whether all SDKs write and read a length prefix around any coder.
+
+    Go's of 2.64 and before leave it out, without a word, around coders that they know. That of 2.77
+    does not; those in between are taken for old.
+    """
+    return all(map(_heeds_prefixes, components.environments.values()))
+
+
+def _heeds_prefixes(environment: _protos.Environment) -> bool:
+    for capability in environment.capabilities:
+        if capability.startswith(_GO):
+            image = _GO_IMAGE.match(capability.removeprefix(_GO))
+            return image is None or (int(image[1]), int(image[2])) >= _GO_HEEDS_PREFIXES
+    return True
 
 
 def is_our_own(environment: _protos.Environment) -> bool:
