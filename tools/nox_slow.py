@@ -161,7 +161,7 @@ def memory(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def soak(session: nox.Session) -> None:
     """An hour of three streams and a batch a minute, kills in its second half; then 1,000 jobs; logs. ``-- --minutes N --jobs N`` for less."""
-    names = ("soak", "many_small_jobs", "quiet_jobs")
+    names = ("soak", "many_small_jobs", "restart_of_streams", "quiet_jobs")
     kill(session, *(f"tests/kills/test_{name}.py" for name in names), "-s")
 
 

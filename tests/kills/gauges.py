@@ -119,12 +119,17 @@ class Spent:
 
     Those that end meanwhile are in it, but for the last tenth of a second of each.
 
+    Args:
+        lives: of the server.
+        since_birth: whether what they had used before counts, too.
+
     Attributes:
         seconds: so far.
     """
 
-    def __init__(self, lives: Lives) -> None:
+    def __init__(self, lives: Lives, *, since_birth: bool = False) -> None:
         self._lives = lives
+        self._since_birth = since_birth
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._first: dict[int, float] = {}
@@ -132,7 +137,7 @@ class Spent:
 
     def __enter__(self) -> Spent:
         self._look()
-        self._first = dict(self._last)
+        self._first = {} if self._since_birth else dict(self._last)
         self._thread.start()
         return self
 
