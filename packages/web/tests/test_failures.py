@@ -106,3 +106,18 @@ def test_a_messages_step_stands_in_brackets(
     tree: StepTree, text: str, step: str, rest: str
 ) -> None:
     assert step_of(text, tree) == (step, rest)
+
+
+def test_compiled_modules_of_beam_are_not_the_users(tree: StepTree) -> None:
+    text = trace(4).replace("/usr/lib/python3.11/json/decoder.py", "apache_beam/runners/common.py")
+    failure = failure_of(f"ValueError: no [while running 'Count']\n{text}", tree)
+    assert [frame.function for frame in failure.frames if frame.users] == ["parse"]
+
+
+def test_a_step_whose_name_holds_quotes_is_found() -> None:
+    pipeline = word_count()
+    add_step(pipeline, "odd", "Ev\"il' <img> 's")
+    pipeline.components.transforms["root"].subtransforms.append("odd")
+    odd = StepTree(describe_pipeline(pipeline.SerializeToString()))
+    text = f"ValueError: no [while running 'Ev\"il' <img> 's']\n{trace(4)}"
+    assert failure_of(text, odd).step == "odd"

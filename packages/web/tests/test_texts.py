@@ -26,7 +26,7 @@ def test_numbers(value: float | None, shown: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (0, "0.0 s"),
+        (0, "0 s"),
         (0.01, "< 0.1 s"),
         (12.4, "12 s"),
         (200, "3 min 20 s"),

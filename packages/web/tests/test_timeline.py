@@ -25,9 +25,9 @@ def test_a_job_that_has_ended_tells_when_its_stages_were_at_work(
     )
     job.reporter.state(JobState.DONE)
     page = web.get(f"/jobs/{job.id}/stages").text
-    assert 'aria-label="from 0.0 s to 1.5 s"' in page
+    assert 'aria-label="from 0 s to 1.5 s"' in page
     assert 'aria-label="from 0.5 s to 2.0 s"' in page
-    assert page.index("from 0.0 s") < page.index("from 0.5 s")
+    assert page.index("from 0 s") < page.index("from 0.5 s")
     assert "<b>7</b>" in page
     assert "Bundles running" not in page
 

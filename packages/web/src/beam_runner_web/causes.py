@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import enum
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import attrs
-from beam_runner_jobservices import Importance, JobState
+from beam_runner_jobservices import Importance, JobState, RunningBundle
 
-from .failures import FailureGroup
+from .failures import FailureGroup, step_of
 from .figures import StageFigures
+from .standing import OLD_SECONDS, STILL_SECONDS, place_of, stands
 from .states import StepState
 from .texts import duration, is_end, is_start, number, one_line, percent, seconds_of, size
 from .watching import Snapshot
@@ -21,7 +23,7 @@ _HOT_WALL_MS = 10_000
 _GROWING_SECONDS = 30.0
 _LAG_SECONDS = 60.0
 _STILL_SECONDS = 5.0
-_STUCK_SECONDS = 5.0
+_STRAGGLES = 5
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
 
 
@@ -145,32 +147,54 @@ def _latest_report(snapshot: Snapshot) -> object:
     return next(reports, None)
 
 
-def _slow_bundles(facts: Facts) -> Iterator[Cause]:
-    """Bundles that have run for long, by the runner that tells of them."""
+def _no_place(facts: Facts) -> Iterator[Cause]:
+    execution = facts.snapshot.execution
+    if execution is not None and execution.without_place:
+        count = execution.without_place
+        text = "One bundle waits" if count == 1 else f"{number(count)} bundles wait"
+        yield Cause(Weight.WARN, f"{text} for a place on the cluster", "now")
+
+
+def _long_bundles(facts: Facts) -> Iterator[Cause]:
+    """Bundles that have run for long, by the runner that tells of them: a sentence for each stage."""
     execution = facts.snapshot.execution
     if execution is None:
         return
-    if execution.without_place:
-        text = f"{number(execution.without_place)} bundles wait for a place on the cluster"
-        yield Cause(Weight.WARN, text, "now")
+    of_stages: dict[str, list[RunningBundle]] = defaultdict(list)
+    for one in execution.bundles:
+        if one.seconds >= OLD_SECONDS:
+            of_stages[one.stage].append(one)
+    stages = {stage.id: stage for stage in facts.snapshot.figures.stages}
+    for key, bundles in list(of_stages.items())[:3]:
+        standing = [one for one in bundles if stands(one)]
+        yield _of_bundles(facts, stages.get(key), standing or bundles)
+
+
+def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningBundle]) -> Cause:
+    """What is said of bundles of one stage, which all stand, or none of them does."""
     tree = facts.snapshot.tree
-    for one in [b for b in execution.bundles if b.seconds * 1000 >= _OLD_BUNDLE_MS][:3]:
-        steps = [step for step in map(tree.find, one.steps) if step]
-        step = _hottest(facts, steps)
-        name = tree.steps[step].name if step else " + ".join(one.steps)
-        again = f", attempt {one.attempt}" if one.attempt > 1 else ""
-        still = (
-            f", and has come no further for {duration(one.still)}"
-            if one.still > _STUCK_SECONDS
-            else ""
-        )
-        yield Cause(
-            Weight.WARN,
-            f"{name} has worked on one bundle for {duration(one.seconds)}{still}"
-            f" (process {one.pid} on {one.host}{again}): see what its code does",
-            "stacks",
-            step,
-        )
+    one = max(bundles, key=lambda bundle: bundle.seconds)
+    step = _hottest(facts, [step for step in map(tree.find, one.steps) if step])
+    name = tree.steps[step].name if step else " + ".join(one.steps)
+    many = "one bundle" if len(bundles) == 1 else f"{number(len(bundles))} bundles"
+    length = duration(one.seconds) if len(bundles) == 1 else f"up to {duration(one.seconds)}"
+    again = f", attempt {one.attempt}" if one.attempt > 1 else ""
+    process = f"process {one.pid} on {one.host}{again}"
+    usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
+    if stands(one):
+        for_all = abs(one.seconds - one.still) < STILL_SECONDS
+        still = "without coming any further" if for_all else f"no further for {duration(one.still)}"
+        frame = place_of(one, facts.snapshot.threads)
+        at = f", at {frame.place}" if frame else ""
+        code = f": {one_line(frame.code, 120)}" if frame and frame.code else ""
+        text = f"{name} has worked on {many} for {length}, {still}{at} ({process}){code}"
+        return Cause(Weight.WARN, text, "stacks", step)
+    if 0 < usual < one.seconds / _STRAGGLES:
+        mean = f"one takes {duration(usual)} on average"
+        text = f"{name} has worked on {many} for {length}, where {mean} ({process})"
+        return Cause(Weight.WARN, text, "stacks", step)
+    text = f"{name} is at work on {many}, for {length} ({process}): see what its code does"
+    return Cause(Weight.NOTE, text, "stacks", step)
 
 
 def _old_bundles(facts: Facts) -> Iterator[Cause]:
@@ -212,6 +236,11 @@ def _backlog_grows(facts: Facts) -> Iterator[Cause]:
 
 
 def _watermark_lags(facts: Facts) -> Iterator[Cause]:
+    """Stages of a stream that are late by themselves: what they hold back, or a bundle that is old.
+
+    A stage's watermarks are both held by what it has in its bundles, so that a slow one is seen by the age
+    of its oldest.
+    """
     snapshot = facts.snapshot
     if snapshot.state.is_terminal:
         return
@@ -223,15 +252,16 @@ def _watermark_lags(facts: Facts) -> Iterator[Cause]:
         ahead = stage.input_watermark
         lag = snapshot.taken - mark / 1000
         own = 0.0 if ahead is None or is_end(ahead) else (ahead - mark) / 1000
-        if lag > _LAG_SECONDS and own > lag / 2:
-            late.append((lag, stage))
-    for lag, stage in sorted(late, key=lambda item: -item[0])[:3]:
-        yield Cause(
-            Weight.WARN,
-            f"{_name(facts, stage)} holds event time back: what comes out of it is {duration(lag)} behind",
-            "stages",
-            _step(facts, stage),
-        )
+        oldest = (stage.commit_lag or 0) / 1000
+        if lag > _LAG_SECONDS and max(own, oldest) > lag / 2:
+            late.append((lag, oldest if oldest > own else 0.0, stage))
+    for lag, oldest, stage in sorted(late, key=lambda item: -item[0])[:3]:
+        name = _name(facts, stage)
+        behind = f"what comes out of it is {duration(lag)} behind"
+        text = f"{name} holds event time back: {behind}"
+        if oldest:
+            text = f"{name} does not keep up: {behind}, and its oldest bundle has run for {duration(oldest)}"
+        yield Cause(Weight.WARN, text, "stages", _step(facts, stage))
 
 
 def _retried(facts: Facts) -> Iterator[Cause]:
@@ -266,10 +296,13 @@ def _hot_step(facts: Facts) -> Iterator[Cause]:
 
 
 def _warnings(facts: Facts) -> Iterator[Cause]:
-    count = sum(m.importance is Importance.WARNING for m in facts.snapshot.messages)
-    if count:
-        one = "One warning is" if count == 1 else f"{number(count)} warnings are"
-        yield Cause(Weight.NOTE, f"{one} in the log", "logs?severity=warning")
+    found = [m for m in facts.snapshot.messages if m.importance is Importance.WARNING]
+    if found:
+        step, text = step_of(found[-1].text, facts.snapshot.tree)
+        one = "A warning" if len(found) == 1 else f"{number(len(found))} warnings, the last"
+        where = f" of {facts.snapshot.tree.steps[step].name}" if step else ""
+        page = "logs?severity=warning"
+        yield Cause(Weight.NOTE, f"{one}{where}: {one_line(text, 160)}", page)
 
 
 def _name(facts: Facts, stage: StageFigures) -> str:
@@ -295,9 +328,10 @@ def _hottest(facts: Facts, steps: Sequence[str]) -> str:
 _RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
     _away,
     _failed,
-    _stands_still,
-    _slow_bundles,
+    _no_place,
+    _long_bundles,
     _old_bundles,
+    _stands_still,
     _backlog_grows,
     _watermark_lags,
     _errors_so_far,

@@ -12,6 +12,7 @@ from .steps import StepTree
 from .texts import one_line, seconds_of
 
 _WHERE = re.compile(r"\[?while running '(?P<step>.+?)'")
+_LONGEST_NAME = 2_000
 _PREFIX = re.compile(r"^\[(?P<step>[^\n]+?)\] ")
 _FRAME = re.compile(
     r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>.+)\n'
@@ -108,7 +109,7 @@ def failure_of(text: str, tree: StepTree) -> Failure:
     """What an error message tells."""
     step, body = step_of(_AGAIN.sub("", text), tree)
     if not step and (where := _WHERE.search(body)):
-        step = tree.find(where["step"])
+        step = _named(body[where.start("step") :][:_LONGEST_NAME], tree) or tree.find(where["step"])
     before, found, after = body.partition(_TRACEBACK)
     # Of errors that raised each other the last one counts.
     trace = (found + after).rpartition(_TRACEBACK)[2] if found else ""
@@ -128,6 +129,12 @@ def failure_of(text: str, tree: StepTree) -> Failure:
     return Failure(kind, words, step, frames, (found + after).strip(), element)
 
 
+def _named(text: str, tree: StepTree) -> str:
+    """The step whose name `text` begins with, before a quote: names may hold quotes, too."""
+    names = (text[: quote.start()] for quote in re.finditer("'", text))
+    return next((step for name in names if (step := tree.named(name))), "")
+
+
 def _raised(before: str, trace: str) -> tuple[str, str]:
     """Type and text: from the end of the traceback, else from what stands before it."""
     lines = [line for line in trace.splitlines() if line and not line.startswith((" ", "\t"))]
@@ -144,7 +151,9 @@ def _raised(before: str, trace: str) -> tuple[str, str]:
 
 def is_users(file: str) -> bool:
     """Whether a file is the user's own: no library's, and not a part of Beam or of this runner."""
-    return not any(part in file for part in _NOT_THE_USERS) and not _STANDARD_LIBRARY.search(file)
+    # Compiled modules of Beam tell paths that begin with the package.
+    whole = f"/{file}"
+    return not any(part in whole for part in _NOT_THE_USERS) and not _STANDARD_LIBRARY.search(whole)
 
 
 def group(messages: Iterable[JobMessage], tree: StepTree) -> Sequence[FailureGroup]:

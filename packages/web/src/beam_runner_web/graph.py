@@ -10,7 +10,7 @@ import attrs
 from .steps import StepTree
 
 _FULL_VIEW = 25
-_MOST_NODES = 300
+_MOST_NODES = 200
 
 
 @attrs.frozen

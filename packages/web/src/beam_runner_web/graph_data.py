@@ -62,14 +62,13 @@ def _lines(job: JobView, row: Row) -> list[str]:
     if row.rate:
         amounts.append(f"{number(row.rate)}/s")
     lines = _fitting(amounts)
-    stage = row.stage
-    if stage is not None and not job.state.is_terminal:
+    if not job.state.is_terminal:
         waiting = []
-        mark = stage.output_watermark
+        mark = row.stage.output_watermark if row.stage and job.streaming else None
         if mark is not None and not is_start(mark) and not is_end(mark):
             waiting.append(watermark(mark, job.snapshot.taken))
-        if stage.backlog_bytes:
-            waiting.append(f"{size(stage.backlog_bytes)} waiting")
+        if row.waiting:
+            waiting.append(f"{size(row.waiting)} waiting")
         lines += _fitting(waiting)
     return [line for line in lines if line]
 

@@ -26,13 +26,16 @@ _SORTS = ("name", "in", "out", "rate", "wall")
 
 @attrs.frozen
 class Row:
-    """A step in the table: `rate` is elements out per second, `lag_of` its slowest stage."""
+    """A step in the table: `rate` is elements out per second, `stage` the one in it that is furthest
+    behind, `waiting` the bytes that wait to come into it.
+    """
 
     step: Step
     state: StepState
     figures: StepFigures
     rate: float | None
     stage: StageFigures | None
+    waiting: int | None = None
     open: bool = False
 
 
@@ -107,6 +110,15 @@ class JobView:
                         found[one] = stage
         return found
 
+    @cached_property
+    def waiting(self) -> Mapping[str, int]:
+        """The bytes that wait for each step with which a stage begins, and for those around it."""
+        found: dict[str, int] = {}
+        for stage in self.figures.stages:
+            for key in (stage.steps[0], *self.tree.way_to(stage.steps[0])) if stage.steps else ():
+                found[key] = found.get(key, 0) + (stage.backlog_bytes or 0)
+        return found
+
     def view(self, opened: Sequence[str] | None) -> View:
         """What is seen with these composites open; by default what says most."""
         chosen = default_open(self.tree, self.failed_steps) if opened is None else opened
@@ -121,6 +133,7 @@ class JobView:
             figures,
             self.snapshot.rate(grown(key)),
             self.stages_by_step.get(key),
+            self.waiting.get(key),
             key in opened,
         )
 

@@ -66,6 +66,10 @@ class StepTree:
             name = name.rpartition("/")[0]
         return ""
 
+    def named(self, name: str) -> str:
+        """The id of the step with just this full name; empty if there is none."""
+        return self._by_name.get(name, "")
+
     def label_of(self, name: str) -> str:
         """The full name of the step that is meant by `name`, else `name` itself."""
         found = self.find(name)

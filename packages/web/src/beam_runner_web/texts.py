@@ -76,8 +76,8 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     seconds = max(0.0, seconds)
-    if 0 < seconds < 0.05:
-        return "< 0.1 s"
+    if seconds < 0.05:
+        return "< 0.1 s" if seconds else "0 s"
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 60:

@@ -7,6 +7,8 @@ from beam_runner_jobservices import ThreadStack
 
 from .failures import Frame, is_users
 
+_RUNS_BUNDLES = "/apache_beam/runners/worker/"
+
 
 @attrs.frozen
 class Thread:
@@ -30,7 +32,12 @@ class Thread:
     @property
     def own(self) -> tuple[Frame, ...]:
         """The lines of the user's own code, innermost first."""
-        return tuple(frame for frame in self.frames if frame.users)
+        frames = self.frames
+        if self.sdk and any(frame.file.endswith(".py") for frame in frames):
+            # A harness may live in the user's own program, whose other threads run no bundle.
+            at_work = next((n for n, one in enumerate(frames) if _RUNS_BUNDLES in one.file), 0)
+            frames = frames[:at_work]
+        return tuple(frame for frame in frames if frame.users)
 
     @property
     def is_users(self) -> bool:

@@ -21,7 +21,9 @@ from beam_runner_jobservices import (
 )
 
 from .figures import Figures, figures_of
+from .standing import Standing
 from .steps import StepTree
+from .threads import Thread
 
 _SETTLED_SECONDS = 0.1
 _SETTLE_LIMIT_SECONDS = 2.0
@@ -53,6 +55,7 @@ class Snapshot:
     - `samples`: earlier figures, oldest first, the present ones last.
     - `execution`: what the job does now; None where the server does not tell, or nothing runs.
     - `history`: how stages were getting on before anybody looked, oldest first.
+    - `threads`: those in the user's code, while a bundle comes no further.
     - `away`: why the server does not answer now, empty if it does; the rest is then as it was.
     """
 
@@ -66,6 +69,7 @@ class Snapshot:
     execution: Execution | None = None
     away: str = ""
     history: Mapping[str, tuple[Point, ...]] = attrs.field(factory=dict)
+    threads: tuple[Thread, ...] = ()
 
     @property
     def state(self) -> JobState:
@@ -124,6 +128,7 @@ class JobWatch:
         self._lock = threading.Lock()
         self._samples: deque[Sample] = deque(maxlen=_SERIES_LENGTH)
         self._feed = _Feed(feed_client, job_id)
+        self._standing = Standing(client, job_id)
         self._latest: Snapshot | None = None
         self._asked = 0.0
         self._cost = 0.0
@@ -165,6 +170,7 @@ class JobWatch:
         events, messages = self._feed.read()
         now = time.time()
         self._samples.append(Sample(now, figures))
+        execution = None if state.is_terminal else self._execution()
         return Snapshot(
             job=attrs.evolve(self._job, state=state),
             tree=self._tree,
@@ -173,8 +179,9 @@ class JobWatch:
             figures=figures,
             samples=tuple(self._samples),
             taken=now,
-            execution=None if state.is_terminal else self._execution(),
+            execution=execution,
             history=self._history(state),
+            threads=self._standing.threads(execution),
         )
 
     def _execution(self) -> Execution | None:

@@ -5,9 +5,12 @@ const WIDTH = 216;
 const HEAD = 30;
 const LINE = 16;
 const PAD = 14;
+// A graph that is a little too wide is drawn smaller rather than cut off.
+const SMALLEST = 0.75;
 const MARKS = { failed: "✕", running: "▶", waiting: "◔", done: "✓", idle: "○" };
 const cache = new Map();
 let drawn = "";
+let drawnFor = 0;
 
 function make(name, attributes, parent, text) {
   const element = document.createElementNS(SVG, name);
@@ -132,7 +135,8 @@ function draw(canvas, data) {
   const places = new Map();
   const size = layOut(data, nodes, "", places);
   const focused = canvas.contains(document.activeElement) ? document.activeElement.dataset.at : null;
-  const svg = make("svg", { width: size.width, height: size.height, viewBox: `0 0 ${size.width} ${size.height}`, role: "group", "aria-label": "Graph of the pipeline; the table of steps says the same" });
+  const scale = Math.max(SMALLEST, Math.min(1, canvas.clientWidth / size.width));
+  const svg = make("svg", { width: size.width * scale, height: size.height * scale, viewBox: `0 0 ${size.width} ${size.height}`, role: "group", "aria-label": "Graph of the pipeline; the table of steps says the same" });
   const arrow = make("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 5, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto" }, make("defs", {}, svg));
   make("path", { d: "M0,0 L8,4 L0,8 z" }, arrow);
   const boxes = data.nodes.map((node) => absolute(nodes, places, node.key));
@@ -179,8 +183,14 @@ export function drawGraph() {
   if (!canvas.dataset.listens) {
     canvas.dataset.listens = "yes";
     canvas.addEventListener("keydown", onKey);
+    new ResizeObserver(() => {
+      if (canvas.clientWidth === drawnFor) return;
+      drawn = "";
+      drawGraph();
+    }).observe(canvas);
   }
   drawn = text;
+  drawnFor = canvas.clientWidth;
   if (source) draw(canvas, JSON.parse(text));
   else canvas.replaceChildren();
 }

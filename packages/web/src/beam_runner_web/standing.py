@@ -1,0 +1,61 @@
+"""Where code stands while a bundle comes no further: found out by itself, so that the reason is there at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from beam_runner_jobservices import Execution, JobApiError, JobClient, RunningBundle, ThreadStack
+
+from .failures import Frame
+from .threads import Thread
+
+STILL_SECONDS = 5.0
+OLD_SECONDS = 10.0
+_PAUSE_SECONDS = 10.0
+
+
+def stands(bundle: RunningBundle) -> bool:
+    """Whether a bundle has run for long, and comes no further."""
+    return bundle.seconds >= OLD_SECONDS and bundle.still > STILL_SECONDS
+
+
+class Standing:
+    """Asks for the stacks of a job in which a bundle stands, on a thread of its own: a worker may take
+    seconds to answer. Thread-safe.
+    """
+
+    def __init__(self, client: JobClient, job_id: str) -> None:
+        self._client = client
+        self._job_id = job_id
+        self._asked = float("-inf")
+        self._asking = threading.Lock()
+        self._threads: tuple[Thread, ...] = ()
+
+    def threads(self, execution: Execution | None) -> tuple[Thread, ...]:
+        """Threads that were in the user's code when they were asked last; none where no bundle stands."""
+        if execution is None or not any(map(stands, execution.bundles)):
+            self._threads = ()
+        elif time.monotonic() - self._asked >= _PAUSE_SECONDS and self._asking.acquire(False):
+            self._asked = time.monotonic()
+            threading.Thread(target=self._ask, name="beam-web-stacks", daemon=True).start()
+        return self._threads
+
+    def _ask(self) -> None:
+        try:
+            found: Sequence[ThreadStack] = self._client.stacks(self._job_id)
+            self._threads = tuple(one for one in map(Thread.of, found) if one.is_users)
+        except JobApiError:
+            # A server that does not tell, or is away: whoever looks is told by other calls.
+            self._threads = ()
+        finally:
+            self._asking.release()
+
+
+def place_of(bundle: RunningBundle, threads: Sequence[Thread]) -> Frame | None:
+    """The line of the user's code at which a bundle stands; None where several threads could be its."""
+    found = [one for one in threads if (one.host, one.pid) == (bundle.host, bundle.pid)]
+    found = found or [one for one in threads if one.sdk and one.host == bundle.host]
+    places = {(one.own[0].file, one.own[0].line): one.own[0] for one in found}
+    return next(iter(places.values())) if len(places) == 1 else None

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from beam_runner_jobservices import (
+    Execution,
+    Importance,
+    JobMetrics,
+    RunningBundle,
+    StackFrame,
+    ThreadStack,
+)
+from starlette.testclient import TestClient
+
+from beam_runner_web.standing import place_of
+from beam_runner_web.threads import Thread
+
+from .conftest import Observed, Server, count, eventually, stage, waits, wall
+
+LIBRARY = StackFrame("/usr/lib/python3.11/threading.py", 3, "run", "")
+HARNESS = StackFrame("/v/site-packages/apache_beam/runners/worker/sdk_worker.py", 9, "work", "")
+ASK = StackFrame("/home/me/words.py", 31, "ask", "time.sleep(20)")
+MAIN = StackFrame("/home/me/words.py", 90, "main", "run(pipeline)")
+
+
+def bundle(number: int, seconds: float, still: float, where: str = "this process") -> RunningBundle:
+    return RunningBundle("s", number, 1, ("Count",), "node", 47, seconds, still, 0.4, where)
+
+
+def causes(web: TestClient, job: Any) -> list[tuple[str, str]]:
+    """Weight and text of each sentence."""
+    found = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
+    return [(one["weight"], one["text"]) for one in found]
+
+
+@pytest.fixture
+def job(server: Server) -> Any:
+    server.kind = Observed
+    return server.submit()
+
+
+def test_the_line_at_which_a_bundle_stands_is_in_the_sentence(web: TestClient, job: Any) -> None:
+    job.runs = Execution((bundle(7, 23.0, 21.5),))
+    job.threads = (ThreadStack("node", 47, "lane", (LIBRARY, ASK)),)
+    job.given = JobMetrics(
+        (waits("w", "Write", "Write waits for its side input, which Count has not given yet"),)
+    )
+    wanted = (
+        "Count has worked on one bundle for 23 s, without coming any further, at words.py:31 in ask"
+        " (process 47 on node): time.sleep(20)"
+    )
+    assert eventually(lambda: wanted in [text for _, text in causes(web, job)])
+    # What others wait for comes before those that wait.
+    assert [text.partition(" ")[0] for _, text in causes(web, job)][:2] == ["Count", "Write"]
+
+
+def test_a_bundle_that_goes_on_is_no_warning(web: TestClient, job: Any) -> None:
+    job.runs = Execution((bundle(7, 24.0, 0.1), bundle(8, 12.0, 0.2), bundle(9, 1.0, 0.0)))
+    found = causes(web, job)
+    assert found[0][0].lower() == "good"
+    assert "Count is at work on 2 bundles, for up to 24 s" in found[1][1]
+
+
+def test_a_slow_stage_of_a_stream_does_not_keep_up(web: TestClient, job: Any) -> None:
+    late = int(time.time() * 1000) - 340_000
+    job.given = JobMetrics(
+        (
+            stage("s", "Count", "input_watermark", late),
+            stage("s", "Count", "output_watermark", late),
+            stage("s", "Count", "open_bundles", 8),
+            stage("s", "Count", "commit_lag", 305_000),
+        )
+    )
+    found = causes(web, job)
+    assert any(
+        weight.lower() == "warn"
+        and text.startswith("Count does not keep up: what comes out of it is 5 min 4")
+        and text.endswith("and its oldest bundle has run for 5 min 5 s")
+        for weight, text in found
+    ), found
+
+
+def test_the_last_warning_is_quoted(web: TestClient, job: Any) -> None:
+    job.reporter.message(Importance.WARNING, "the exchange is slow\nreally", "Count")
+    job.reporter.message(Importance.WARNING, "the exchange does not answer", "Count")
+    found = [text for _, text in causes(web, job)]
+    assert "2 warnings, the last of Count: the exchange does not answer" in found
+
+
+def test_what_waits_is_told_of_the_first_step_of_a_stage_alone(web: TestClient, job: Any) -> None:
+    job.given = JobMetrics((count("lines", 5), wall("Count", 5), *_fused("backlog_bytes", 393_000)))
+    page = web.get(f"/jobs/{job.id}").text
+    assert page.count("393 KB waiting") == 1
+    # A batch job has no event time that anybody would follow.
+    assert "Watermark" not in page
+
+
+def _fused(field: str, value: int) -> tuple[Any, ...]:
+    return (stage("s", "Count + Write", field, value),)
+
+
+@pytest.mark.parametrize("sdk", ["", "python"])
+def test_a_place_is_told_where_only_one_thread_can_be_meant(sdk: str) -> None:
+    here = bundle(1, 20.0, 20.0, "an SDK harness")
+    pid = 0 if sdk else 47
+    at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
+    elsewhere = ThreadStack("node", pid, "b", (LIBRARY, HARNESS, MAIN), sdk)
+    found = place_of(here, [Thread.of(at_work)])
+    assert found is not None and found.place == "words.py:31 in ask"
+    assert place_of(here, [Thread.of(at_work), Thread.of(elsewhere)]) is None
+    assert place_of(here, []) is None
+
+
+def test_threads_of_the_users_program_that_run_no_bundle_are_not_at_work() -> None:
+    main = Thread.of(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
+    at_work = Thread.of(ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK), "python"))
+    assert not main.is_users
+    assert [frame.function for frame in at_work.own] == ["ask"]
