@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -14,7 +15,7 @@ from beam_runner_jobservices import (
 )
 from starlette.testclient import TestClient
 
-from beam_runner_web.standing import place_of
+from beam_runner_web.standing import Standing, place_of
 from beam_runner_web.threads import Thread
 
 from .conftest import Observed, Server, count, eventually, stage, waits, wall
@@ -118,3 +119,15 @@ def test_threads_of_the_users_program_that_run_no_bundle_are_not_at_work() -> No
     at_work = Thread.of(ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK), "python"))
     assert not main.is_users
     assert [frame.function for frame in at_work.own] == ["ask"]
+
+
+def test_nothing_is_thrown_where_nobody_looks_any_more(
+    server: Server, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thrown: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", thrown.append)
+    server.client.close()
+    standing = Standing(server.client, job.id)
+    assert standing.threads(Execution((bundle(7, 23.0, 21.5),))) == ()
+    assert eventually(lambda: not any(t.name == "beam-web-stacks" for t in threading.enumerate()))
+    assert thrown == []

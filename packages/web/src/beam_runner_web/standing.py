@@ -46,8 +46,9 @@ class Standing:
         try:
             found: Sequence[ThreadStack] = self._client.stacks(self._job_id)
             self._threads = tuple(one for one in map(Thread.of, found) if one.is_users)
-        except JobApiError:
-            # A server that does not tell, or is away: whoever looks is told by other calls.
+        except (JobApiError, ValueError):
+            # A server that does not tell, or is away: whoever looks is told by other calls. Or the
+            # client was closed meanwhile, since nobody looks any more.
             self._threads = ()
         finally:
             self._asking.release()
