@@ -18,6 +18,7 @@ HEAD = '"""Planted."""\n\nfrom __future__ import annotations\n\n'
 ENGINE = "packages/engine/src/beam_runner_engine/planted{}.py"
 ENGINE_VALUES = "packages/engine/src/beam_runner_engine/values/planted{}.py"
 CLIENT = "packages/executor/src/beam_spark_executor/client/planted{}.py"
+DATA = "packages/executor/src/beam_spark_executor/data/planted{}.py"
 EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
 JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
@@ -128,6 +129,11 @@ LAYERS = [
         CLIENT,
         "import beam_spark_executor.server",
         "beam_spark_executor.client is not allowed to import beam_spark_executor.server",
+    ),
+    Plant(
+        DATA,
+        "import beam_spark_executor.driver",
+        "beam_spark_executor.data is not allowed to import beam_spark_executor.driver",
     ),
     planted_import(WEB, "import grpc"),
     planted_import(WEB, "import apache_beam"),

@@ -22,9 +22,9 @@ from beam_runner_engine.values.window_coders import WindowCoder, encode_window
 from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow
 from beam_runner_jobservices.records import JobSpec
 from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk, OutputEdge, OutputKind
+from beam_spark_executor.data.outputs import row_port
+from beam_spark_executor.data.written import WrittenBuffer
 from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan
-from beam_spark_executor.task.outputs import row_port
-from beam_spark_executor.task.written import WrittenBuffer
 from beam_spark_executor.translation.translate import translate
 
 SHARDS = 4

@@ -14,13 +14,13 @@ from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.harness import FnApiHarness
 from beam_runner_worker.ports import ArtifactReader, Harness, LogSink, OutputPort, SideInputReader
+from beam_spark_executor.bundles.process import WorkerProcess
 from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.server import JobPeer
+from beam_spark_executor.data.outputs import RowPort
+from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.driver.executor import SparkJobExecutor
 from beam_spark_executor.driver.job import RunningJob
-from beam_spark_executor.task.outputs import RowPort
-from beam_spark_executor.task.process import WorkerProcess
-from beam_spark_executor.task.side_inputs import BundleSideInputs
 
 
 def spark_takes_jobs(executor: SparkJobExecutor) -> JobExecutor:

@@ -17,13 +17,12 @@ from beam_runner_engine.values.windows import OpaqueWindow, Window
 from beam_runner_worker.ports import SideInputReader
 from beam_runner_worker.records import KeyedChunk
 from beam_runner_worker.values import ValuePieces
+from beam_spark_executor.data import side_data, side_index, side_index_build, side_inputs, written
+from beam_spark_executor.data.outputs import row_port
+from beam_spark_executor.data.refs import FileRows, InlineRows
+from beam_spark_executor.data.side_inputs import BundleSideInputs
+from beam_spark_executor.data.written import WrittenBuffer
 from beam_spark_executor.plan import BufferKind, BufferPlan, SideInputUse
-from beam_spark_executor.storage import side_index
-from beam_spark_executor.storage.refs import FileRows, InlineRows
-from beam_spark_executor.task import side_data, side_index_build, side_inputs, written
-from beam_spark_executor.task.outputs import row_port
-from beam_spark_executor.task.side_inputs import BundleSideInputs
-from beam_spark_executor.task.written import WrittenBuffer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -27,13 +27,13 @@ from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
 from beam_spark_executor import _protos
+from beam_spark_executor.bundles.bundle import RunningBundle, StageWork
 from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
+from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.reporting import end_text
 from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.task.bundle import RunningBundle, StageWork
-from beam_spark_executor.task.side_inputs import BundleSideInputs
-from beam_spark_executor.task.stores import ShardStores
+from beam_spark_executor.state.shard_stores import ShardStores
 from beam_spark_executor.translation.scheduling import roots_of
 from beam_spark_executor.translation.translate import translate
 

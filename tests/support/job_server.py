@@ -23,7 +23,7 @@ _SERVES = re.compile(r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+)
 _MARK = "BEAM_TEST_SERVER"
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
-_DAEMON = "beam_spark_executor.python_daemon"
+_DAEMON = "beam_spark_executor.spark.python_daemon"
 # The server's own: marks, locks, the list of all jobs and their journals, with what is kept beside them.
 _BOOKS = (
     "beam-runner-folder",

@@ -10,10 +10,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from beam_spark_executor import server as server_module
-from beam_spark_executor.flags import ServerSettings
 from beam_spark_executor.job_options import JOB_OPTIONS, JobWishes, WrongOption, job_wishes
-from beam_spark_executor.server import Server
+from beam_spark_executor.server import job_server as server_module
+from beam_spark_executor.server.flags import ServerSettings
+from beam_spark_executor.server.job_server import Server
 
 # As a program with Beam alone, which knows nothing of this runner.
 CLIENT = """

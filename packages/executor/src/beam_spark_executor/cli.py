@@ -18,13 +18,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from beam_spark_executor import extensions, garbage, lifelines, logs
-from beam_spark_executor.flags import PROGRAM, ServerSettings, parse
+from beam_spark_executor import garbage, logs
+from beam_spark_executor.server import extensions, lifelines
+from beam_spark_executor.server.flags import PROGRAM, ServerSettings, parse
 from beam_spark_executor.spark.settings import SparkUnavailable
 from beam_spark_executor.stores.ports import StoreError
 
 if TYPE_CHECKING:
-    from beam_spark_executor.server import Server
+    from beam_spark_executor.server.job_server import Server
 
 _SPARK_CHECK_SECONDS = 1.0
 _START_CHECK_SECONDS = 0.1
@@ -129,7 +130,7 @@ def _bind(settings: ServerSettings) -> Server:
         from beam_runner_jobservices import JobServicesError, Unguarded
 
         from beam_spark_executor.journal.errors import JournalError
-        from beam_spark_executor.server import Server
+        from beam_spark_executor.server.job_server import Server
 
     try:
         server = Server(settings)

@@ -22,9 +22,9 @@ from beam_spark_executor.channel.messages import (
     UserFailure,
 )
 from beam_spark_executor.channel.wire import decode_message, decode_request, encode_request
+from beam_spark_executor.data.refs import FileRows, InlineRows, Segment, StateCommit
+from beam_spark_executor.data.rows import RowKind
 from beam_spark_executor.journal.codec import FormError
-from beam_spark_executor.storage.refs import FileRows, InlineRows, Segment, StateCommit
-from beam_spark_executor.storage.rows import RowKind
 
 INFOS = (MonitoringInfo("urn", "type", (("NAME", "half \ud800 a letter"),), b"\x01"),)
 FACTS = DataFacts(2, 2**40, -5, 3, frozenset([GLOBAL_WINDOW]))

@@ -6,7 +6,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_spark_executor.client.options import BeamSparkOptions, ServerWishes, server_wishes
-from beam_spark_executor.flags import parse
+from beam_spark_executor.server.flags import parse
 from beam_spark_executor.stores.spec import StoreSpec
 
 

@@ -14,8 +14,8 @@ from beam_runner_engine.values.windows import OpaqueWindow, Window
 from beam_runner_worker.records import GroupChunk, KeyedChunk
 from beam_runner_worker.values import GroupValues
 
-from beam_spark_executor.task.columns import to_batch
-from beam_spark_executor.task.grouping import group_chunks
+from beam_spark_executor.data.columns import to_batch
+from beam_spark_executor.data.grouping import group_chunks
 
 _HEADER = 4
 

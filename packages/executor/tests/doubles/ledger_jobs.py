@@ -28,9 +28,9 @@ from beam_runner_worker.records import MonitoringInfo
 from small_plans import buffer, cut, plan_of, stage
 
 from beam_spark_executor.channel.messages import BundleReply
+from beam_spark_executor.data.refs import FileRows, Segment, StateCommit
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.plan import BufferKind, JobPlan
-from beam_spark_executor.storage.refs import FileRows, Segment, StateCommit
 from beam_spark_executor.translation.scheduling import roots_of
 
 COUNTED = (

@@ -14,6 +14,8 @@ import pytest
 from small_plans import buffer, plan_of, stage
 from worker_doubles import FakeHarness
 
+from beam_spark_executor.bundles import process as process_module
+from beam_spark_executor.bundles.process import WorkerProcess
 from beam_spark_executor.channel.messages import (
     Beat,
     CloseLane,
@@ -23,8 +25,6 @@ from beam_spark_executor.channel.messages import (
     LaneOpened,
 )
 from beam_spark_executor.plan import BufferKind, JobPlan
-from beam_spark_executor.task import process as process_module
-from beam_spark_executor.task.process import WorkerProcess
 
 SECONDS = 60
 PLAN = plan_of([stage("stage", "in", splittable=True)], [buffer("in", BufferKind.STORED)])

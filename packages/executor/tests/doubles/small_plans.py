@@ -26,7 +26,10 @@ from beam_runner_worker.records import (
     StageSpec,
 )
 
+from beam_spark_executor.bundles.bundle import StageWork
 from beam_spark_executor.channel.messages import JobWork
+from beam_spark_executor.data.refs import InlineRows, RowsRef
+from beam_spark_executor.data.rows import elements_row
 from beam_spark_executor.plan import (
     BufferKind,
     BufferPlan,
@@ -35,9 +38,6 @@ from beam_spark_executor.plan import (
     StagePlan,
     TruncationPlan,
 )
-from beam_spark_executor.storage.refs import InlineRows, RowsRef
-from beam_spark_executor.storage.rows import elements_row
-from beam_spark_executor.task.bundle import StageWork
 
 _CODER = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
 STRATEGY = WindowingStrategy(window_fn=GlobalWindows())

@@ -28,15 +28,15 @@ from beam_runner_worker.records import (
 )
 from small_plans import STRATEGY, bundle_of
 
+from beam_spark_executor.bundles.keyed import Stores
+from beam_spark_executor.bundles.stateful import StatefulBundle
+from beam_spark_executor.bundles.timers_ahead import Trust
+from beam_spark_executor.bundles.user_state import ShardUserState
 from beam_spark_executor.channel.messages import RunBundle
+from beam_spark_executor.data.columns import to_batch
+from beam_spark_executor.data.key_runs import Part, parts_by_key
+from beam_spark_executor.data.refs import Segment
 from beam_spark_executor.plan import StatefulPlan
-from beam_spark_executor.storage.refs import Segment
-from beam_spark_executor.task.columns import to_batch
-from beam_spark_executor.task.key_runs import Part, parts_by_key
-from beam_spark_executor.task.keyed import Stores
-from beam_spark_executor.task.stateful import StatefulBundle
-from beam_spark_executor.task.timers_ahead import Trust
-from beam_spark_executor.task.user_state import ShardUserState
 
 GLOBAL = b""
 TRANSFORM = "Stateful"

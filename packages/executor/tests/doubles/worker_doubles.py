@@ -27,6 +27,10 @@ from beam_runner_worker.records import (
 )
 from small_plans import chunk_of, values_of, work_of
 
+from beam_spark_executor.bundles.bundle import RunningBundle
+from beam_spark_executor.bundles.keyed import Stores
+from beam_spark_executor.bundles.loop import TaskLoop
+from beam_spark_executor.bundles.truncation import Truncation
 from beam_spark_executor.channel.messages import (
     Attempt,
     BundleBroke,
@@ -35,13 +39,9 @@ from beam_spark_executor.channel.messages import (
     RunBundle,
     RunLoop,
 )
+from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.plan import BufferKind, JobPlan
-from beam_spark_executor.task.bundle import RunningBundle
-from beam_spark_executor.task.keyed import Stores
-from beam_spark_executor.task.loop import TaskLoop
-from beam_spark_executor.task.side_inputs import BundleSideInputs
-from beam_spark_executor.task.stores import ShardStores
-from beam_spark_executor.task.truncation import Truncation
+from beam_spark_executor.state.shard_stores import ShardStores
 
 SHARDS = 2
 INTEGER = VarIntCoder()

@@ -17,12 +17,12 @@ from rig import ANYWHERE, NO_LOOP, Crashed, Crashes, Rig
 from small_plans import buffer, plan_of, stage
 from worker_doubles import seen_in
 
+from beam_spark_executor.data import written
 from beam_spark_executor.driver import coordinator as coordinator_module
 from beam_spark_executor.driver.coordinator import Coordinator
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.plan import BufferKind
-from beam_spark_executor.task import written
 
 VALUES = [b"a1", b"a2", b"b1", b"b2", b"c1", b"d1"]
 PLAN = plan_of(

@@ -1,7 +1,7 @@
 """What a job's journal keeps is read again, also by versions that come later.
 
-``tests/data`` has state folders of versions that were there once; none is ever written again. A version whose
-change makes one unreadable says so in its test, and adds a folder of its own.
+``tests/older_versions`` has state folders of versions that were there once; none is ever written again. A version
+whose change makes one unreadable says so in its test, and adds a folder of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.journal.codec import FormError, Registry
 from beam_spark_executor.journal.store import Store
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "older_versions"
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from ledger_jobs import (
 )
 from small_plans import buffer, plan_of, stage
 
+from beam_spark_executor.data.refs import FileRows
 from beam_spark_executor.plan import BufferKind, SideInputUse
-from beam_spark_executor.storage.refs import FileRows
 
 # Commits count once.
 

@@ -13,10 +13,10 @@ from beam_runner_engine.values.facts import DataFacts
 from journal_damages import JOBS, KILLED, left_folder, outcome, outcomes
 
 from beam_spark_executor.channel.messages import BundleReply
+from beam_spark_executor.data.refs import InlineRows
+from beam_spark_executor.data.rows import RowKind
 from beam_spark_executor.driver.kept import encode_entries
 from beam_spark_executor.journal.store import FILE, Store
-from beam_spark_executor.storage.refs import InlineRows
-from beam_spark_executor.storage.rows import RowKind
 
 DAMAGES = int(os.environ.get("BEAM_DAMAGES", "60"))
 

@@ -25,7 +25,7 @@ from beam_spark_executor.spark.settings import SparkSettings
 def task(batches):
     import os, sys
     import pyarrow as pa
-    from beam_spark_executor.python_daemon import register_exit_hook
+    from beam_spark_executor.spark.python_daemon import register_exit_hook
     register_exit_hook(lambda: Path(folder, "hook").write_text("ran"))
     for _ in batches:
         pass
@@ -67,7 +67,7 @@ def short_folder() -> Iterator[Path]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("daemon", ["beam_spark_executor.python_daemon", "pyspark.daemon"])
+@pytest.mark.parametrize("daemon", ["beam_spark_executor.spark.python_daemon", "pyspark.daemon"])
 def test_stop_leaves_nothing_and_workers_end_in_order(
     tmp_path: Path, short_folder: Path, daemon: str
 ) -> None:

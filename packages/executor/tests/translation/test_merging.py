@@ -21,9 +21,9 @@ from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.records import JobContext
 
 from beam_spark_executor import _protos
+from beam_spark_executor.bundles.merging import SdkMerger
+from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.plan import BufferKind, BufferPlan, MergingPlan
-from beam_spark_executor.task.merging import SdkMerger
-from beam_spark_executor.task.side_inputs import BundleSideInputs
 
 both_ways = pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]

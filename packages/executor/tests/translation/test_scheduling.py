@@ -28,9 +28,9 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_engine.values.window_fns import FixedWindows, GlobalWindows
 from beam_runner_engine.values.windows import GLOBAL_WINDOW
 
+from beam_spark_executor.data.refs import InlineRows
+from beam_spark_executor.data.rows import RowKind
 from beam_spark_executor.plan import BufferKind, Elements, JobPlan
-from beam_spark_executor.storage.refs import InlineRows
-from beam_spark_executor.storage.rows import RowKind
 from beam_spark_executor.translation.scheduling import graph_of, roots_of
 
 every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)

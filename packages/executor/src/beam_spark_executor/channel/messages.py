@@ -24,8 +24,8 @@ from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.texts import encodable
 
 from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.data.refs import Segment, StateCommit
 from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.storage.refs import Segment, StateCommit
 from beam_spark_executor.stores.spec import StoreSpec
 
 

@@ -55,9 +55,9 @@ from beam_spark_executor.driver.loop_lease import LoopLease
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
-from beam_spark_executor.driver.spark_jobs import LaneStarter
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
+from beam_spark_executor.spark.spark_jobs import LaneStarter
 
 _ENTRIES_PER_SNAPSHOT = 2000
 _LANE_FAILURES = 4

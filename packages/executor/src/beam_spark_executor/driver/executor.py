@@ -23,8 +23,6 @@ from beam_spark_executor.driver.kept import Kept
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
-from beam_spark_executor.driver.spark_jobs import SparkJobs
-from beam_spark_executor.driver.stand_by import StandBys
 from beam_spark_executor.driver.starts import counted_start
 from beam_spark_executor.driver.tuning import LANES_PER_CORE, tuning_of
 from beam_spark_executor.job_options import WrongOption, job_wishes
@@ -33,6 +31,8 @@ from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.pool import WorkerPools
+from beam_spark_executor.spark.spark_jobs import SparkJobs
+from beam_spark_executor.spark.stand_by import StandBys
 from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.no_effect import without_effect

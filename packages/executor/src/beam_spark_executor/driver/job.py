@@ -45,9 +45,9 @@ from beam_spark_executor.driver.processes import JobProcesses
 from beam_spark_executor.driver.reporting import end_text, report_logs
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
-from beam_spark_executor.driver.spark_jobs import SparkJobs
 from beam_spark_executor.journal.errors import JournalError, JournalFenced
 from beam_spark_executor.journal.journal import Journal
+from beam_spark_executor.spark.spark_jobs import SparkJobs
 
 _TEARDOWN_SECONDS = 10.0
 _ABORT_SECONDS = 3.0

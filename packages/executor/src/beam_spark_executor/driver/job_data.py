@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from beam_spark_executor.storage.side_index import remove_with_indexes
+from beam_spark_executor.data.side_index import remove_with_indexes
 from beam_spark_executor.stores.ports import DataStore, StoreError
 
 _CLOSE_SECONDS = 20.0

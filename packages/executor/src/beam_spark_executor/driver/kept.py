@@ -15,9 +15,9 @@ from beam_runner_worker.records import MonitoringInfo
 
 from beam_spark_executor import plan
 from beam_spark_executor.channel.messages import BundleReply, Entry
+from beam_spark_executor.data.refs import Segment
 from beam_spark_executor.journal.codec import FormError, Layout, Registry
 from beam_spark_executor.journal.forms import CONSTANTS, FORMS, SHARED
-from beam_spark_executor.storage.refs import Segment
 
 _ENTRY = b"beam entry 1\n"
 _SNAPSHOT = b"beam ledger 1\n"

@@ -33,9 +33,9 @@ from beam_runner_engine.scheduler.snapshot import FORMAT
 from beam_runner_worker.totals import Totals
 
 from beam_spark_executor.channel.messages import Attempt, BundleReply, Entry
+from beam_spark_executor.data.refs import FileRows, Segment
 from beam_spark_executor.driver.kept import Kept, LedgerState, Tally, encode_ledger
 from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.storage.refs import FileRows, Segment
 from beam_spark_executor.translation.scheduling import graph_of
 
 

@@ -39,7 +39,7 @@ from beam_runner_engine.values import (
 from beam_runner_worker import records
 
 from beam_spark_executor import plan
-from beam_spark_executor.storage import refs
+from beam_spark_executor.data import refs
 
 
 def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:

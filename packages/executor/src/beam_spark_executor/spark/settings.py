@@ -97,7 +97,7 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.scheduler.mode": "FAIR",
-        "spark.python.daemon.module": "beam_spark_executor.python_daemon",
+        "spark.python.daemon.module": "beam_spark_executor.spark.python_daemon",
         "spark.python.worker.reuse": "true",
         "spark.python.unix.domain.socket.enabled": str(_sockets_fit(master, folder)).lower(),
         "spark.python.task.killTimeout": "500ms",

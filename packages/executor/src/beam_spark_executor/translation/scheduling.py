@@ -24,6 +24,8 @@ from beam_runner_engine.values.times import MIN_TIMESTAMP
 from beam_runner_engine.values.windows import GLOBAL_WINDOW
 from beam_runner_worker.records import ElementChunk
 
+from beam_spark_executor.data.refs import InlineRows
+from beam_spark_executor.data.rows import elements_row
 from beam_spark_executor.plan import (
     BufferKind,
     Clock,
@@ -34,8 +36,6 @@ from beam_spark_executor.plan import (
     TestStreamPlan,
     Watermark,
 )
-from beam_spark_executor.storage.refs import InlineRows
-from beam_spark_executor.storage.rows import elements_row
 
 _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
 

@@ -1,0 +1,184 @@
+"""Files that a reply names are kept before it is sent, and those that an order names are at hand before it begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from beam_spark_executor.bundles.bundle import broke
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    BundleReply,
+    Entry,
+    LoopProgress,
+    LoopReply,
+    RunBundle,
+    RunLoop,
+)
+from beam_spark_executor.data.refs import FileRows
+
+LoopMessage: TypeAlias = LoopProgress | LoopReply
+
+_AT_ONCE = 8
+"""File systems write down together what several ask for at the same time."""
+
+
+class FileKeeper(Protocol):
+    """Where files lie that a commit may name."""
+
+    def need(self, names: Iterable[str]) -> None:
+        """Has files at hand until the next ones are needed; names are relative to the job's folder.
+
+        It is called for every bundle, and goes through the names only where there is something to do.
+
+        Raises:
+            OSError: they can't be had.
+        """
+
+    def hold(self, names: Collection[str]) -> None:
+        """Has files at hand until others are held.
+
+        Raises:
+            OSError: they can't be had.
+        """
+
+    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
+        """Returns once new files survive what they must survive, and others can have them.
+
+        Args:
+            names: relative to the job's folder.
+            hold: whether they are held, too, beside what is.
+
+        Raises:
+            OSError: they can't be kept.
+        """
+
+
+class SharedFolder:
+    """Files in a folder that all machines share (`FileKeeper`).
+
+    Args:
+        folder: the job's.
+        durable: whether files are to be on the disk at all; else nothing is done.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool) -> None:
+        self._folder = folder
+        self._durable = durable
+        self._pool: ThreadPoolExecutor | None = None
+
+    def need(self, names: Iterable[str]) -> None:
+        """They are there."""
+
+    def hold(self, names: Collection[str]) -> None:
+        """They stay."""
+
+    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
+        """Waits until files, and their names, are on the disk, where that is wanted."""
+        if not self._durable:
+            return
+        paths = [self._folder / name for name in names]
+        if len(paths) == 1:
+            _sync(paths[0])
+        else:
+            self._pool = self._pool or ThreadPoolExecutor(_AT_ONCE, "sync")
+            for _ in self._pool.map(_sync, paths):
+                pass
+        for folder in {path.parent for path in paths}:
+            _sync(folder)
+
+
+class CommittedFiles:
+    """The files that a lane's orders and replies name. For one thread at a time.
+
+    Args:
+        keeper: where they lie.
+    """
+
+    def __init__(self, keeper: FileKeeper) -> None:
+        self._keeper = keeper
+        self._known: set[str] = set()
+        self._in_loop = False
+
+    def begin(self, order: RunBundle | RunLoop) -> None:
+        """What an order names was committed before.
+
+        Raises:
+            OSError: the state that a loop begins with can't be had.
+        """
+        if isinstance(order, RunBundle):
+            self._known = {segment.path for segment in order.state}
+        else:
+            self._known = {s.path for segments in order.segments.values() for s in segments}
+        self._in_loop = isinstance(order, RunLoop)
+        # A loop goes back to its state, and to what it writes, as often as it likes.
+        self._keeper.hold(self._known if self._in_loop else ())
+
+    def need(self, order: RunBundle) -> None:
+        """Has all files at hand that a bundle may read.
+
+        Raises:
+            OSError: they can't be had.
+        """
+        self._keeper.need(_read_by(order))
+
+    def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
+        """The reply, once what it names is on the disk; or that it could not be written."""
+        if isinstance(reply, BundleReply):
+            try:
+                self.sync((reply,))
+            except OSError as error:
+                return broke(Attempt(reply.done.bundle, reply.done.attempt), error)
+        return reply
+
+    def before(self, send: Callable[[LoopMessage], None]) -> Callable[[LoopMessage], None]:
+        """Has what a loop tells sent when what it names is on the disk."""
+
+        def send_synced(message: LoopMessage) -> None:
+            self.sync(message.entries)
+            send(message)
+
+        return send_synced
+
+    def sync(self, entries: Iterable[Entry]) -> None:
+        """Waits until the files that entries name are kept.
+
+        Raises:
+            OSError: they can't be.
+        """
+        new = {path for entry in entries for path in _files(entry)} - self._known
+        if new:
+            self._keeper.keep(sorted(new), hold=self._in_loop)
+            self._known |= new
+
+
+def _read_by(order: RunBundle) -> Iterator[str]:
+    for segment in order.state:
+        yield segment.path
+    inputs = (one.data for one in order.bundle.inputs)
+    for data in chain(inputs, *(side.data for side in order.bundle.side_inputs)):
+        if isinstance(data.ref, FileRows):
+            yield data.ref.path
+
+
+def _files(entry: Entry) -> Iterator[str]:
+    if isinstance(entry, BundleReply):
+        for output in entry.done.outputs:
+            if isinstance(output.data.ref, FileRows):
+                yield output.data.ref.path
+        if entry.state is not None:
+            for segment in entry.state.segments:
+                yield segment.path
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,135 @@
+"""The input of a bundle as chunks of elements, and how its elements are numbered for splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import attrs
+from beam_runner_engine.scheduler import Data, Input, Residual
+from beam_runner_engine.values.times import clamp
+from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder, decode_window
+from beam_runner_engine.values.windowed_values import (
+    TIME_BYTES,
+    one_window_each,
+    read_windows,
+    time_of,
+)
+from beam_runner_worker.records import BundleSplit, ElementChunk, ResidualElement
+
+from beam_spark_executor.data.files import read_ref
+from beam_spark_executor.data.refs import RowsRef
+from beam_spark_executor.data.rows import elements_row, read_elements
+from beam_spark_executor.data.written import element_data
+
+
+def element_chunks(folder: Path, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
+    """The elements of all inputs, row by row; rows outside what is meant are not decoded."""
+    for one in inputs:
+        ref: RowsRef = one.data.ref
+        passed = 0
+        for _, data in read_ref(folder, ref):
+            chunk = read_elements(data)
+            first = max(0, ref.first - passed)
+            last = chunk.count if ref.last is None else min(chunk.count, ref.last - passed)
+            passed += chunk.count
+            if first >= last:
+                continue
+            whole = first == 0 and last == chunk.count
+            yield chunk if whole else attrs.evolve(chunk, first=first, last=last)
+
+
+def count_of(inputs: Iterable[Input]) -> int:
+    """How many elements the inputs have in all."""
+    return sum(one.data.facts.count for one in inputs)
+
+
+def first_elements(inputs: Iterable[Input], count: int) -> tuple[Input, ...]:
+    """The inputs up to, and without, the element of this number."""
+    kept: list[Input] = []
+    for one in inputs:
+        mine = min(one.data.facts.count, count)
+        if mine > 0:
+            kept.append(attrs.evolve(one, data=_part(one.data, 0, mine)))
+        count -= one.data.facts.count
+    return tuple(kept)
+
+
+def residuals_of(
+    elements: Sequence[ResidualElement], name: str, windows: WindowCoder | None = None
+) -> tuple[Residual, ...]:
+    """What a bundle deferred, as data of its own.
+
+    Args:
+        elements: the residuals.
+        name: unique to them in the job.
+        windows: of the elements, if their data must be of one window each and tell it.
+    """
+    return tuple(
+        Residual(data, delay=residual.delay_ms, watermark=residual.watermark)
+        for number, residual in enumerate(elements)
+        for data in _of_windows(residual.element, f"{name}/{number}", windows)
+    )
+
+
+def split_inputs(
+    inputs: Sequence[Input],
+    split: BundleSplit,
+    name: str,
+    windows: WindowCoder | None = None,
+    *,
+    truncated: bool = False,
+) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
+    """What a split bundle keeps of its inputs, and what it gives away.
+
+    Args:
+        inputs: of the bundle, as they were given to it.
+        split: where the harness has split it.
+        name: unique to this split in the job.
+        windows: as for `residuals_of`.
+        truncated: whether the inputs are what is left of restrictions that were truncated.
+    """
+    kept = list(first_elements(inputs, split.last_primary + 1))
+    given: list[Residual] = []
+    start = 0
+    for one in inputs:
+        end = start + one.data.facts.count
+        rest = max(start, split.first_residual)
+        if rest < end:
+            data = _part(one.data, rest - start, end - start)
+            given.append(Residual(data, windows=one.windows, untouched=not truncated))
+        start = end
+    kept += [
+        Input(_element(element, f"{name}/primary/{number}"))
+        for number, element in enumerate(split.primaries)
+    ]
+    given += residuals_of(split.residuals, f"{name}/residual", windows)
+    return tuple(kept), tuple(given)
+
+
+def _part(data: Data, first: int, last: int) -> Data:
+    """Elements ``first`` to ``last`` of some data: itself where that is all of it."""
+    count = data.facts.count
+    if first == 0 and last == count:
+        return data
+    ref: RowsRef = data.ref
+    part = attrs.evolve(ref, first=ref.first + first, last=ref.first + last)
+    size = data.facts.size * (last - first) // count
+    return Data(part, attrs.evolve(data.facts, count=last - first, size=size))
+
+
+def _of_windows(element: bytes, name: str, coder: WindowCoder | None) -> Iterator[Data]:
+    """A windowed value as data; one in each of its windows if they must be told."""
+    if coder is None:
+        yield _element(element, name)
+        return
+    windows, _ = read_windows(element, TIME_BYTES, SKIP_WINDOW[coder])
+    for number, own in enumerate(one_window_each(element, windows)):
+        data = _element(own, name if len(windows) == 1 else f"{name}.{number}")
+        window = frozenset((decode_window(coder, windows[number]),))
+        yield attrs.evolve(data, facts=attrs.evolve(data.facts, windows=window))
+
+
+def _element(element: bytes, name: str) -> Data:
+    chunk = ElementChunk(1, element, min_timestamp=clamp(time_of(element)))
+    return element_data(name, elements_row(0, chunk))

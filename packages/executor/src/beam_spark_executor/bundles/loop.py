@@ -1,0 +1,310 @@
+"""The loop inside a task: the job's scheduler and its bundles in one process, for a while.
+
+While data and state are small, a round trip to the server for every bundle costs more than the
+bundle. So the server lends the scheduler to a task, which runs bundle after bundle and tells now and
+then what has happened, as entries of the journal, to be committed together. The loop is left
+
+| when | then |
+|---|---|
+| nothing is left to run | the server waits for what is next |
+| a bundle runs longer than ``BUNDLE_MS``, or ``SOURCE_MS`` | it goes on as a bundle of the lane, beside others |
+| the data that waits exceeds ``WAITING_BYTES`` | the server spreads it over lanes |
+| several bundles wait, and the last took more than ``PARALLEL_BUNDLE_MS`` | they run side by side |
+| the server asks | as soon as possible |
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Container
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+from beam_runner_engine.scheduler import (
+    Bundle,
+    CancelBundles,
+    Event,
+    FailJob,
+    FinishJob,
+    OpenBundles,
+    Scheduler,
+    Tick,
+)
+from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.totals import Totals
+
+from beam_spark_executor.bundles.keyed import Stores
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    BundleReply,
+    Entry,
+    LoopProgress,
+    LoopReply,
+    RunBundle,
+    RunLoop,
+)
+from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.state.shard_stores import LoopStores
+
+BUNDLE_MS = 200
+SOURCE_MS = 50
+TELL_MS = 300
+PARALLEL_BUNDLE_MS = 15
+WAITING_BYTES = 1 << 20
+_NAP_MS = 20
+_WEIGHT = 0.2
+_MOST_ENTRIES = 2000
+_WATCH_SECONDS = 0.02
+
+
+class BundleHost(Protocol):
+    """Runs one bundle in this process, in the calling thread."""
+
+    def run_bundle(
+        self, order: RunBundle, stores: Stores, *, last: bool = False
+    ) -> BundleReply | BundleBroke:
+        """Processes a bundle to its end; never raises for what went wrong in it.
+
+        Args:
+            order: the bundle.
+            stores: the state of key shards.
+            last: whether no other bundle waits, so that what reads its output will follow.
+        """
+
+
+class TaskLoop:
+    """One loop. ``run`` belongs to the lane's thread, ``leave`` to any.
+
+    Args:
+        order: what the server lends.
+        folder: the job's.
+        host: runs the bundles.
+        send: sends what has happened.
+        sources: the stages of which bundles may go on without end.
+        clock: the job's processing time; this machine's by default.
+    """
+
+    def __init__(
+        self,
+        order: RunLoop,
+        folder: Path,
+        host: BundleHost,
+        send: Callable[[LoopProgress | LoopReply], None],
+        sources: Container[str] = (),
+        clock: ProcessingClock | None = None,
+    ) -> None:
+        self._clock = clock or ProcessingClock()
+        self._order = order
+        self._host = host
+        self._send = send
+        self._sources = sources
+        self._scheduler = Scheduler.restore(order.scheduler)
+        self._stores = LoopStores(folder, order.segments)
+        self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)
+        self._lock = threading.Lock()
+        self._parts = 0
+        self._entries: list[Entry] = []
+        self._last_reply: dict[tuple[str, int], int] = {}
+        self._metrics = Totals()
+        self._running: Bundle | None = None
+        self._usual_ms = 0.0
+        self._since = 0.0
+        self._told_at = time.monotonic()
+        self._untold: LoopProgress | None = None
+        self._last_tick = 0
+        self._ended = False
+        self._left = threading.Event()
+
+    def run(self) -> BundleReply | BundleBroke | None:
+        """Runs bundles until the loop is left.
+
+        Returns:
+            The reply of the bundle that was running when the loop was left, if one was: it is no
+            longer the loop's, and not in its entries.
+        """
+        threading.Thread(target=self._watch, name="loop", daemon=True).start()
+        while True:
+            with self._lock:
+                bundle = self._next()
+                if bundle is None:
+                    return None
+                self._running = bundle
+                self._since = time.monotonic()
+            name = f"{self._order.name}-{bundle.number}-{bundle.attempt}"
+            order, last = RunBundle(bundle, name), not self._waiting
+            reply = self._host.run_bundle(order, self._stores, last=last)
+            with self._lock:
+                if self._left.is_set():
+                    return self._on_top_of_the_loop(bundle, reply, name)
+                self._running = None
+                self._record(bundle, reply)
+
+    def leave(self, *, outgrown: bool = False) -> None:
+        """Leaves the loop now; a bundle that runs goes on as one of the lane's."""
+        with self._lock:
+            if not self._left.is_set():
+                self._hand_back(outgrown=outgrown)
+
+    def _watch(self) -> None:
+        while not self._left.wait(_WATCH_SECONDS):
+            with self._lock:
+                self._send_untold()
+            running = self._running
+            if running is not None and _ms_since(self._since) > self._patience(running):
+                self.leave(outgrown=True)
+
+    def _patience(self, bundle: Bundle) -> int:
+        """How long a bundle may take: what a source puts out in the loop is seen only after its end."""
+        return SOURCE_MS if bundle.stage in self._sources else BUNDLE_MS
+
+    def _send_untold(self) -> None:
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            self._send(untold)
+
+    def _next(self) -> Bundle | None:
+        """The next bundle; None if the loop is left instead."""
+        while not self._left.is_set():
+            if self._ended:
+                self._hand_back(outgrown=False)
+                break
+            if self._is_time_to_tell():
+                self._tell()
+            if self._is_outgrown():
+                self._hand_back(outgrown=True)
+            elif self._waiting:
+                return self._waiting.popleft()
+            elif not self._nap():
+                self._hand_back(outgrown=False)
+        return None
+
+    def _is_time_to_tell(self) -> bool:
+        late = bool(self._entries) and _ms_since(self._told_at) > TELL_MS
+        return late or len(self._entries) > _MOST_ENTRIES
+
+    def _is_outgrown(self) -> bool:
+        # Small bundles cost less here, one by one, than their way to other lanes.
+        parallel = len(self._waiting) > 1 and self._usual_ms > PARALLEL_BUNDLE_MS
+        size = sum(one.data.facts.size for bundle in self._waiting for one in bundle.inputs)
+        return parallel or size > WAITING_BYTES
+
+    def _nap(self) -> bool:
+        """Waits for an alarm that is about to ring; whether there was one."""
+        wake = self._scheduler.next_wake
+        if wake is None:
+            return False
+        wait = wake - self._clock.now()
+        if wait > _NAP_MS:
+            return False
+        time.sleep(max(0, wait) / 1000)
+        self._tick()
+        return True
+
+    def _record(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
+        self._tick()
+        # The first bundle of a stage builds it; so a slow one alone does not count for much.
+        self._usual_ms += _WEIGHT * (_ms_since(self._since) - self._usual_ms)
+        if isinstance(reply, BundleBroke):
+            self._handle(reply.to_event(), None)
+            return
+        self._metrics.add(reply.metrics)
+        if self._has_state(bundle):
+            assert bundle.shard is not None
+            self._stores.accept(bundle.stage, bundle.shard)
+            self._last_reply[bundle.stage, bundle.shard] = len(self._entries)
+        self._handle(reply.done, attrs.evolve(reply, metrics=()))
+
+    def _on_top_of_the_loop(
+        self, bundle: Bundle, reply: BundleReply | BundleBroke, name: str
+    ) -> BundleReply | BundleBroke:
+        """The reply of a bundle that has ended after the loop, whose state was written by then."""
+        if isinstance(reply, BundleBroke) or not self._has_state(bundle):
+            return reply
+        assert bundle.shard is not None
+        state = self._stores.write_last(bundle.stage, bundle.shard, name)
+        return attrs.evolve(reply, state=state)
+
+    def _has_state(self, bundle: Bundle) -> bool:
+        return bundle.shard is not None and self._stores.is_known(bundle.stage, bundle.shard)
+
+    def _tick(self) -> None:
+        now = self._clock.now()
+        if now > self._last_tick:
+            self._last_tick = now
+            self._handle(Tick(now), None)
+
+    def _handle(self, event: Event, entry: Entry | None) -> None:
+        """Works in an event; the journal is to have it as this entry, if it differs."""
+        self._entries.append(event if entry is None else entry)
+        for command in self._scheduler.handle(event):
+            match command:
+                case OpenBundles(_, bundles):
+                    self._waiting.extend(bundles)
+                case CancelBundles():
+                    # Given only when the job ends.
+                    self._waiting.clear()
+                case FinishJob() | FailJob():
+                    self._ended = True
+                case _:
+                    # Finalization and release follow the commit, which is the server's.
+                    pass
+
+    def _tell(self) -> None:
+        """Has what was done committed, and goes on.
+
+        It is sent a moment later, by a thread of its own: encoding it takes milliseconds, which the
+        next bundle is not to wait for.
+        """
+        self._send_untold()
+        self._untold = LoopProgress(self._order.loop, self._take_entries())
+        self._stores.build_on_flushed()
+        self._told_at = time.monotonic()
+
+    def _hand_back(self, *, outgrown: bool) -> None:
+        self._left.set()
+        self._send_untold()
+        running = self._running
+        self._send(
+            LoopReply(
+                self._order.loop,
+                self._take_entries(),
+                None if running is None else Attempt(running.number, running.attempt),
+                outgrown,
+            )
+        )
+
+    def _take_entries(self) -> tuple[Entry, ...]:
+        """What has happened and was not told yet, with state and metrics."""
+        self._keep_state()
+        self._keep_metrics(self._metrics.infos())
+        entries = tuple(self._entries)
+        self._parts += 1
+        self._metrics = Totals()
+        self._entries.clear()
+        self._last_reply.clear()
+        return entries
+
+    def _keep_state(self) -> None:
+        """Writes what changed in the state of shards, and tells it with the last commit of each."""
+        for place, commit in self._stores.flush(f"{self._order.name}-part{self._parts}").items():
+            number = self._last_reply.get(place)
+            if number is not None:
+                entry = self._entries[number]
+                assert isinstance(entry, BundleReply)
+                self._entries[number] = attrs.evolve(entry, state=commit)
+
+    def _keep_metrics(self, metrics: tuple[MonitoringInfo, ...]) -> None:
+        """Tells the sum of all metrics with the last commit."""
+        for number in reversed(range(len(self._entries))):
+            entry = self._entries[number]
+            if isinstance(entry, BundleReply):
+                self._entries[number] = attrs.evolve(entry, metrics=metrics)
+                return
+
+
+def _ms_since(moment: float) -> float:
+    return (time.monotonic() - moment) * 1000

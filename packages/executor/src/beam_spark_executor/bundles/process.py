@@ -1,0 +1,377 @@
+"""The worker process: serves one job for its whole life, one bundle at a time.
+
+Beam keeps options, modules and coders per process; so a process never serves two jobs. It exits
+when its job ends, and Spark forks a fresh one from the warm daemon for the next.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Collection, Iterable
+
+import attrs
+from beam_runner_engine.scheduler import SplitDone
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.log_records import LogRecord
+from beam_runner_worker.ports import Harness, StageHarness
+
+from beam_spark_executor.bundles.bundle import RunningBundle, StageWork, broke
+from beam_spark_executor.bundles.durability import CommittedFiles
+from beam_spark_executor.bundles.essential import start_essential
+from beam_spark_executor.bundles.heart import start_heart
+from beam_spark_executor.bundles.job_files import files_of
+from beam_spark_executor.bundles.keyed import Stores
+from beam_spark_executor.bundles.loop import TaskLoop
+from beam_spark_executor.bundles.merging import SdkMerger
+from beam_spark_executor.bundles.telling import ProgressTeller
+from beam_spark_executor.bundles.temporary import temporary_files_in
+from beam_spark_executor.bundles.truncation import Truncation
+from beam_spark_executor.channel.births import birth_of
+from beam_spark_executor.channel.client import ChannelClient
+from beam_spark_executor.channel.messages import (
+    Abort,
+    Attempt,
+    BundleBroke,
+    BundleReply,
+    Closed,
+    CloseLane,
+    EndJob,
+    Endpoint,
+    ExternalWorkerStarted,
+    Finalize,
+    FromServer,
+    GiveUp,
+    Goodbye,
+    Hello,
+    LaneOpened,
+    LeaveLoop,
+    Logged,
+    RunBundle,
+    RunLoop,
+    SplitReply,
+    SplitRequest,
+    TearDown,
+)
+from beam_spark_executor.channel.sdk_stacks import stacks_of_sdks
+from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.data.side_inputs import BundleSideInputs
+from beam_spark_executor.memory import table_budget
+from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
+from beam_spark_executor.state.shard_stores import ShardStores
+
+_SENT_SECONDS = 0.002
+"""A bundle that has just begun is with its SDK after that, and this process has time."""
+_GIVE_UP_SECONDS = 0.5
+_KEPT_FINALIZERS = 1000
+_LOGGER = logging.getLogger(__name__)
+_Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
+
+
+class WorkerProcess:
+    """This process, bound to a job. Use :func:`bind`."""
+
+    def __init__(self, endpoint: Endpoint, job_id: str) -> None:
+        self.job_id = job_id
+        self.channel = ChannelClient(endpoint, job_id)
+        self._orders: queue.SimpleQueue[RunBundle | RunLoop | CloseLane] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        self._stages: dict[str, _Stage] = {}
+        self._building = threading.Lock()
+        self._to_build: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._harnesses: dict[str, Harness] = {}
+        self._fnapi: FnApiServer | None = None
+        self._looping: TaskLoop | None = None
+        self._finalizers: dict[Attempt, tuple[StageHarness, str]] = {}
+        self._busy = threading.Lock()
+        self._splitting = threading.Lock()
+        self._running: RunningBundle | None = None
+        self._torn_down = self._closed = False
+        self.channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
+        hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
+        self.channel.attach(hello, self._obey, self._server_is_gone)
+        self._work = self.channel.job_work()
+        self._clock = ProcessingClock.showing(self._work.now)
+        self._readers = self._work.plan.readers()
+        files = files_of(self._work)
+        self._folder, self._leave = files.folder, files.leave
+        self._own_folder = self._folder / hello.folder
+        self._stores = ShardStores(self._folder, hello.folder)
+        self._files = CommittedFiles(files.keeper)
+        self._vitals = start_heart(self._own_folder, self.channel.send)
+        self._teller = ProgressTeller(
+            lambda: self._running,
+            self.channel.send,
+            self._work.plan.sources(),
+            in_turns=self._work.plan.takes_turns,
+        )
+        start_essential(self._teller.run, "progress")
+        start_essential(self._answer, "requests")
+        if not all(stage.embedded for stage in self._work.plan.stages.values()):
+            threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
+
+    def serve(self, lane: int) -> None:
+        """Runs the bundles that the server gives to a lane, until it closes the lane."""
+        self.channel.send(LaneOpened(lane))
+        if lane == 0:
+            self._begin_with_sdk()
+        while True:
+            match self._orders.get():
+                case CloseLane():
+                    return
+                case RunLoop() as order:
+                    self._loop(order)
+                case RunBundle() as order:
+                    self._files.begin(order)
+                    self._answer_for(self.run_bundle(order, self._stores))
+
+    def log(self, records: Iterable[LogRecord]) -> None:
+        """Sends log records to the server (``beam_runner_worker.ports.LogSink``)."""
+        self.channel.send(Logged(tuple(records)))
+
+    def close(self) -> None:
+        """Tears down all DoFns, and says so; idempotent."""
+        self._tear_down()
+        with self._busy:
+            if not self._closed:
+                self._closed = True
+                self.channel.send(Closed())
+
+    def run_bundle(
+        self, order: RunBundle, stores: Stores, *, last: bool = False
+    ) -> BundleReply | BundleBroke:
+        """Processes a bundle to its end, in this thread (``task.loop.BundleHost``)."""
+        attempt = Attempt(order.bundle.number, order.bundle.attempt)
+        with self._busy:
+            try:
+                self._files.need(order)
+                stage = self._stage(order.bundle.stage)
+                stage.side_inputs.show(order.bundle.side_inputs)
+                running = RunningBundle(
+                    stage.work,
+                    order,
+                    stage.harness,
+                    stores,
+                    self._folder,
+                    stage.merger,
+                    stage.truncation,
+                    self._set_up_reader if last and not self._work.plan.streaming else None,
+                )
+            except Exception as error:
+                return broke(attempt, error)
+            self._running = running
+            self._vitals.works_on(order.bundle.stage)
+            self._teller.begins(order.bundle.stage)
+            if not stage.work.stage.embedded:
+                self._build_readers_soon(stage.work.stage)
+            reply = running.run()
+            if isinstance(reply, BundleReply) and reply.done.finalize:
+                self._finalizers[running.attempt] = (stage.harness, running.bundle_id)
+                while len(self._finalizers) > _KEPT_FINALIZERS:
+                    self._finalizers.pop(next(iter(self._finalizers)), None)
+            return reply
+
+    def _set_up_reader(self, written: Collection[str]) -> None:
+        """Has the stage set up that reads what a bundle has written, if it is the only one."""
+        readers = [stage for buffer in written for stage in self._readers.get(buffer, ())]
+        if len(readers) != 1 or readers[0].side_inputs or readers[0].stateful is not None:
+            return
+        stage = self._stages.get(readers[0].stage_id)
+        if stage is not None:
+            try:
+                stage.harness.set_up()
+            except HarnessError:
+                # The bundle itself, if it comes, gets the same.
+                _LOGGER.debug("%s was not set up", readers[0].stage_id, exc_info=True)
+
+    def _tear_down(self) -> None:
+        with self._busy:
+            if self._torn_down:
+                return
+            self._torn_down = True
+            for harness in self._harnesses.values():
+                harness.close()
+            if self._fnapi is not None:
+                self._fnapi.close()
+
+    def _loop(self, order: RunLoop) -> None:
+        self._files.begin(order)
+        sources, send = self._work.plan.sources(), self._files.before(self.channel.send)
+        loop = TaskLoop(order, self._folder, self, send, sources, self._clock)
+        self._looping = loop
+        reply = loop.run()
+        self._looping = None
+        if reply is not None:
+            self._answer_for(reply)
+        self._running = None
+
+    def _answer_for(self, reply: BundleReply | BundleBroke) -> None:
+        reply = self._files.synced(reply)
+        # What a split gave away must be known before what is left is committed.
+        with self._splitting:
+            self._running = None
+        self.channel.send(reply)
+
+    def _stage(self, stage_id: str) -> _Stage:
+        """A stage with its harness, built on first use."""
+        with self._building:
+            stage = self._stages.get(stage_id)
+            if stage is None:
+                stage = self._stages[stage_id] = self._build(stage_id)
+            return stage
+
+    def _begin_with_sdk(self) -> None:
+        """Has the SDK start while the server makes the first bundle, if one elsewhere runs them all."""
+        stages = self._work.plan.stages.values()
+        first = next((stage for stage in stages if stage.input_buffer is None), None)
+        if first is not None and len({stage.spec.environment_id for stage in stages}) == 1:
+            self._build_soon(first)
+
+    def _build_readers_soon(self, begun: StagePlan) -> None:
+        for stage in (s for b in begun.outputs.values() for s in self._readers.get(b, ())):
+            # Of others nobody knows whether this process will need their SDK.
+            if stage.spec.environment_id == begun.spec.environment_id:
+                self._build_soon(stage)
+
+    def _build_soon(self, stage: StagePlan) -> None:
+        if not stage.embedded and stage.stage_id not in self._stages:
+            self._to_build.put(stage.stage_id)
+
+    def _build_ahead(self) -> None:
+        """Builds stages before their bundles come, while the SDK elsewhere works on another one."""
+        while True:
+            stage_id = self._to_build.get()
+            if self._torn_down:
+                return
+            if self._running is not None:
+                time.sleep(_SENT_SECONDS)
+            try:
+                self._stage(stage_id)
+            except Exception:
+                # If it runs, it will be tried again, and what is wrong with it be told.
+                _LOGGER.debug("%s was not built ahead", stage_id, exc_info=True)
+
+    def _build(self, stage_id: str) -> _Stage:
+        plan = self._work.plan.stages[stage_id]
+        side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
+        with temporary_files_in(self._own_folder):
+            environment = self._harness(plan)
+            harness = environment.stage(plan.spec, side_inputs)
+            work = StageWork.of(self._work, stage_id, self._clock)
+            merger = None if work.input_buffer is None else self._merger(work.input_buffer)
+        truncation = None
+        if plan.truncation is not None:
+            truncation = Truncation(plan.truncation, environment, side_inputs, self._folder)
+        return _Stage(work, side_inputs, harness, merger, truncation)
+
+    def _merger(self, buffer: BufferPlan) -> SdkMerger | None:
+        """What merges the windows of a buffer, if the engine can't."""
+        plan = buffer.merging
+        if plan is None:
+            return None
+        assert buffer.strategy is not None
+        harness = self._harness(plan).stage(plan.spec, BundleSideInputs((), self._folder))
+        return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
+
+    def _harness(self, plan: StagePlan | MergingPlan) -> Harness:
+        # All embedded environments of a job are one: there is only one interpreter here.
+        key = "" if plan.embedded else plan.spec.environment_id
+        if key not in self._harnesses:
+            if plan.embedded:
+                job = self._work.plan
+                self._harnesses[key] = EmbeddedHarness(
+                    job.context, self.channel, self, table_budget(), job.embedded_specs
+                )
+            else:
+                self._harnesses[key] = self._fnapi_server().harness(key)
+        return self._harnesses[key]
+
+    def _fnapi_server(self) -> FnApiServer:
+        if self._fnapi is None:
+            self._fnapi = FnApiServer(
+                self._work.plan.context,
+                self.channel,
+                self,
+                on_external_worker=self._external_worker,
+            )
+        return self._fnapi
+
+    def _external_worker(self, endpoint: str, worker_id: str) -> None:
+        self.channel.send(ExternalWorkerStarted(endpoint, worker_id))
+
+    def _answer(self) -> None:
+        """Splits, finalizes and tears down, beside the thread that hears the server."""
+        while True:
+            match self._requests.get():
+                case SplitRequest() as request:
+                    with self._splitting:
+                        self.channel.send(self._split(request))
+                case GiveUp():
+                    self._give_up()
+                case Finalize(bundles):
+                    for attempt in bundles:
+                        self._finalize(attempt)
+                case TearDown():
+                    self._tear_down()
+                case EndJob():
+                    self.close()
+
+    def _finalize(self, attempt: Attempt) -> None:
+        harness, bundle_id = self._finalizers.pop(attempt, (None, ""))
+        if harness is not None:
+            try:
+                harness.finalize(bundle_id)
+            except Exception:
+                # The bundle is committed, whatever becomes of its callbacks.
+                _LOGGER.exception("the callbacks of bundle %s failed", attempt.bundle)
+
+    def _split(self, request: SplitRequest) -> SplitReply:
+        running = self._running
+        if running is not None and running.attempt == request.attempt:
+            return running.split(request.keep)
+        return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
+
+    def _give_up(self) -> None:
+        """Has user code that runs in another's process stop: with LOOPBACK, nobody may kill that."""
+        running = self._running
+        if running is not None and not running.embedded:
+            running.split(0.0)
+
+    def _obey(self, command: FromServer) -> None:
+        match command:
+            case RunBundle() | RunLoop() | CloseLane():
+                self._orders.put(command)
+            case SplitRequest() | GiveUp() | Finalize() | TearDown() | EndJob():
+                self._requests.put(command)
+            case LeaveLoop():
+                looping = self._looping
+                if looping is not None:
+                    looping.leave()
+            case Abort():
+                giving_up = threading.Thread(target=self._give_up, daemon=True)
+                giving_up.start()
+                giving_up.join(_GIVE_UP_SECONDS)
+                self._leave(1)
+            case Goodbye():
+                self._leave(0)
+
+    def _server_is_gone(self) -> None:
+        if not self._closed:
+            self._leave(1)
+
+
+@attrs.frozen
+class _Stage:
+    """A stage that this process has worked on."""
+
+    work: StageWork
+    side_inputs: BundleSideInputs
+    harness: StageHarness
+    merger: SdkMerger | None
+    truncation: Truncation | None

@@ -1,0 +1,143 @@
+"""Tells the server how far the bundle of this process is: every half second, and sources when it counts.
+
+A stream's source hands on what it has put out when its bundle ends, and that is checkpointed when it
+tells how far it is. So one that mostly waits tells as soon as it has put out something; one that is
+busy, for which each turn is a cost, after half a second. On a crowded machine a turn costs more, and
+lasts longer for that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Container
+
+import attrs
+from beam_runner_urns import metrics as urns
+
+from beam_spark_executor.bundles.bundle import RunningBundle
+from beam_spark_executor.channel.messages import BundleProgressed
+from beam_spark_executor.slowness import Slowness, core_time
+
+PROGRESS_SECONDS = 0.5
+LINGERS_MS = 50
+"""What a source that waits has put out by then is handed on."""
+_TOLD_IN_TURNS_AFTER_MS = 100
+_LOOK_SECONDS = 0.025
+_BUSY = 0.5
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.define
+class _Turn:
+    """What is known of a source's bundle; times in milliseconds.
+
+    Attributes:
+        wanted: what its thread had wanted of a core, in seconds, when it was first seen.
+        seen: how long it had run by then, in seconds.
+        again: when it is looked at next.
+        pause: how long it is left alone after it was told next.
+    """
+
+    running: RunningBundle
+    wanted: float | None
+    seen: float
+    again: float
+    pause: float = LINGERS_MS
+
+
+class ProgressTeller:
+    """Belongs to a thread of its own, but for :meth:`begins`.
+
+    Args:
+        running: the bundle that runs, if one does.
+        send: takes what is told.
+        sources: the stages of which bundles may go on without end.
+        in_turns: whether bundles take turns at one interpreter; then they tell sooner.
+    """
+
+    def __init__(
+        self,
+        running: Callable[[], RunningBundle | None],
+        send: Callable[[BundleProgressed], None],
+        sources: Container[str],
+        *,
+        in_turns: bool,
+    ) -> None:
+        self._running = running
+        self._send = send
+        self._sources = sources
+        # Where bundles take turns, it counts how soon one shows that it leaves time to others.
+        self._after = _TOLD_IN_TURNS_AFTER_MS if in_turns else 1000 * PROGRESS_SECONDS
+        self._begun = threading.Event()
+        self._turn: _Turn | None = None
+        self._slowness = Slowness()
+
+    def begins(self, stage_id: str) -> None:
+        """A bundle of a stage begins."""
+        if stage_id in self._sources:
+            self._begun.set()
+
+    def run(self) -> None:
+        """Tells for as long as the process lives."""
+        while True:
+            running = self._running()
+            is_source = running is not None and running.stage_id in self._sources
+            if self._begun.wait(_LOOK_SECONDS if is_source else PROGRESS_SECONDS):
+                self._begun.clear()
+            elif running is not None and running is self._running():
+                try:
+                    self._look(running, is_source=is_source)
+                except Exception:
+                    # The bundle's own thread tells what is wrong with it.
+                    _LOGGER.debug("no progress of %s", running.bundle_id, exc_info=True)
+
+    def _look(self, running: RunningBundle, *, is_source: bool) -> None:
+        if is_source:
+            self._look_at_source(running)
+        elif running.elapsed >= self._after:
+            progress = running.progress()
+            if progress is not None:
+                self._send(progress)
+
+    def _look_at_source(self, running: RunningBundle) -> None:
+        turn = self._turn
+        if turn is None or turn.running is not running:
+            told = core_time(running.thread)
+            seen = running.elapsed / 1000
+            first = 1000 * self._slowness.turn(LINGERS_MS / 1000)
+            wanted = None if told is None else told.wanted
+            turn = self._turn = _Turn(running, wanted, seen, first)
+        elapsed = running.elapsed
+        if elapsed < turn.again:
+            return
+        is_late = elapsed >= 1000 * self._slowness.turn(PROGRESS_SECONDS)
+        if not is_late and running.embedded and _is_busy(turn):
+            turn.again = elapsed + LINGERS_MS
+            return
+        progress = running.progress()
+        if progress is None:
+            return
+        # Whether an SDK elsewhere waits is known only where it was seen.
+        waits = not _is_busy(turn) if running.embedded else progress.waits is True
+        lingers = waits and _has_output(progress)
+        turn.again = elapsed + turn.pause
+        if lingers or is_late:
+            self._send(attrs.evolve(progress, lingers=lingers))
+            # It is still here after that only if it could not be split: soon it may be.
+            turn.pause = min(2 * turn.pause, 1000 * PROGRESS_SECONDS)
+
+
+def _is_busy(turn: _Turn) -> bool:
+    """Whether user code in this process wants half a core; where that is not known it does."""
+    told = core_time(turn.running.thread)
+    if told is None or turn.wanted is None:
+        return True
+    return told.wanted - turn.wanted > _BUSY * (turn.running.elapsed / 1000 - turn.seen)
+
+
+def _has_output(progress: BundleProgressed) -> bool:
+    """Whether any PCollection beside its input has an element."""
+    return any(
+        info.urn == urns.ELEMENT_COUNT and info.payload != b"\x00" for info in progress.metrics
+    )

@@ -1,0 +1,143 @@
+"""Output ports: where a stage's chunks become rows, cut by share or by key shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk
+
+from beam_spark_executor.data.columns import (
+    by_shard,
+    by_window,
+    distinct_windows,
+    to_batch,
+    to_bytes,
+)
+from beam_spark_executor.data.rows import Row, RowKind, elements_row
+from beam_spark_executor.data.written import LITTLE_BYTES
+from beam_spark_executor.plan import BufferKind
+
+RowSink = Callable[[Row], None]
+
+
+class RowPort(Protocol):
+    """An output port that makes rows."""
+
+    def write(self, chunk: OutputChunk) -> None:
+        """Takes a chunk and hands its rows to the sink."""
+
+
+def row_port(
+    kind: BufferKind,
+    shards: int,
+    turn: int,
+    sink: RowSink,
+    *,
+    windows: bool = False,
+    in_order: bool = False,
+) -> RowPort:
+    """The port for a buffer of some kind.
+
+    Args:
+        kind: what happens in the buffer.
+        shards: how many key shards there are, and how many shares dealt elements are cut into.
+        turn: the number of the writing bundle: dealing begins at another share in each.
+        sink: takes the rows.
+        windows: whether each row must be of one window and tell it. Chunks of elements already are.
+        in_order: whether dealt elements stay in their order while they are few.
+    """
+    match kind:
+        case BufferKind.STORED:
+            return _StoredPort(sink)
+        case BufferKind.DEALT:
+            return _DealingPort(shards, turn, sink, in_order=in_order)
+        case BufferKind.GROUPED | BufferKind.KEYED:
+            return _KeyedPort(shards, sink, windows=windows)
+        case BufferKind.SIDE_ITERABLE | BufferKind.SIDE_MULTIMAP:
+            return _SideInputPort(sink)
+
+
+class _StoredPort:
+    """Elements as they come."""
+
+    def __init__(self, sink: RowSink) -> None:
+        self._sink = sink
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, ElementChunk)
+        self._sink(elements_row(0, chunk))
+
+
+class _DealingPort:
+    """Element after element to share after share, so that shares differ by one element at most.
+
+    Where order counts, a little chunk is cut into runs instead, each of which goes to another share.
+    """
+
+    def __init__(self, shards: int, turn: int, sink: RowSink, *, in_order: bool) -> None:
+        self._shards = shards
+        self._next = turn % shards
+        self._sink = sink
+        self._in_order = in_order
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, ElementChunk) and chunk.ends is not None
+        data = memoryview(chunk.data)
+        starts = [0, *chunk.ends[:-1]]
+        hand = min(self._shards, chunk.count)
+        in_runs = self._in_order and len(data) <= LITTLE_BYTES
+        for offset in range(hand):
+            mine = slice(offset, None, self._shards)
+            if in_runs:
+                mine = slice(chunk.count * offset // hand, chunk.count * (offset + 1) // hand)
+            parts = [data[s:e] for s, e in zip(starts[mine], chunk.ends[mine], strict=True)]
+            shard = (self._next + offset) % self._shards
+            share = ElementChunk(
+                len(parts),
+                b"".join(parts),
+                min_timestamp=chunk.min_timestamp,
+                window=chunk.window,
+            )
+            self._sink(elements_row(shard, share))
+        self._next = (self._next + chunk.count) % self._shards
+
+
+class _KeyedPort:
+    """Rows by the shard of their key."""
+
+    def __init__(self, shards: int, sink: RowSink, *, windows: bool) -> None:
+        self._shards = shards
+        self._sink = sink
+        self._windows = windows
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, KeyedChunk)
+        for shard, part in by_shard(to_batch(chunk), self._shards):
+            if not self._windows:
+                self._sink(_keyed_row(shard, part, None))
+                continue
+            for window, rows in by_window(part):
+                self._sink(_keyed_row(shard, rows, frozenset((window,))))
+
+
+class _SideInputPort:
+    """Rows that tell their windows, which decide when a side input may be read."""
+
+    def __init__(self, sink: RowSink) -> None:
+        self._sink = sink
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, KeyedChunk)
+        batch = to_batch(chunk)
+        self._sink(_keyed_row(0, batch, frozenset(distinct_windows(batch))))
+
+
+def _keyed_row(shard: int, batch: pa.RecordBatch, windows: frozenset[bytes] | None) -> Row:
+    earliest = MIN_TIMESTAMP
+    if "timestamp" in batch.schema.names:
+        earliest = pc.min(batch.column("timestamp")).as_py()
+    return Row(shard, RowKind.KEYED, to_bytes(batch), batch.num_rows, earliest, windows)

@@ -1,0 +1,1 @@
+"""The job server as a program: its command line, what it is made of, and what it lives for."""

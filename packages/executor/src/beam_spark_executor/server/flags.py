@@ -1,0 +1,397 @@
+"""The command line of ``beam-spark-jobserver``, read into one frozen record."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib.metadata
+import re
+from collections.abc import Callable, Sequence, Set
+from pathlib import Path
+from typing import Any, NoReturn
+
+import attrs
+
+from beam_spark_executor.server.extensions import Extension, find
+from beam_spark_executor.spark.settings import (
+    DEFAULT_MASTER,
+    SparkSettings,
+    SparkUnavailable,
+    check_master,
+)
+from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
+
+PROGRAM = "beam-spark-jobserver"
+DEFAULT_PORT = 8099
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+# What Prism, for which SDKs may start this program, calls them.
+_LOG_LEVELS_ELSEWHERE = {"warn": "warning"}
+_LOG_KINDS_ELSEWHERE = {"dev": "text", "console": "json"}
+_SPARK_LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error": "error"}
+
+
+@attrs.frozen
+class ServerSettings:
+    """What a server is started with.
+
+    - ``job_port``: the port to serve at; 0 picks a free one.
+    - ``state_dir``: where jobs survive the server: their list, journals, artifacts and data;
+      ``None`` is a private temporary folder, and jobs end with the server.
+    - ``data``: where data between stages lies: a store, or a folder that all machines share; ``None`` is one in
+      ``state_dir``, which Spark on this machine alone can do with.
+    - ``sync_data``: whether they survive a power cut, too, where that folder is on a local disk.
+    - ``artifacts_dir``: where staged files are kept while their jobs run; ``None`` is a folder in
+      the one above.
+    - ``on_sigterm``: what becomes of jobs at SIGTERM: ``suspend``, ``cancel`` or ``drain``; ``None``
+      is ``suspend`` with a state folder and ``cancel`` without one.
+    - ``max_task_attempts``: how often a bundle is tried whose user code raises.
+    - ``allow_remote``: whether ``job_host`` may be an address that other machines reach; then
+      ``token_file`` or ``tls_client_ca`` has to be there.
+    - ``token_file``: has the token that clients must send with every call.
+    - ``tls_cert``, ``tls_key``, ``tls_client_ca``: PEM files of the server, and of the authority whose
+      certificates clients must have.
+    - ``hide_elements``: whether the errors of jobs leave out the element that was processed.
+    - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
+    - ``log_kind``: ``text``, or ``json`` for one object per line.
+    - ``extensions``: what is served beside the Job API.
+    - ``port_file``: is written with ``host:port`` once clients are answered.
+    - ``parent_pid``: the process with which the server ends.
+    - ``idle_shutdown_timeout``: for how many seconds no job has run when it ends by itself.
+    """
+
+    job_host: str = "localhost"
+    job_port: int = DEFAULT_PORT
+    state_dir: Path | None = None
+    data: StoreSpec | Path | None = None
+    sync_data: bool = False
+    artifacts_dir: Path | None = None
+    on_sigterm: str | None = None
+    max_task_attempts: int = 1
+    hide_elements: bool = False
+    spark: SparkSettings = attrs.field(factory=SparkSettings)
+    log_level: str = "info"
+    log_kind: str = "text"
+    extensions: tuple[Extension, ...] = ()
+    allow_remote: bool = False
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    port_file: Path | None = None
+    parent_pid: int | None = None
+    idle_shutdown_timeout: float | None = None
+
+
+def parse(arguments: Sequence[str]) -> ServerSettings:
+    """The settings that ``arguments`` ask for; in the names of flags ``_`` is the same as ``-``.
+
+    Raises:
+        SystemExit: with code 2 and one line on standard error where an argument is wrong; with code
+            0 after ``--help`` and ``--version``.
+    """
+    parser = _parser()
+    extensions = find()
+    for extension in extensions:
+        extension.add_flags(parser)
+    known = frozenset(parser._option_string_actions)
+    spelt = [_with_dashes(argument, known) for argument in arguments]
+    found, unknown = parser.parse_known_args(spelt)
+    if unknown:
+        parser.error(_unknown(unknown[0], parser))
+    if found.on_sigterm == "suspend" and found.state_dir is None:
+        parser.error("--on-sigterm=suspend needs a --state-dir from which jobs can be resumed")
+    try:
+        for extension in extensions:
+            extension.configure(found)
+    except ValueError as error:
+        parser.error(str(error))
+    if found.sync_data and found.state_dir is None:
+        parser.error("--sync-data needs a --state-dir from which jobs can be resumed")
+    return ServerSettings(
+        job_host=found.job_host,
+        job_port=found.job_port,
+        state_dir=found.state_dir,
+        data=found.data_dir,
+        artifacts_dir=found.artifacts_dir,
+        sync_data=found.sync_data,
+        on_sigterm=found.on_sigterm,
+        max_task_attempts=found.max_task_attempts,
+        hide_elements=found.hide_elements,
+        spark=SparkSettings(
+            master=found.spark_master_url,
+            conf=dict(found.spark_conf),
+            log_level=_SPARK_LOG_LEVELS[found.log_level],
+        ),
+        log_level=found.log_level,
+        log_kind=found.log_kind,
+        extensions=extensions if found.serve_http else (),
+        allow_remote=found.allow_remote,
+        token_file=found.token_file,
+        tls_cert=found.tls_cert,
+        tls_key=found.tls_key,
+        tls_client_ca=found.tls_client_ca,
+        port_file=found.port_file,
+        parent_pid=found.parent_pid,
+        idle_shutdown_timeout=found.idle_shutdown_timeout,
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{PROGRAM}: {message}; see {PROGRAM} --help\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Serves the Beam Job API and runs the jobs on Apache Spark.",
+        allow_abbrev=False,
+    )
+    _add_server_flags(parser.add_argument)
+    _add_guard_flags(parser.add_argument)
+    _add_folder_flags(parser.add_argument)
+    _add_end_flags(parser.add_argument)
+    parser.add_argument("--version", action="version", version=_versions())
+    return parser
+
+
+def _add_server_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--job-port",
+        type=_port,
+        default=DEFAULT_PORT,
+        metavar="PORT",
+        help="port to serve at; 0 picks a free one (default: %(default)s)",
+    )
+    flag(
+        "--job-host",
+        default="localhost",
+        metavar="HOST",
+        help="host name or address to listen at (default: %(default)s)",
+    )
+    flag(
+        "--port-file",
+        type=Path,
+        metavar="FILE",
+        help="file to write HOST:PORT to once clients are answered, which is before Spark is up",
+    )
+    flag(
+        "--parent-pid",
+        type=_pid,
+        metavar="PID",
+        help="process with which the server ends; it also ends when its output is a pipe that nobody"
+        " reads any more",
+    )
+    flag(
+        "--idle-shutdown-timeout",
+        type=_duration,
+        metavar="DURATION",
+        help="end when no job has run for so long, as in 90s or 1h30m (default: never, as with -1)",
+    )
+    flag(
+        "--log-level",
+        type=lambda text: _LOG_LEVELS_ELSEWHERE.get(text.lower(), text.lower()),
+        choices=tuple(_SPARK_LOG_LEVELS),
+        default="info",
+        help="what to log to standard error (default: %(default)s)",
+    )
+    flag(
+        "--log-kind",
+        type=lambda text: _LOG_KINDS_ELSEWHERE.get(text.lower(), text.lower()),
+        choices=("text", "json"),
+        default="text",
+        help="form of the log's lines (default: %(default)s)",
+    )
+    flag(
+        "--serve-http",
+        type=_truth,
+        nargs="?",
+        const=True,
+        default=True,
+        metavar="true|false",
+        help="whether to serve web pages about the jobs, where beam-runner-web is installed"
+        " (default: true)",
+    )
+
+
+def _add_guard_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--allow-remote",
+        action="store_true",
+        help="allow --job-host to be an address that other machines reach; needs --token-file or"
+        " --tls-client-ca, since whoever submits a job runs code here",
+    )
+    flag(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with a token that clients must send with every call, as the metadata"
+        " 'authorization: Bearer TOKEN'",
+    )
+    flag("--tls-cert", type=Path, metavar="FILE", help="PEM of the server's certificate")
+    flag("--tls-key", type=Path, metavar="FILE", help="PEM of its key")
+    flag(
+        "--tls-client-ca",
+        type=Path,
+        metavar="FILE",
+        help="PEM of the authority whose certificates clients must have",
+    )
+
+
+def _add_folder_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder in which jobs survive the server, to be resumed by the next one with the same"
+        " folder (default: a temporary one, and jobs end with the server)",
+    )
+    flag(
+        "--data-dir",
+        type=_data_dir,
+        metavar="URL",
+        help="where the data between stages lies: s3://BUCKET/PREFIX, gs://, az://, abfss://, or a folder that"
+        " all machines have under this path (default, and enough where Spark runs on this machine:"
+        " one in the state folder)",
+    )
+    flag(
+        "--sync-data",
+        action="store_true",
+        help="with a --state-dir on a local disk: what a bundle wrote is on the disk before it is"
+        " committed, so that jobs survive a power cut, too (default: they survive any process)",
+    )
+    flag(
+        "--artifacts-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder for the files that clients stage (default: one in the state folder)",
+    )
+
+
+def _add_end_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--on-sigterm",
+        choices=("suspend", "cancel", "drain"),
+        help="what becomes of jobs when SIGTERM stops the server: they are left to the next server,"
+        " cancelled, or drained, for which the server waits (default: suspend with a --state-dir,"
+        " else cancel)",
+    )
+    flag(
+        "--max-task-attempts",
+        type=_attempts,
+        default=1,
+        metavar="N",
+        help="how often a bundle is tried whose user code raises, before its job fails (default:"
+        " %(default)s); one that fails for other reasons is tried 4 times",
+    )
+    flag(
+        "--hide-elements",
+        action="store_true",
+        help="leave the element that was processed out of the errors of jobs (what user code puts"
+        " into its exceptions stays)",
+    )
+    flag(
+        "--spark-master-url",
+        type=_master,
+        metavar="URL",
+        help=f"Spark master (default: that of the ambient Spark session, else {DEFAULT_MASTER})",
+    )
+    flag(
+        "--spark-conf",
+        type=_property,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a Spark property, as in spark.driver.memory=4g; may be repeated",
+    )
+
+
+def _with_dashes(argument: str, known: Set[str]) -> str:
+    """The argument as our flags are spelt; Go's programs, and so Beam's SDKs, write ``-job_port=1``."""
+    if not argument.startswith("-"):
+        return argument
+    name, equals, value = argument.partition("=")
+    long = "--" + name.lstrip("-").replace("_", "-")
+    return long + equals + value if name.startswith("--") or long in known else argument
+
+
+def _unknown(argument: str, parser: argparse.ArgumentParser) -> str:
+    name = argument.partition("=")[0]
+    if not name.startswith("-"):
+        return f"unexpected argument {argument!r}: every setting is a flag"
+    known = [option for action in parser._actions for option in action.option_strings]
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"unknown flag {name}" + (f": did you mean {nearest[0]}?" if nearest else "")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def _pid(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected the id of a process, got {text!r}")
+    return int(text)
+
+
+def _duration(text: str) -> float | None:
+    """Seconds of a duration as Go writes it; None of one that is negative."""
+    if re.fullmatch(r"-(\d+(\.\d+)?)(h|m|s|ms|us|ns)?", text):
+        return None
+    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|ns)", text)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise argparse.ArgumentTypeError(f"expected a duration as in 90s or 1h30m, got {text!r}")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+    return text.lower() == "true"
+
+
+def _data_dir(text: str) -> StoreSpec | Path:
+    try:
+        return parse_data_dir(text) or Path(text).absolute()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _attempts(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
+    return int(text)
+
+
+def _master(text: str) -> str:
+    try:
+        check_master(text)
+    except SparkUnavailable as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+    return text
+
+
+def _property(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise argparse.ArgumentTypeError(
+            f"expected KEY=VALUE with a key that begins with 'spark.', got {text!r}"
+        )
+    return key, value
+
+
+def _versions() -> str:
+    def version(distribution: str) -> Any:
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            return "from its source tree"
+
+    return (
+        f"{PROGRAM} {version('beam-spark-executor')} "
+        f"(PySpark {version('pyspark')}, Apache Beam {version('apache-beam')})"
+    )

@@ -1,0 +1,263 @@
+"""The job server as a whole: the Job API, Spark, and the executor that joins them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from concurrent.futures import Future, InvalidStateError
+from pathlib import Path
+
+from beam_runner_jobservices import (
+    Guard,
+    JobHandle,
+    JobReporter,
+    JobServer,
+    JobSpec,
+    OptionType,
+    PipelineOption,
+)
+from beam_runner_jobservices.folders import STATE, mark_folder
+from beam_runner_jobservices.guard import read_guard
+
+from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
+from beam_spark_executor.job_options import JOB_OPTIONS
+from beam_spark_executor.journal.store import Store
+from beam_spark_executor.server.data_place import DataPlace
+from beam_spark_executor.server.flags import ServerSettings
+from beam_spark_executor.server.versions import untried
+from beam_spark_executor.spark.pool import WorkerPools, warm_up
+from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.settings import is_on_this_machine, slots_of
+from beam_spark_executor.temporary import TemporaryFolder
+
+JOBS_LIMIT_SECONDS = 10.0
+"""How long jobs have to end when the server stops."""
+
+_DRAIN_CHECK_SECONDS = 0.1
+
+log = logging.getLogger(__name__)
+
+
+class Server:
+    """A job server on Spark, in this process.
+
+        server = Server(ServerSettings(job_port=0))
+        address = server.start()
+        ...
+        server.stop()
+
+    Making one takes the port and the state folder, and costs next to nothing else where no jobs are
+    left to resume. `serve` answers clients; jobs that they run begin once `start` has started Spark.
+
+    Raises:
+        beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
+            other machines reach it and that is not allowed and guarded.
+        beam_runner_jobservices.JobServicesError: a folder is in use by another server, or is not
+            ours.
+        beam_spark_executor.journal.errors.JournalError: the journal cannot be read or written.
+        OSError: a folder cannot be made or written.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._durable = settings.state_dir is not None
+        self._sync_data = settings.sync_data
+        self._task_attempts = settings.max_task_attempts
+        self._hides_elements = settings.hide_elements
+        self._temporary: TemporaryFolder | None = None
+        if settings.state_dir is None:
+            self._temporary = TemporaryFolder("jobserver-")
+            self._folder = self._temporary.path
+            mark_folder(self._folder, STATE)
+        else:
+            self._folder = settings.state_dir.absolute()
+        self._stopping = threading.Lock()
+        self._serving = self._stopped = False
+        self._executor: Future[SparkJobExecutor] = Future()
+        self.spark = RunningSpark(settings.spark)
+        self._private: TemporaryFolder | None = None
+        try:
+            guard = _guard(settings)
+            self._job_server = JobServer(
+                self._start_job,
+                artifacts_dir=settings.artifacts_dir or self._folder / "artifacts",
+                state_dir=self._folder if self._durable else None,
+                host=settings.job_host,
+                port=settings.job_port,
+                guard=guard,
+                socket_path=self._socket(settings, guard),
+                options=(
+                    PipelineOption(one.name, OptionType.INTEGER, one.description)
+                    for one in JOB_OPTIONS
+                ),
+            )
+            try:
+                self._store = Store(self._folder, self._durable)
+                self._data = DataPlace.of(settings.data, self._folder)
+            except BaseException:
+                self._job_server.stop()
+                raise
+        except BaseException:
+            self._remove_temporary()
+            raise
+        self.address = self._job_server.address
+        """``host:port`` for clients."""
+        self.door = self._job_server.door
+        """The way in for what is served beside the Job API."""
+        self.damage = (*self._job_server.damage, *self._store.damage)
+        """Sentences that say what was found damaged in the state folder, and where it is kept."""
+
+    def serve(self) -> str:
+        """Begins to serve, and returns the address; again does nothing.
+
+        Clients can prepare jobs and stage files from now on. A Run is answered once `start` is done.
+        """
+        if not self._serving:
+            self._serving = True
+            self._job_server.start()
+        return self.address
+
+    def start(self) -> str:
+        """Serves, starts Spark, and warms it up unless there are jobs already; returns the address.
+
+        Takes about ten seconds. To be called once; if it raises, the jobs that wait for it fail, and
+        `stop` cleans up.
+
+        Raises:
+            SparkUnavailable: Spark does not start; says why in one sentence.
+            StoreError: there is no place for data between stages; says likewise.
+            Exception: `kill` was called meanwhile.
+        """
+        try:
+            self.serve()
+            executor = self._start_executor()
+        except BaseException as error:
+            self._answer_waiting_jobs(error)
+            raise
+        self._executor.set_result(executor)
+        return self.address
+
+    def _start_executor(self) -> SparkJobExecutor:
+        self._data.check()
+        self.spark.start()
+        if not is_on_this_machine(self.spark.master):
+            self._data.check_reach(self.spark.master)
+        for sentence in untried(self.spark.version):
+            log.warning("%s", sentence)
+        log.info("Spark %s is up at %s", self.spark.version, self.spark.master)
+        pools = WorkerPools(self.spark.session)
+        unfinished = self._unfinished()
+        if not unfinished:
+            # Jobs that are there already are not to wait for it, and warm up what they need.
+            warm_up(self.spark.session, pools)
+        self._remove_leftovers(unfinished)
+        return SparkJobExecutor(
+            self.spark.session,
+            pools,
+            self._store,
+            ExecutorSettings(
+                self._data.folder,
+                self.spark.session.sparkContext.defaultParallelism,
+                self._channel_host(self.spark),
+                self._task_attempts,
+                slots_of(self.spark.master),
+                self._hides_elements,
+                sync_data=self._sync_data,
+                store=self._data.store,
+            ),
+        )
+
+    def cancel_jobs(self) -> None:
+        """Cancels all jobs and waits for their ends, at most ``JOBS_LIMIT_SECONDS``."""
+        self._job_server.cancel_all(JOBS_LIMIT_SECONDS)
+
+    def drain_jobs(self) -> None:
+        """Takes no more jobs, drains those that run, and waits for their ends as long as it takes.
+
+        Clients are served meanwhile. Returns early only if Spark ends.
+        """
+        draining = self._job_server.drain_all()
+        while self.spark.is_alive:
+            if self._unfinished().isdisjoint(draining):
+                return
+            time.sleep(_DRAIN_CHECK_SECONDS)
+
+    def stop(self) -> None:
+        """Stops serving, ends the work on all jobs and stops Spark; again does nothing.
+
+        With a state folder jobs are left to the next server, without one they are cancelled and all
+        files removed. Takes about two seconds where no job runs. May be called from any thread.
+        """
+        with self._stopping:
+            if self._stopped:
+                return
+            self._stopped = True
+            self._answer_waiting_jobs(RuntimeError("the server is stopping"))
+            self._job_server.stop(grace=JOBS_LIMIT_SECONDS)
+            if not self._executor.exception():
+                self._executor.result().close(suspend=self._durable)
+            self.spark.stop()
+            self._store.close()
+            self._remove_temporary()
+
+    def kill(self) -> None:
+        """Ends Spark at once, whatever it does, also while it starts, and removes temporary files."""
+        self.spark.kill()
+        self._remove_temporary()
+
+    def _socket(self, settings: ServerSettings, guard: Guard) -> Path | None:
+        """Where extensions reach a guarded server: only this user may open the folder."""
+        if not (guard.asks and settings.extensions):
+            return None
+        self._private = TemporaryFolder("door-")
+        return self._private.path / "jobs"
+
+    def _remove_temporary(self) -> None:
+        for folder in (self._private, self._temporary):
+            if folder is not None:
+                folder.remove()
+
+    def _answer_waiting_jobs(self, error: BaseException) -> None:
+        """Fails the jobs that wait for Spark, now and later, unless it has come up."""
+        with contextlib.suppress(InvalidStateError):
+            self._executor.set_exception(error)
+
+    def has_jobs(self) -> bool:
+        """Whether there are jobs that have not ended."""
+        return bool(self._unfinished())
+
+    def _unfinished(self) -> set[str]:
+        """The jobs that have not ended."""
+        return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}
+
+    def _remove_leftovers(self, unfinished: set[str]) -> None:
+        """Removes journals and data of jobs that have ended, if the list of jobs is whole."""
+        if self._job_server.damage:
+            return
+        for job_id in self._store.job_ids():
+            if job_id not in unfinished:
+                self._store.journal(job_id).delete()
+        self._data.remove_but(unfinished)
+
+    def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
+        return self._executor.result()(job, reporter)
+
+    @staticmethod
+    def _channel_host(spark: RunningSpark) -> str:
+        if is_on_this_machine(spark.master):
+            return "127.0.0.1"
+        return str(spark.session.conf.get("spark.driver.host"))
+
+
+def _guard(settings: ServerSettings) -> Guard:
+    guard = read_guard(
+        allow_remote=settings.allow_remote,
+        token_file=settings.token_file,
+        certificate=settings.tls_cert,
+        key=settings.tls_key,
+        client_authority=settings.tls_client_ca,
+    )
+    if guard.allow_remote and guard.token and not guard.certificate:
+        log.warning("without --tls-cert the token and all data cross the network in the clear")
+    return guard

@@ -1,0 +1,154 @@
+"""The stand-by: a Spark task in a warm worker process that waits for the next job's first lane.
+
+Until Spark runs a task it takes a tenth of a second: a query is planned, a worker forked, and the
+worker looks for the server. A small job would spend most of its time on that. So where Spark has a
+place to spare, one task is always there already; it belongs to no job before it is given a lane.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_spark_executor.spark.lane import run_stand_by
+from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.threads import job_thread
+
+_LEAVE_SECONDS = 2.0
+_ASK_AGAIN_SECONDS = 20.0
+_LOGGER = logging.getLogger(__name__)
+
+
+class StandBy:
+    """One task that waits; all methods may be called from any thread.
+
+    Args:
+        number: names it.
+        slot: where its worker process is, for whoever takes it.
+
+    Attributes:
+        group: of its Spark job.
+    """
+
+    def __init__(self, number: int, slot: Slot) -> None:
+        self.number = number
+        self.slot = slot
+        self.group = f"beam-stand-by-{number}"
+        self._changed = threading.Condition()
+        self._order: StandByOrder = None
+        self._on_end: Callable[[int, str], None] | None = None
+        self._ended = False
+
+    def serve(self, lane: ServeLane, on_end: Callable[[int, str], None]) -> bool:
+        """Gives it a lane, whose end ``on_end`` is told; False if it has its order or has ended."""
+        with self._changed:
+            if self._ended or self._order is not None:
+                return False
+            self._order, self._on_end = lane, on_end
+            self._changed.notify_all()
+            return True
+
+    def stand_down(self) -> None:
+        """Ends it, unless it was given a lane."""
+        with self._changed:
+            self._order = self._order or StandDown()
+            self._changed.notify_all()
+
+    def order(self, seconds: float) -> StandByOrder:
+        """What it is to do, as soon as that is known; None if not within the limit.
+
+        The same again for a process in which Spark repeats the task.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._order is not None, seconds)
+            return self._order
+
+    def ended(self, error: str) -> None:
+        """Spark has ended its task."""
+        with self._changed:
+            self._ended = True
+            order, on_end = self._order, self._on_end
+        if isinstance(order, ServeLane) and on_end is not None:
+            on_end(order.lane, error)
+        elif error and order is None:
+            _LOGGER.warning("a task that waited for the next job failed: %s", error)
+
+
+class StandBys:
+    """Keeps one task waiting, where that is wanted; all methods may be called from any thread.
+
+    Args:
+        session: the server's Spark session.
+        pools: its pools of Python workers.
+        endpoint: of the channel, which asks `order` for the tasks.
+        wanted: whether there is a place to spare in Spark.
+    """
+
+    def __init__(
+        self, session: SparkSession, pools: WorkerPools, endpoint: Endpoint, *, wanted: bool
+    ) -> None:
+        self._session = session
+        self._pools = pools
+        self._endpoint = endpoint
+        self._wanted = wanted
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
+        self._running: dict[int, StandBy] = {}
+        self._waiting: StandBy | None = None
+
+    def renew(self) -> None:
+        """Has a task wait if none does; returns at once."""
+        with self._lock:
+            if not self._wanted or self._waiting is not None:
+                return
+            one = StandBy(next(self._numbers), self._pools.acquire())
+            self._waiting = self._running[one.number] = one
+        job_thread(self._session, "stand-by", self._run, one).start()
+
+    def take(self) -> StandBy | None:
+        """The task that waits, if one does: it and its slot are the caller's from now on."""
+        with self._lock:
+            taken, self._waiting = self._waiting, None
+            return taken
+
+    def order(self, number: int) -> StandByOrder:
+        """What a task is to do; None if it should ask again."""
+        with self._lock:
+            one = self._running.get(number)
+        return StandDown() if one is None else one.order(_ASK_AGAIN_SECONDS)
+
+    def close(self) -> None:
+        """Has no task wait any more, and waits a moment until those that did have left.
+
+        One that can't ask any more, because the channel is gone, fails in Spark's eyes and log.
+        """
+        with self._lock:
+            self._wanted = False
+            waiting = self._waiting
+        if waiting is not None:
+            waiting.stand_down()
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, _LEAVE_SECONDS)
+
+    def _run(self, one: StandBy) -> None:
+        endpoint, number = self._endpoint, one.number
+
+        def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return run_stand_by(endpoint, number, batches)
+
+        error = self._pools.run_one_task(self._session, one.slot, one.group, wait)
+        with self._ended:
+            del self._running[number]
+            self._ended.notify_all()
+            if self._waiting is one:
+                self._waiting = None
+                self._pools.retire(one.slot)
+        one.ended(error)

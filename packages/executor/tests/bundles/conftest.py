@@ -1,0 +1,23 @@
+"""Lets the tests import the doubles that they share, and serves lanes for them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
+
+from served_process import Serve, serving
+
+from beam_spark_executor.bundles import telling as telling_module
+
+
+@pytest.fixture
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """Makes worker processes that serve a lane."""
+    monkeypatch.setattr(telling_module, "PROGRESS_SECONDS", 0.02)
+    with serving(tmp_path, monkeypatch) as make:
+        yield make

@@ -1,0 +1,118 @@
+"""What a reply names is on the disk before anybody hears of it: a power cut takes only what was not committed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_engine.keyed.cells import CellDelta, CellId
+from beam_runner_engine.scheduler import BundleDone
+from small_plans import buffer
+from worker_doubles import keyed_chunk
+
+from beam_spark_executor.bundles.durability import CommittedFiles, SharedFolder
+from beam_spark_executor.channel.messages import BundleReply, RunBundle, RunLoop
+from beam_spark_executor.data.files import read_ref
+from beam_spark_executor.data.outputs import row_port
+from beam_spark_executor.data.written import WrittenBuffer
+from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.state.segments import open_segment
+from beam_spark_executor.state.store import ShardStore
+
+
+class Disk:
+    """What of a folder has reached the disk: contents, and names in folders, that were synced."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.contents: dict[int, bytes] = {}
+        self.names: dict[str, int] = {}
+        self.syncs = 0
+
+    def fsync(self, descriptor: int) -> None:
+        self.syncs += 1
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            for file in path.iterdir():
+                if file.is_file():
+                    self.names[str(file.relative_to(self.folder))] = file.stat().st_ino
+        else:
+            self.contents[path.stat().st_ino] = path.read_bytes()
+
+    def after_a_power_cut(self, place: Path) -> Path:
+        """What the next server finds."""
+        for name, inode in self.names.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(self.contents.get(inode, b""))
+        return place
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    (tmp_path / "job").mkdir()
+    made = Disk(tmp_path / "job")
+    monkeypatch.setattr(os, "fsync", made.fsync)
+    return made
+
+
+def reply_of(folder: Path, name: str, state: tuple[Any, ...] = ()) -> BundleReply:
+    """A bundle that wrote a file of rows and some state."""
+    output = WrittenBuffer(buffer("b", BufferKind.STORED), 1, folder, name)
+    row_port(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk([b"a" * 100_000]))
+    cell = CellId("s", name.encode(), b"")
+    commit = ShardStore(folder, state).write_commit(
+        {cell: CellDelta(added={b"": (b"1",)})}, f"{name}-state"
+    )
+    return BundleReply(BundleDone(1, 1, output.close()), commit, ())
+
+
+def check(folder: Path, reply: BundleReply) -> None:
+    for output in reply.done.outputs:
+        assert len(list(read_ref(folder, output.data.ref))) == 1
+    assert reply.state is not None
+    for segment in reply.state.segments:
+        assert list(open_segment(folder, segment).entries())
+
+
+def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True))
+    first = reply_of(disk.folder, "1-1-1")
+    files.sync([first])
+    check(disk.after_a_power_cut(tmp_path / "later"), first)
+    assert disk.syncs == 3
+    second = reply_of(disk.folder, "1-2-1", first.state.segments if first.state else ())
+    files.sync([second])
+    assert disk.syncs == 6
+    check(disk.after_a_power_cut(tmp_path / "much later"), second)
+
+
+def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
+    reply = reply_of(disk.folder, "1-1-1")
+    assert reply.state is not None
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True))
+    order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
+    files.begin(order)
+    files.sync([attrs.evolve(reply, done=BundleDone(1, 1))])
+    assert disk.syncs == 0
+    files.begin(RunLoop(1, "1-loop1", b"", {("stage", 0): reply.state.segments}))
+    files.sync([attrs.evolve(reply, done=BundleDone(1, 1)), reply])
+    assert disk.syncs == 2
+
+
+def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
+    CommittedFiles(SharedFolder(disk.folder, durable=False)).sync([reply_of(disk.folder, "1-1-1")])
+    assert disk.syncs == 0
+
+
+def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
+    reply = reply_of(disk.folder, "1-1-1")
+    shutil.rmtree(disk.folder)
+    with pytest.raises(OSError, match="No such file"):
+        CommittedFiles(SharedFolder(disk.folder, durable=True)).sync([reply])
+
+
+_ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]

@@ -1,0 +1,65 @@
+"""Where the data of jobs lies: nobody's but this server's, and asked for where machines need it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor.server.data_place import DataPlace
+from beam_spark_executor.stores.ports import StoreError
+from beam_spark_executor.stores.spec import StoreSpec
+
+
+def test_on_one_machine_it_is_in_the_state_folder(tmp_path: Path) -> None:
+    assert DataPlace.of(None, tmp_path).folder == tmp_path / "jobs"
+
+
+def test_other_machines_must_be_told_of_a_place(tmp_path: Path) -> None:
+    with pytest.raises(
+        StoreError, match="spark://host:7077 runs bundles on other machines.*--data-dir s3://"
+    ):
+        DataPlace.of(None, tmp_path).check_reach("spark://host:7077")
+    DataPlace.of(tmp_path / "shared", tmp_path).check_reach("spark://host:7077")
+
+
+@pytest.mark.parametrize("wanted", ["store", "folder"])
+def test_two_servers_never_have_one_place_and_one_keeps_its_own(
+    tmp_path: Path, wanted: str
+) -> None:
+    states = [tmp_path / "one", tmp_path / "other"]
+    for state in states:
+        state.mkdir()
+    data = StoreSpec("s3://bucket/x") if wanted == "store" else tmp_path / "data"
+    first, again, other = (DataPlace.of(data, state) for state in (*states[:1], *states))
+    assert first == again
+    assert (first.folder, first.store) != (other.folder, other.store)
+    if first.store is not None and other.store is not None:
+        assert first.store.url != other.store.url
+
+
+def test_a_place_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="file/.*can't be made"):
+        DataPlace.of(tmp_path / "file", tmp_path).check()
+
+
+def test_what_ended_jobs_have_left_goes_and_nothing_of_others(tmp_path: Path) -> None:
+    spec = StoreSpec(f"file://{tmp_path / 'store'}")
+    place = DataPlace.of(spec, tmp_path)
+    place.check()
+    assert place.store is not None
+    source = tmp_path / "source"
+    source.touch()
+    for job in ("job-1", "job-2"):
+        place.store.within(job).open().put("data", source)
+        (place.folder / job).mkdir(parents=True)
+    spec.within("server-of-somebody-else").open().put("job-1/data", source)
+    place.remove_but({"job-2"})
+    deadline = time.monotonic() + 30
+    while list(place.store.open().names()) != ["job-2/data"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert list(spec.within("server-of-somebody-else").open().names()) == ["job-1/data"]
+    assert [folder.name for folder in place.folder.iterdir()] == ["job-2"]

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+import zipimport
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from processes import exists
+from pyspark import cloudpickle
+
+from beam_spark_executor.spark import python_daemon
+from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.session import RunningSpark
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
+
+
+def test_zip_importers_are_forgotten_and_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "archive.zip"
+    with zipfile.ZipFile(archive, "w") as writer:
+        writer.writestr("first_in_archive.py", "")
+        writer.writestr("second_in_archive.py", "")
+    monkeypatch.syspath_prepend(archive)
+    __import__("first_in_archive")
+    assert isinstance(sys.path_importer_cache[str(archive)], zipimport.zipimporter)
+    python_daemon._forget_zip_importers()
+    assert str(archive) not in sys.path_importer_cache
+    __import__("second_in_archive")
+
+
+def task(folder: Path, *, ends: str = "") -> Any:
+    """A task that registers two hooks, which write to ``folder`` when the worker process ends."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from beam_spark_executor.spark import python_daemon
+
+        def hook(name: str) -> None:
+            with Path(folder, str(os.getpid())).open("a") as file:
+                file.write(f"{name} {threading.current_thread() is threading.main_thread()}\n")
+
+        def breaks() -> None:
+            raise RuntimeError("a hook that breaks does not stop the others")
+
+        python_daemon.register_exit_hook(lambda: hook("registered first"))
+        python_daemon.register_exit_hook(breaks)
+        python_daemon.register_exit_hook(lambda: hook("registered last"))
+        if ends == "hangs":
+            python_daemon.register_exit_hook(lambda: time.sleep(600))
+        for _ in batches:
+            pass
+        pids = pa.array([os.getpid()], pa.int32())
+        yield pa.RecordBatch.from_arrays([pids], names=["pid"])
+        if ends == "fails":
+            raise ValueError("this task fails")
+        if ends:
+            threading.Timer(0.2, python_daemon.exit_worker).start()
+
+    return run
+
+
+HOOKS_RAN = "registered last True\nregistered first True\n"
+
+
+def wait_for(path: Path, content: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_text() == content:
+            return
+        time.sleep(0.02)
+    raise AssertionError(path.read_text() if path.exists() else "no hook ran")
+
+
+def run(spark: RunningSpark, pools: WorkerPools, slot: Slot, function: Any) -> int:
+    rows = spark.session.range(0, 1, 1, 1)
+    return pools.map_in_arrow(rows, function, "pid INT", slot).toArrow()["pid"][0].as_py()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_hooks_run_in_the_main_thread_when_told_to_exit(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+) -> None:
+    pid = run(spark, pools, slot, task(tmp_path, ends="exits"))
+    wait_for(tmp_path / str(pid), HOOKS_RAN)
+    assert pid != run(spark, pools, slot, task(tmp_path))
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_hooks_run_after_a_task_that_fails(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+) -> None:
+    with pytest.raises(Exception, match="this task fails"):
+        run(spark, pools, slot, task(tmp_path, ends="fails"))
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < 4:  # the attempts of local[2,4]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    for file in tmp_path.iterdir():
+        wait_for(file, HOOKS_RAN)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_hook_that_hangs_ends_with_the_process(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+) -> None:
+    pid = run(spark, pools, slot, task(tmp_path, ends="hangs"))
+    deadline = time.monotonic() + python_daemon.EXIT_LIMIT_SECONDS + 60
+    while exists(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_hangups_do_not_interrupt_hooks(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys, time
+from pathlib import Path
+from beam_spark_executor import python_daemon
+
+def hook():
+    for _ in range(3):
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.05)
+    Path(sys.argv[1]).write_text("ran to its end")
+
+python_daemon.register_exit_hook(hook)
+os.kill(os.getpid(), signal.SIGHUP)
+time.sleep(10)
+"""
+    mark = tmp_path / "mark"
+    done = subprocess.run([sys.executable, "-c", code, str(mark)], timeout=60)
+    assert done.returncode == 0
+    assert mark.read_text() == "ran to its end"
+
+
+def test_a_socket_that_spark_has_closed_is_not_remarked_on() -> None:
+    code = """
+import os
+from beam_spark_executor import python_daemon
+
+reading, writing = os.pipe()
+os.close(reading)
+outfile = os.fdopen(writing, "wb")
+outfile.write(b"what is left")
+try:
+    outfile.flush()
+except BrokenPipeError:
+    python_daemon._send_nowhere(outfile)
+outfile.flush()
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_tasks_find_what_they_need_imported(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot
+) -> None:
+    def modules(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        imported = sorted(set(python_daemon._WARM_MODULES) & set(sys.modules))
+        for _ in batches:
+            pass
+        yield pa.RecordBatch.from_arrays([pa.array(imported)], names=["name"])
+
+    rows = spark.session.range(0, 1, 1, 1)
+    found = pools.map_in_arrow(rows, modules, "name STRING", slot).toArrow()["name"].to_pylist()
+    assert found == sorted(python_daemon._WARM_MODULES)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="no such system")
+def test_workers_are_killed_before_the_server_where_memory_runs_out(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot
+) -> None:
+    def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        own = int(Path("/proc/self/oom_score_adj").read_text())
+        yield pa.RecordBatch.from_arrays([pa.array([own], pa.int32())], names=["pid"])
+
+    servers = int(Path("/proc/self/oom_score_adj").read_text())
+    assert run(spark, pools, slot, score) > servers
+
+
+def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Gives the daemon's process id, and ends the worker soon after the task."""
+    for _ in batches:
+        pass
+    threading.Timer(1, os._exit, (0,)).start()
+    yield pa.RecordBatch.from_arrays([pa.array([os.getppid()], pa.int32())], ["pid"])
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_daemon_beside_the_first_ends_when_idle_and_comes_back(
+    spark: RunningSpark, pools: WorkerPools
+) -> None:
+    held = [pools.acquire(), pools.acquire()]
+    try:
+        beside = next(slot for slot in held if slot.number > 0)
+        daemon = run(spark, pools, beside, daemon_of_worker)
+        deadline = time.monotonic() + python_daemon.IDLE_LIMIT_SECONDS + 60
+        while exists(daemon):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert run(spark, pools, beside, daemon_of_worker) != daemon
+    finally:
+        for slot in held:
+            pools.release(slot)

@@ -1,0 +1,184 @@
+"""The task that stands by: waits, gets a lane once and for all, or is sent away."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_worker.records import JobContext
+
+from beam_spark_executor.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
+from beam_spark_executor.channel.server import ChannelServer, WorkerLink
+from beam_spark_executor.channel.stand_by import ServeLane, StandDown
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.spark_jobs import SparkJobs
+from beam_spark_executor.spark.stand_by import StandBy, StandBys
+
+SECONDS = 60
+LANE = ServeLane("job-1", 0)
+
+
+def never(number: int, error: str) -> None:
+    pytest.fail("it was not given a lane")
+
+
+@pytest.fixture
+def one() -> StandBy:
+    return StandBy(7, Slot(0))
+
+
+def test_nothing_is_decided_at_first(one: StandBy) -> None:
+    assert one.order(0) is None
+
+
+def test_the_order_comes_as_soon_as_it_is_given(one: StandBy) -> None:
+    found: list[Any] = []
+    asking = threading.Thread(target=lambda: found.append(one.order(SECONDS)))
+    asking.start()
+    assert one.serve(LANE, never)
+    asking.join(SECONDS)
+    assert found == [LANE]
+
+
+def test_a_task_that_spark_repeats_gets_the_same_order(one: StandBy) -> None:
+    one.serve(LANE, never)
+    one.stand_down()
+    assert [one.order(0), one.order(0)] == [LANE, LANE]
+
+
+def test_the_end_is_told_to_whom_the_lane_is(one: StandBy) -> None:
+    told: list[tuple[int, str]] = []
+    one.serve(LANE, lambda number, error: told.append((number, error)))
+    one.ended("Spark is gone")
+    assert told == [(0, "Spark is gone")]
+
+
+def test_one_that_has_ended_takes_no_lane(one: StandBy) -> None:
+    one.ended("killed")
+    assert not one.serve(LANE, never)
+
+
+def test_one_that_has_its_order_takes_no_lane(one: StandBy) -> None:
+    assert one.serve(LANE, never)
+    assert not one.serve(ServeLane("job-1", 1), never)
+    assert one.order(0) == LANE
+
+
+def test_one_that_is_sent_away_goes(one: StandBy) -> None:
+    one.stand_down()
+    assert one.order(SECONDS) == StandDown()
+    one.ended("")
+
+
+@attrs.define(eq=False)
+class FakeJob:
+    """A job as the channel sees it."""
+
+    folder: Path
+    links: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
+    said: queue.SimpleQueue[FromWorker] = attrs.field(factory=queue.SimpleQueue)
+
+    def job_work(self) -> JobWork:
+        context = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
+        return JobWork(JobPlan(context, {}, {}), 4, str(self.folder))
+
+    def artifact(self, sha256: str) -> Iterator[bytes]:
+        raise KeyError(sha256)
+
+    def attached(self, link: WorkerLink) -> None:
+        self.links.put(link)
+
+    def received(self, link: WorkerLink, message: FromWorker) -> None:
+        self.said.put(message)
+
+    def detached(self, link: WorkerLink) -> None:
+        pass
+
+
+@attrs.frozen
+class OnSpark:
+    """Tasks that stand by for one job on a Spark session."""
+
+    job: FakeJob
+    stand_bys: StandBys
+    jobs: SparkJobs
+
+
+@pytest.fixture
+def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterator[OnSpark]:
+    job = FakeJob(tmp_path)
+    server = ChannelServer("127.0.0.1", {"job-1": job}.get, lambda n: stand_bys.order(n))
+    stand_bys = StandBys(spark.session, pools, server.endpoint, wanted=True)
+    server.start()
+    stand_bys.renew()
+    jobs = SparkJobs(spark.session, pools, stand_bys, server.endpoint, "job-1")
+    yield OnSpark(job, stand_bys, jobs)
+    stand_bys.close()
+    server.stop()
+
+
+def wait_for_tasks(spark: RunningSpark, number: int) -> None:
+    """Waits until Spark runs so many jobs, of one task each."""
+    tracker = spark.session.sparkContext.statusTracker()
+    deadline = time.monotonic() + SECONDS
+    while len(tracker.getActiveJobsIds()) != number:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(200)
+def test_the_first_lane_of_a_job_is_served_by_the_task_that_waits(
+    spark: RunningSpark, on_spark: OnSpark
+) -> None:
+    tracker = spark.session.sparkContext.statusTracker()
+    ends: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+    on_spark.jobs.start_lane(0, lambda number, error: ends.put((number, error)))
+    link = on_spark.job.links.get(timeout=SECONDS)
+    assert on_spark.job.said.get(timeout=SECONDS) == LaneOpened(0)
+    assert list(tracker.getJobIdsForGroup("beam-job-1")) == []
+    link.send(CloseLane())
+    assert ends.get(timeout=SECONDS) == (0, "")
+    link.send(Abort())
+    on_spark.jobs.close(workers_gone=False)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(200)
+def test_a_job_without_lanes_leaves_the_task_to_the_next(
+    spark: RunningSpark, on_spark: OnSpark
+) -> None:
+    wait_for_tasks(spark, 1)
+    on_spark.jobs.close(workers_gone=True)
+    on_spark.stand_bys.renew()
+    waiting = on_spark.stand_bys.take()
+    assert waiting is not None
+    waiting.stand_down()
+    wait_for_tasks(spark, 0)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(200)
+def test_a_task_that_waits_when_the_server_stops_ends(
+    spark: RunningSpark, on_spark: OnSpark
+) -> None:
+    wait_for_tasks(spark, 1)
+    on_spark.stand_bys.close()
+    wait_for_tasks(spark, 0)
+    on_spark.stand_bys.renew()
+    wait_for_tasks(spark, 0)
+
+
+def test_where_spark_has_no_place_to_spare_nothing_waits() -> None:
+    no_spark: Any = None
+    stand_bys = StandBys(no_spark, no_spark, no_spark, wanted=False)
+    stand_bys.renew()
+    assert stand_bys.take() is None
