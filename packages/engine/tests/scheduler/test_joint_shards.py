@@ -72,6 +72,16 @@ def test_shards_that_wait_behind_a_slow_one_get_a_bundle_of_their_own() -> None:
     assert only(scheduler.handle(BundleDone(0, 2, summary=EMPTY_SUMMARY)), FinishJob)
 
 
+def test_shards_are_on_time_where_their_bundle_has_given_all_away() -> None:
+    scheduler, _ = opened(A0, B)
+    stalled(scheduler)
+    scheduler.handle(SplitDone(0, 1, (), (Residual(A0), Residual(B))))
+    commands = scheduler.handle(BundleDone(0, 1, summary=EMPTY_SUMMARY))
+    (rest,) = only(commands, OpenBundles).bundles
+    assert refs(rest) == ["a0"]
+    assert rest.input_watermark == 0
+
+
 def test_a_shard_alone_is_not_split() -> None:
     scheduler, _ = opened(A0, A1)
     for elapsed in (500, 1000, 1500, 30_000):

@@ -103,7 +103,9 @@ def commit(state: SchedulerState, event: BundleDone) -> None:
     stage.open -= 1
     stage.running -= len(record.work)
     stage.shards[shard].open -= 1
-    stage.shards[shard].watermark = record.bundle.end_watermark
+    if not stage.spec.joint_shards:
+        # Of joint shards the first may have been given away, and then its time has not come.
+        stage.shards[shard].watermark = record.bundle.end_watermark
     if shard is not None:
         assert event.summary is not None
         _replace_summary(state, stage, shard, event.summary)
