@@ -1,0 +1,42 @@
+"""Each message in docs/troubleshooting.md is one that the sources can say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_GAP = "\0"
+
+
+def texts() -> Iterator[str]:
+    """All texts in the sources but docstrings; what is filled in is a gap."""
+    for file in ROOT.glob("packages/*/src/**/*.py"):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if id(node) in docstrings:
+                continue
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(
+                    part.value if isinstance(part, ast.Constant) else _GAP for part in node.values
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def messages() -> list[str]:
+    """What the page's table quotes."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    return re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
+
+
+def test_messages_are_those_of_the_sources() -> None:
+    known = list(texts())
+    quoted = messages()
+    assert len(quoted) > 10
+    patterns = {m: re.compile(re.escape(m).replace(r"\.\.\.", _GAP)) for m in quoted}
+    unknown = [m for m, pattern in patterns.items() if not any(map(pattern.search, known))]
+    assert unknown == []
