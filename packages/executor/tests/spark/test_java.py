@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,9 @@ def test_processes_of_a_session_are_found() -> None:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.pid in found
     assert len(found) == 2
+    deadline = time.monotonic() + 20  # whose child the killed one is now looks for it when it likes
+    while processes_of_session(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert processes_of_session(process.pid) == []
 
 

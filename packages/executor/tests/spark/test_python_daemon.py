@@ -126,7 +126,7 @@ def test_hangups_do_not_interrupt_hooks(tmp_path: Path) -> None:
     code = """
 import os, signal, sys, time
 from pathlib import Path
-from beam_spark_executor import python_daemon
+from beam_spark_executor.spark import python_daemon
 
 def hook():
     for _ in range(3):
@@ -147,7 +147,7 @@ time.sleep(10)
 def test_a_socket_that_spark_has_closed_is_not_remarked_on() -> None:
     code = """
 import os
-from beam_spark_executor import python_daemon
+from beam_spark_executor.spark import python_daemon
 
 reading, writing = os.pipe()
 os.close(reading)
