@@ -188,11 +188,11 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
         "driver.job": patch_job,
         "journal.journal": patch_journal,
         "journal.store": patch_store,
-        "task.bundle": patch_bundle,
-        "task.loop": patch_loop,
-        "task.process": patch_process,
-        "task.stores": patch_stores,
-        "task.written": patch_written,
+        "bundles.bundle": patch_bundle,
+        "bundles.loop": patch_loop,
+        "bundles.process": patch_process,
+        "state.shard_stores": patch_stores,
+        "data.written": patch_written,
     }.items()
 }
 

@@ -156,7 +156,7 @@ def harnesses(plan: JobPlan, transforms: Mapping[str, Transform]) -> dict[str, F
 
 @attrs.define(eq=False)
 class FakeWorker:
-    """A worker process and the server's link to it; implements ``task.loop.BundleHost``.
+    """A worker process and the server's link to it; implements ``bundles.loop.BundleHost``.
 
     Attributes:
         told: the commands that it has not obeyed yet.

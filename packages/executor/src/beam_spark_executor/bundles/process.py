@@ -146,7 +146,7 @@ class WorkerProcess:
     def run_bundle(
         self, order: RunBundle, stores: Stores, *, last: bool = False
     ) -> BundleReply | BundleBroke:
-        """Processes a bundle to its end, in this thread (``task.loop.BundleHost``)."""
+        """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``)."""
         attempt = Attempt(order.bundle.number, order.bundle.attempt)
         with self._busy:
             try:
