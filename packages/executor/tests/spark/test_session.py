@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,25 @@ def test_the_settings_are_in_force(spark: RunningSpark) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
+def test_a_kill_that_a_signal_asks_for_within_a_kill_waits_for_nothing() -> None:
+    session = RunningSpark(SparkSettings())
+    kills = 0
+
+    class Java:
+        def kill(self) -> None:
+            nonlocal kills
+            kills += 1
+            if kills == 1:
+                session.kill()  # as the handler of a signal does, in the middle of it
+
+    session._java = Java()  # type: ignore[assignment]
+    killing = threading.Thread(target=session.kill, daemon=True)
+    killing.start()
+    killing.join(10)
+    assert not killing.is_alive()
+    assert kills == 2
+
+
 def test_an_unreachable_master_is_one_sentence(tmp_path: Path, short_folder: Path) -> None:
     code = (
         "from beam_spark_executor.spark.session import start_spark\n"

@@ -64,7 +64,8 @@ class RunningSpark:
         self._java: JavaProcess | None = None
         self._folder: TemporaryFolder | None = None
         self._left: list[Path] = []
-        self._changing = threading.Lock()
+        # A signal may be handled while its thread is inside: it kills once more, then.
+        self._changing = threading.RLock()
         self._stopping = threading.Lock()
         self._killed = self._checked = False
 
