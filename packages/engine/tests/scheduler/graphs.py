@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 from hypothesis import strategies as st
 
+from beam_runner_engine.scheduler.policy import DefaultSectionPolicy
 from beam_runner_engine.scheduler.specs import (
     AddElements,
     AdvanceProcessingTime,
@@ -55,8 +56,9 @@ def jobs(draw: st.DrawFn) -> Job:
     known = [*roots, *(name for stream in streams for name in stream.outputs)]
     stages: list[StageSpec] = []
     behaviours: dict[str, Behaviour] = {}
+    spans = draw(st.booleans())
     for number in range(draw(st.integers(1, 7))):
-        stage, behaviour = draw(_stage(number, known, stages, window_fn))
+        stage, behaviour = draw(_stage(number, known, stages, window_fn, spans))
         stages.append(stage)
         behaviours[stage.name] = behaviour
         known += [name for name in stage.outputs if name not in known]
@@ -68,8 +70,10 @@ def jobs(draw: st.DrawFn) -> Job:
         outside_attempts=draw(st.integers(2, 5)),
         backlog_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
         joint_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
+        section_exchanges=draw(st.sampled_from((1, 2, 8))),
     )
-    host = SimulatedHost(graph, behaviours, limits, late)
+    policy = DefaultSectionPolicy(draw(st.sampled_from((0, 0, 40))), draw(st.booleans()))
+    host = SimulatedHost(graph, behaviours, limits, late, policy)
     host.next_ident, host.next_ref = maker.next_ident, maker.next_ref
     return Job(
         host=host,
@@ -117,17 +121,20 @@ def _stage(
     known: list[str],
     earlier: list[StageSpec],
     window_fn: WindowFn,
+    spans: bool,
 ) -> tuple[StageSpec, Behaviour]:
     name = f"stage{number}"
     kind = draw(st.sampled_from(StageKind))
-    inputs = draw(st.lists(st.sampled_from(known), min_size=1, max_size=2, unique=True))
-    outputs = [f"{name}.{place}" for place in range(draw(st.integers(0, 2)))]
-    if earlier and draw(st.integers(0, 5)) == 0:
+    fresh = _unread(earlier) if spans and draw(st.integers(0, 3)) else []
+    inputs = draw(st.lists(st.sampled_from(fresh or known), min_size=1, max_size=2, unique=True))
+    outputs = [f"{name}.{place}" for place in range(draw(st.integers(1 if spans else 0, 2)))]
+    if earlier and draw(st.integers(0, 1 if spans else 5)) == 0:
         outputs += draw(_shared_output(earlier, inputs))
-    splittable = kind is StageKind.ORDINARY and draw(st.booleans())
-    side_inputs = draw(_side_inputs(known, window_fn)) if kind is not StageKind.GROUPING else ()
+    splittable = kind is StageKind.ORDINARY and draw(st.integers(0, 3 if spans else 1)) == 0
+    old = [one for one in known if one not in _unread(earlier)] if spans else known
+    side_inputs = draw(_side_inputs(old, window_fn)) if kind is not StageKind.GROUPING else ()
     read = {*inputs, *(side.collection for side in side_inputs)}
-    whole_input = draw(st.integers(0, 3)) == 0
+    whole_input = draw(st.integers(0, 3)) == 0 or (spans and draw(st.integers(0, 3)) > 0)
     leaks = kind is StageKind.STATEFUL and draw(st.integers(0, 14)) == 0
     keyed = kind is not StageKind.ORDINARY
     spec = StageSpec(
@@ -140,6 +147,7 @@ def _stage(
         whole_input=whole_input,
         joint_shards=whole_input and keyed and not leaks and draw(st.booleans()),
         joint_pieces=not (whole_input or keyed or splittable) and draw(st.booleans()),
+        spans=spans and not leaks and (whole_input or not keyed) and draw(st.integers(0, 5)) > 0,
     )
     behaviour = Behaviour(
         unbounded=splittable and draw(st.integers(0, 2)) == 0,
@@ -154,17 +162,23 @@ def _stage(
 @st.composite
 def _shared_output(draw: st.DrawFn, earlier: list[StageSpec], inputs: list[str]) -> list[str]:
     """A second writer of a collection that nobody reads yet, as flattening makes them."""
+    free = [name for name in _unread(earlier) if name not in inputs]
+    return [draw(st.sampled_from(free))] if free else []
+
+
+def _unread(earlier: list[StageSpec]) -> list[str]:
+    """What stages write and none reads."""
     read = {name for stage in earlier for name in stage.inputs}
     read |= {side.collection for stage in earlier for side in stage.side_inputs}
-    free = [name for stage in earlier for name in stage.outputs if name not in {*read, *inputs}]
-    return [draw(st.sampled_from(free))] if free else []
+    written = dict.fromkeys(name for stage in earlier for name in stage.outputs)
+    return [name for name in written if name not in read]
 
 
 @st.composite
 def _side_inputs(
     draw: st.DrawFn, known: list[str], window_fn: WindowFn
 ) -> tuple[SideInputSpec, ...]:
-    collections = draw(st.lists(st.sampled_from(known), max_size=2, unique=True))
+    collections = draw(st.lists(st.sampled_from(known), max_size=2, unique=True)) if known else []
     if draw(st.booleans()):
         return ()
     return tuple(

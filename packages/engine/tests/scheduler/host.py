@@ -33,10 +33,12 @@ from beam_runner_engine.scheduler.events import (
     Output,
     Progress,
     Residual,
+    SectionRefused,
     SplitDone,
     Start,
     Tick,
 )
+from beam_runner_engine.scheduler.policy import SectionPolicy
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AddElements,
@@ -44,11 +46,11 @@ from beam_runner_engine.scheduler.specs import (
     Limits,
 )
 
-from .promises import Promises
+from .sections import SectionRunner
 from .usercode import Behaviour, Element, Keep
 
 
-class SimulatedHost(Promises):
+class SimulatedHost(SectionRunner):
     """Carries out commands and makes events of the results."""
 
     def __init__(
@@ -57,16 +59,20 @@ class SimulatedHost(Promises):
         behaviours: dict[str, Behaviour],
         limits: Limits,
         late_sources: bool = False,
+        section_policy: SectionPolicy | None = None,
     ) -> None:
         self.graph = graph
         self.behaviours = behaviours
         self.late_sources = late_sources
         self.limits = limits
         self.stages = {stage.name: stage for stage in graph.stages}
-        self.scheduler = Scheduler(graph, limits)
+        self.section_policy = section_policy
+        self.scheduler = self.new_scheduler()
         self.log: list[Event] = []
         self.answers: list[tuple[Command, ...]] = []
         self.open: dict[int, Bundle] = {}
+        self.opened: dict[int, str] = {}
+        """The stage of every bundle there was, but of sections."""
         self.asked: dict[int, SplitBundle] = {}
         self.now = 0
         self.wake: int | None = None
@@ -87,7 +93,13 @@ class SimulatedHost(Promises):
         self.watermarks: dict[str, tuple[int, int, int]] = {}
 
     def __repr__(self) -> str:
-        return f"SimulatedHost({self.graph}, {self.behaviours}, {self.limits}, {self.late_sources})"
+        return (
+            f"SimulatedHost({self.graph}, {self.behaviours}, {self.limits}, {self.late_sources},"
+            f" {self.section_policy})"
+        )
+
+    def new_scheduler(self) -> Scheduler:
+        return Scheduler(self.graph, self.limits, section_policy=self.section_policy)
 
     # What goes in.
 
@@ -127,10 +139,12 @@ class SimulatedHost(Promises):
         match command:
             case OpenBundles(stage, bundles):
                 for bundle in bundles:
-                    self.check_opening(stage, bundle)
+                    self.check_opened(stage, bundle)
                     self.open[bundle.number] = bundle
+                    self.opened[bundle.number] = "" if bundle.parts else stage
             case SplitBundle(number, attempt, _):
                 assert self.open[number].attempt == attempt
+                assert not self.open[number].parts, "a section is split"
                 self.asked[number] = command
             case CancelBundles(bundles):
                 assert {(one.number, one.attempt) for one in self.open.values()} >= set(bundles)
@@ -151,12 +165,25 @@ class SimulatedHost(Promises):
                 self.open.clear()
                 self.asked.clear()
 
+    def check_opened(self, stage: str, bundle: Bundle) -> None:
+        earlier = self.open.get(bundle.number)
+        if earlier is not None:
+            assert bundle.attempt == earlier.attempt + 1
+            assert bundle.parts == earlier.parts
+        elif bundle.parts:
+            self.check_section_opening(bundle)
+        else:
+            self.check_opening(stage, bundle)
+
     # What may happen to bundles.
 
     def complete(self, number: int, most: int = 2) -> None:
         bundle = self.open[number]
+        if bundle.parts:
+            self.complete_section(bundle, most)
+            return
         result = self.run(bundle, most)
-        self.check_on_time(bundle, result)
+        self.check_on_time(bundle.stage, result)
         del self.open[number]
         self.asked.pop(number, None)
         self.done.append(number)
@@ -170,6 +197,28 @@ class SimulatedHost(Promises):
             self.note_committed(output)
             self.side_data.setdefault(output.collection, []).append(output.data)
         self.handle(result.event)
+
+    def complete_section(self, bundle: Bundle, most: int) -> None:
+        """Commits a section, or refuses it if it turns out not to be one."""
+        result = self.run_section(bundle, most)
+        del self.open[bundle.number]
+        if isinstance(result, SectionRefused):
+            self.handle(result)
+            return
+        self.done.append(bundle.number)
+        if result.event.finalize:
+            self.finalizable.add(bundle.number)
+        for stage, one in result.results:
+            self.check_on_time(stage, one)
+            self.processed[stage].update(one.processed)
+            for output in one.event.outputs:
+                self.note_committed(output)
+                self.side_data.setdefault(output.collection, []).append(output.data)
+        self.handle(result.event)
+
+    def refuse(self, number: int) -> None:
+        bundle = self.open.pop(number)
+        self.handle(SectionRefused(number, bundle.attempt, "it can't be placed"))
 
     def fail(self, number: int, kind: FailureKind) -> None:
         bundle = self.open[number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 from beam_runner_engine.scheduler.commands import (
@@ -49,6 +50,7 @@ class Promises(UserCode):
     log: list[Event]
     end: FinishJob | FailJob | None
     open: dict[int, Bundle]
+    opened: dict[int, str]
     asked: dict[int, SplitBundle]
     watermarks: dict[str, tuple[int, int, int]]
     committed: dict[str, dict[int, Element]]
@@ -62,11 +64,10 @@ class Promises(UserCode):
     def check_opening(self, stage: str, bundle: Bundle) -> None:
         spec = self.stages[stage]
         assert bundle.stage == stage
-        earlier = self.open.get(bundle.number)
-        if earlier is not None:
-            assert bundle.attempt == earlier.attempt + 1
-            return
         assert bundle.attempt == 1
+        sections = [one for one in self.open.values() if one.parts]
+        begun = {part.stage for one in sections for part in one.parts}
+        assert stage not in begun, "begun beside its section"
         if spec.keyed:
             shards = shards_of(bundle)
             others = [one for one in self.open.values() if one.stage == stage]
@@ -116,7 +117,11 @@ class Promises(UserCode):
         assert number not in self.released, "released twice"
         for bundle in self.open.values():
             assert all(one.data.ref.number != number for one in bundle.inputs)
-            for side in bundle.side_inputs:
+            assert all(
+                one.data.ref.number != number for part in bundle.parts for one in part.inputs
+            )
+            parts = (part.side_inputs for part in bundle.parts)
+            for side in (*bundle.side_inputs, *chain.from_iterable(parts)):
                 assert all(one.ref.number != number for one in side.data)
         for other, origins in self.origins.items():
             assert number not in origins or other in self.released, "its storage is still in use"
@@ -212,10 +217,10 @@ class Promises(UserCode):
             whole = max(positions, default=-1) + 1
         return [(element.ident, window, position) for position in range(whole)]
 
-    def check_on_time(self, bundle: Bundle, result: Result) -> None:
+    def check_on_time(self, stage: str, result: Result) -> None:
         """If no source is late, nothing any stage puts out is behind its output watermark."""
         if self.late_sources:
             return
-        watermark = self.watermarks[bundle.stage][2]
+        watermark = self.watermarks[stage][2]
         for output in result.event.outputs:
             assert output.data.facts.min_timestamp >= watermark, "an output has become late"

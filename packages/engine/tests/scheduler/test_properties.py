@@ -26,10 +26,13 @@ from beam_runner_engine.scheduler.events import (
     FailureKind,
     Output,
     Progress,
+    Residual,
+    SectionRefused,
     SplitDone,
     Start,
 )
 from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
 from .graphs import Job, jobs
 
@@ -61,6 +64,13 @@ class JobRun(RuleBasedStateMachine):
     def fail(self, which: int, kind: FailureKind | None) -> None:
         if kind is not None and self.host.open:
             self.host.fail(self.pick(which), kind)
+            self.repeat(self.host.log[-1])
+
+    @rule(which=st.integers(0, 20))
+    def refuse(self, which: int) -> None:
+        sections = [number for number, bundle in self.host.open.items() if bundle.parts]
+        if sections and which % 3 == 0:
+            self.host.refuse(sections[which % len(sections)])
             self.repeat(self.host.log[-1])
 
     @rule(
@@ -108,7 +118,7 @@ class JobRun(RuleBasedStateMachine):
         late = [
             event
             for event in self.host.log
-            if isinstance(event, BundleDone | BundleFailed | Progress | SplitDone)
+            if isinstance(event, BundleDone | BundleFailed | SectionRefused | Progress | SplitDone)
             and (
                 event.bundle not in self.host.open
                 or self.host.open[event.bundle].attempt > event.attempt
@@ -142,7 +152,13 @@ class JobRun(RuleBasedStateMachine):
                     (Output("elsewhere", self.host.data((self.host.element(0, frozenset()),))),),
                 ),
             ]
-            if spec.keyed:
+            if bundle.parts:
+                rest = Residual(self.host.data((self.host.element(0, frozenset()),)))
+                illegal.append(BundleDone(number, bundle.attempt, residuals=(rest,)))
+                illegal.append(BundleDone(number, bundle.attempt, summary=EMPTY_SUMMARY))
+            else:
+                illegal.append(SectionRefused(number, bundle.attempt, "it is not one"))
+            if spec.keyed and not bundle.parts:
                 illegal.append(BundleDone(number, bundle.attempt))
             if number not in self.host.asked:
                 illegal.append(SplitDone(number, bundle.attempt))
@@ -186,7 +202,7 @@ class JobRun(RuleBasedStateMachine):
     def check_replay(self) -> None:
         """The log gives the same commands again, from the start and from a snapshot."""
         host = self.host
-        again = Scheduler(host.graph, host.limits)
+        again = host.new_scheduler()
         assert [again.handle(event) for event in host.log] == host.answers
         if self.saved is not None:
             start, snapshot = self.saved

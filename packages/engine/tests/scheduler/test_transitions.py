@@ -18,6 +18,7 @@ from beam_runner_engine.scheduler.events import (
     Output,
     Progress,
     Residual,
+    SectionRefused,
     SplitDone,
     Start,
     Tick,
@@ -35,12 +36,20 @@ from beam_runner_engine.scheduler.transitions import (
 from .samples import data, only
 
 GRAPH = GraphSpec((StageSpec("read", ("root",), splittable=True),), ("root",))
+SECTION = GraphSpec(
+    (
+        StageSpec("read", ("root",), ("made",), spans=True),
+        StageSpec("write", ("made",), spans=True),
+    ),
+    ("root",),
+)
 
 JOB_EVENTS = {
     Start: Start(),
     Tick: Tick(5),
     BundleDone: BundleDone(0, 1),
     BundleFailed: BundleFailed(0, 1, "a cause"),
+    SectionRefused: SectionRefused(0, 1, "a reason"),
     Progress: Progress(0, 1, 0.0, 0),
     GiveWay: GiveWay(0, 1),
     SplitDone: SplitDone(0, 1),
@@ -50,9 +59,9 @@ JOB_EVENTS = {
 }
 
 
-def in_phase(phase: Phase) -> Scheduler:
-    """A job in a phase; where it has not ended, bundle 0 is open and asked for a split."""
-    scheduler = Scheduler(GRAPH)
+def in_phase(phase: Phase, graph: GraphSpec = GRAPH) -> Scheduler:
+    """A job in a phase; where it has not ended, bundle 0 is open, and asked for a split if it can be."""
+    scheduler = Scheduler(graph)
     if phase is Phase.NEW:
         return scheduler
     scheduler.handle(Start(roots=(Output("root", data("d")),)))
@@ -70,10 +79,15 @@ def in_phase(phase: Phase) -> Scheduler:
     return scheduler
 
 
+def graph_for(kind: type) -> GraphSpec:
+    """A job in which an event can come."""
+    return SECTION if kind is SectionRefused else GRAPH
+
+
 @pytest.mark.parametrize("event", JOB_EVENTS.values(), ids=lambda event: type(event).__name__)
 @pytest.mark.parametrize("phase", Phase)
 def test_job_table(phase: Phase, event: object) -> None:
-    scheduler = in_phase(phase)
+    scheduler = in_phase(phase, graph_for(type(event)))
     before = scheduler.snapshot()
     transition = JOB_TABLE.get((phase, type(event)))
     if transition is None:
@@ -97,8 +111,8 @@ def test_every_phase_ends_in_exactly_one_terminal_one() -> None:
             assert transition.reaction is Reaction.IGNORE
 
 
-def in_bundle_state(state: BundleState) -> Scheduler:
-    scheduler = Scheduler(GRAPH, Limits(user_attempts=2))
+def in_bundle_state(state: BundleState, graph: GraphSpec = GRAPH) -> Scheduler:
+    scheduler = Scheduler(graph, Limits(user_attempts=2))
     scheduler.handle(Start(roots=(Output("root", data("d")),)))
     if state is BundleState.SPLITTING:
         only(scheduler.handle(Progress(0, 1, 0.1, 60_000)), SplitBundle)
@@ -107,10 +121,13 @@ def in_bundle_state(state: BundleState) -> Scheduler:
     return scheduler
 
 
-@pytest.mark.parametrize("kind", [BundleDone, BundleFailed, Progress, GiveWay, SplitDone])
+@pytest.mark.parametrize(
+    "kind", [BundleDone, BundleFailed, SectionRefused, Progress, GiveWay, SplitDone]
+)
 @pytest.mark.parametrize("state", BundleState)
 def test_bundle_table(state: BundleState, kind: type) -> None:
-    scheduler = in_bundle_state(state)
+    graph = GRAPH if state is BundleState.SPLITTING else graph_for(kind)
+    scheduler = in_bundle_state(state, graph)
     event = JOB_EVENTS[kind]
     before = scheduler.snapshot()
     transition = BUNDLE_TABLE.get((state, kind))

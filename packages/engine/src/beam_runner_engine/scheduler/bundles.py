@@ -20,6 +20,7 @@ from beam_runner_engine.scheduler.events import BundleDone, BundleFailed, Failur
 from beam_runner_engine.scheduler.readiness import Opening, openings, producers
 from beam_runner_engine.scheduler.residuals import take_back
 from beam_runner_engine.scheduler.side_inputs import give_back, make_room, views_for
+from beam_runner_engine.scheduler.splits import must_checkpoint
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
@@ -45,7 +46,7 @@ def _open(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
         attempt=1,
         stage=stage.spec.name,
         shard=opening.shard,
-        inputs=tuple(_inputs(opening.work, truncate)),
+        inputs=tuple(inputs_of(opening.work, truncate)),
         side_inputs=side_inputs,
         input_watermark=max(stage.input, shard.watermark),
         end_watermark=opening.end_watermark,
@@ -66,7 +67,7 @@ def _open(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
     return bundle
 
 
-def _inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
+def inputs_of(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
     """Yields the work as the host sees it, once per piece: its windows are together again."""
     joined: dict[int, list[Work]] = {}
     for item in work:
@@ -152,9 +153,9 @@ def fail(state: SchedulerState, event: BundleFailed) -> None:
         return
     stage = state.stages[record.stage]
     inputs = record.bundle.inputs
-    if state.phase is Phase.DRAINING and stage.spec.splittable and not record.truncated:
+    if must_checkpoint(state, stage, record):
         record.truncated = True
-        inputs = tuple(_inputs(record.work, truncate=True))
+        inputs = tuple(inputs_of(record.work, truncate=True))
     record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1, inputs=inputs)
     record.split = None
     record.progress = None
@@ -164,14 +165,19 @@ def fail(state: SchedulerState, event: BundleFailed) -> None:
 
 def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
     stage = state.stages[record.stage].spec.name
-    shard = "" if record.bundle.shard is None else f", shard {record.bundle.shard}"
+    what = f"stage {stage!r}"
+    if record.bundle.shard is not None:
+        what += f", shard {record.bundle.shard}"
+    if record.parts:
+        last = state.stages[record.parts[-1].stage].spec.name
+        what = f"the section of the stages {stage!r} to {last!r}"
     attempts = record.bundle.attempt
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     causes = (*record.outside_failures, *record.user_failures)
     del state.bundles[event.bundle]
     fail_job(
         state,
-        f"stage {stage!r}{shard} failed after {tried}, by {event.kind.value}: {event.cause}",
+        f"{what} failed after {tried}, by {event.kind.value}: {event.cause}",
         stage,
         causes,
     )

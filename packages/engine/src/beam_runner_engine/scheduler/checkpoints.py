@@ -23,7 +23,9 @@ ASKED_AGAIN_AFTER: Duration = 50
 
 
 def can_split(stage: StageState, record: BundleRecord) -> bool:
-    """Whether a running bundle may be split: a whole section and a shard may not, joint shards may."""
+    """Whether a running bundle may be split: a section and a shard may not, joint shards may."""
+    if record.section is not None:
+        return False
     if stage.spec.joint_shards:
         return len({work.data.facts.shard for work in record.work}) > 1
     return not stage.spec.keyed and not stage.spec.whole_input

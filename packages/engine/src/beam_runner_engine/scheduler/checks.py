@@ -15,6 +15,7 @@ from beam_runner_engine.scheduler.events import (
     Output,
     Progress,
     Residual,
+    SectionRefused,
     SplitDone,
     Start,
 )
@@ -28,7 +29,7 @@ from beam_runner_engine.scheduler.transitions import (
 )
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
-BundleEvent: TypeAlias = BundleDone | BundleFailed | Progress | GiveWay | SplitDone
+BundleEvent: TypeAlias = BundleDone | BundleFailed | SectionRefused | Progress | GiveWay | SplitDone
 
 
 def check(state: SchedulerState, event: Event) -> Reaction:
@@ -56,8 +57,12 @@ def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
         return Reaction.IGNORE
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
-    if isinstance(event, BundleDone):
+    if isinstance(event, BundleDone) and record.section is not None:
+        _check_section_done(state, record.section, event)
+    elif isinstance(event, BundleDone):
         _check_done(state, stage, record, event)
+    elif isinstance(event, SectionRefused) and record.section is None:
+        raise IllegalEvent(event, f"bundle {event.bundle} is not of a section")
     elif isinstance(event, SplitDone):
         _check_residuals(stage, event, event.residuals)
         for part in event.primary:
@@ -98,6 +103,17 @@ def _check_done(
         raise IllegalEvent(event, f"stage {name!r} is not splittable and can't have residuals")
     _check_residuals(stage, event, event.residuals)
     _check_outputs(state, event, event.outputs, stage.spec.outputs, f"an output of stage {name!r}")
+
+
+def _check_section_done(state: SchedulerState, section: int, event: BundleDone) -> None:
+    if event.residuals:
+        raise IllegalEvent(event, "a section can't have residuals; refuse it")
+    if event.summary is not None:
+        raise IllegalEvent(event, "a section leaves nothing in shards that could be summarized")
+    node = state.sections[section].node
+    name = state.stages[node.stages[0]].spec.name
+    what = f"an output of the section that begins with stage {name!r}"
+    _check_outputs(state, event, event.outputs, node.outputs, what)
 
 
 def _check_residuals(stage: StageState, event: Event, residuals: Iterable[Residual]) -> None:

@@ -40,6 +40,19 @@ class SideInput:
 
 
 @attrs.frozen
+class SectionPart:
+    """What a stage of a section reads from outside of it: `inputs`, all of them, if it begins the section.
+
+    `input_watermark` (ms) is the one by which data of these is late.
+    """
+
+    stage: str
+    inputs: tuple[Input, ...]
+    side_inputs: tuple[SideInput, ...]
+    input_watermark: Timestamp
+
+
+@attrs.frozen
 class Bundle:
     """One unit of work of a stage; another attempt at it differs in `attempt` only.
 
@@ -50,6 +63,10 @@ class Bundle:
     of which `shard` is the first; it is split between them only. `output_watermark` is the stage's
     when the bundle was opened: holds before it come too late. `draining` says that the job is being
     drained.
+
+    The bundle of a section has `parts`, one for each of its stages in an order in which none comes before
+    what it reads, and no inputs beside these; `stage` is the first. It is all there is to do for these
+    stages: timers and triggers fire until nothing is left, and what it commits is of all of them.
     """
 
     number: int
@@ -63,6 +80,7 @@ class Bundle:
     output_watermark: Timestamp
     processing_time: Timestamp
     draining: bool = False
+    parts: tuple[SectionPart, ...] = ()
 
 
 @attrs.frozen

@@ -94,6 +94,18 @@ class BundleFailed:
 
 
 @attrs.frozen
+class SectionRefused:
+    """The host can't run this section as one, for a `reason`; nothing of it was committed.
+
+    Its stages then have bundles of their own, over the same inputs.
+    """
+
+    bundle: int
+    attempt: int
+    reason: str
+
+
+@attrs.frozen
 class Progress:
     """How far a running bundle is: `fraction` of its work after `elapsed` ms of processing time.
 
@@ -157,6 +169,7 @@ Event: TypeAlias = (
     | Tick
     | BundleDone
     | BundleFailed
+    | SectionRefused
     | Progress
     | GiveWay
     | SplitDone

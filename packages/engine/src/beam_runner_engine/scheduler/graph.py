@@ -41,6 +41,20 @@ class CollectionNode:
 
 
 @attrs.frozen
+class Section:
+    """Stages that can run as one bundle: a tree, each of whose inner collections has one reader in it.
+
+    Stages are told by their number, in order; `heads` are those of them that read from outside.
+    """
+
+    stages: tuple[int, ...]
+    heads: tuple[int, ...]
+    inner: tuple[str, ...]
+    outputs: tuple[str, ...]
+    """What its stages write for others."""
+
+
+@attrs.frozen
 class Graph:
     """A checked graph. Stages are numbered so that a stage's number is above those it reads from."""
 
@@ -102,6 +116,10 @@ def _check_stage(stage: StageSpec) -> None:
         raise GraphError(f"{where} can't join pieces: it is not an ordinary stage of elements")
     if stage.keyed and stage.splittable:
         raise GraphError(f"{where} is keyed: it can't be splittable")
+    if stage.spans and stage.keyed and not stage.whole_input:
+        raise GraphError(
+            f"{where} can't be in a section: it is keyed, and does not wait for its end"
+        )
 
 
 def _check_stream(stream: TestStreamSpec) -> None:

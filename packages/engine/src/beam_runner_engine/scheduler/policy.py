@@ -1,4 +1,6 @@
-"""How work is cut into bundles, first by size and load, then by progress: a policy to exchange."""
+"""How work is cut into bundles, first by size and load, then by progress, and whether a section is run as
+one: policies to exchange.
+"""
 
 from __future__ import annotations
 
@@ -117,3 +119,42 @@ class DefaultPolicy:
                 if remaining > self.split_above:
                     return 0.5
         return None
+
+
+@attrs.frozen
+class SectionFacts:
+    """What is known of a section when its whole input is there.
+
+    `count` elements of `size` bytes are all that it reads, side inputs aside; `from_roots` says that some of
+    it is of a root, which tells nothing of how much becomes of it. It has `exchanges` inner collections.
+    The host can run `parallelism` bundles at the same time.
+    """
+
+    stages: tuple[str, ...]
+    count: int
+    size: int
+    from_roots: bool
+    exchanges: int
+    parallelism: int
+
+
+class SectionPolicy(Protocol):
+    """Decides whether a section is run as one. Must be deterministic and picklable; the job fails if it
+    raises.
+    """
+
+    def opens(self, section: SectionFacts) -> bool:
+        """Says whether it is opened as one bundle; else its stages have bundles of their own."""
+        ...
+
+
+@attrs.frozen
+class DefaultSectionPolicy:
+    """Opens sections that read at least `least_bytes`; with `roots_grow` also those that read from a root."""
+
+    least_bytes: int = 0
+    roots_grow: bool = False
+
+    def opens(self, section: SectionFacts) -> bool:
+        """Decides by the size of what is read."""
+        return section.size >= self.least_bytes or (self.roots_grow and section.from_roots)

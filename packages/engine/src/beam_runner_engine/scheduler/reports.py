@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from beam_runner_engine.scheduler.state import SchedulerState, StageState
+from beam_runner_engine.scheduler.state import SchedulerState, SectionPhase, StageState
 from beam_runner_engine.scheduler.wakeups import event_wake
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
@@ -107,7 +107,7 @@ def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     for what, why, side_input in (
         *((what, why, "") for what, why in _running(stage)),
         *_side_inputs(state, stage),
-        *((what, why, "") for what, why in _end_of_input(stage)),
+        *((what, why, "") for what, why in _end_of_input(state, stage)),
         *((what, why, "") for what, why in _shards(state, stage)),
     ):
         found = True
@@ -141,13 +141,21 @@ def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[tuple[Wai
             )
 
 
-def _end_of_input(stage: StageState) -> Iterator[tuple[WaitFor, str]]:
+def _end_of_input(state: SchedulerState, stage: StageState) -> Iterator[tuple[WaitFor, str]]:
     ready = any(shard.ready for shard in stage.shards.values())
     if stage.spec.whole_input and ready and stage.seen_upstream < MAX_TIMESTAMP:
         yield (
             WaitFor.END_OF_INPUT,
             f"waits for the end of its input, whose watermark is {tell_time(stage.seen_upstream)}",
         )
+    elif ready and stage.section is not None:
+        section = state.sections[stage.section]
+        if section.phase is SectionPhase.WAITING:
+            names = (state.stages[number].spec.name for number in section.node.stages)
+            yield (
+                WaitFor.END_OF_INPUT,
+                f"waits for the end of all that its section reads: {', '.join(map(repr, names))}",
+            )
 
 
 def _shards(state: SchedulerState, stage: StageState) -> Iterator[tuple[WaitFor, str]]:

@@ -17,13 +17,21 @@ from beam_runner_engine.scheduler.events import (
     Event,
     GiveWay,
     Progress,
+    SectionRefused,
     SplitDone,
     Start,
     Tick,
 )
 from beam_runner_engine.scheduler.graph import ROOT, Graph, compile_graph
-from beam_runner_engine.scheduler.policy import DefaultPolicy, SplittingPolicy
+from beam_runner_engine.scheduler.policy import (
+    DefaultPolicy,
+    DefaultSectionPolicy,
+    SectionPolicy,
+    SplittingPolicy,
+)
 from beam_runner_engine.scheduler.reports import StageReport, Wait, report, waits
+from beam_runner_engine.scheduler.section_bundles import commit_section, refuse
+from beam_runner_engine.scheduler.sections import find_sections
 from beam_runner_engine.scheduler.snapshot import read_snapshot, write_snapshot
 from beam_runner_engine.scheduler.specs import AddElements, GraphSpec, Limits
 from beam_runner_engine.scheduler.splits import give_way, note_progress, take_split
@@ -48,11 +56,19 @@ class Scheduler:
         graph: GraphSpec,
         limits: Limits | None = None,
         policy: SplittingPolicy | None = None,
+        section_policy: SectionPolicy | None = None,
     ) -> None:
         """Checks the graph; GraphError says what is wrong with it."""
         compiled = compile_graph(graph)
         _check_steps(compiled)
-        self._state = new_state(compiled, limits or Limits(), policy or DefaultPolicy())
+        limits = limits or Limits()
+        self._state = new_state(
+            compiled,
+            limits,
+            policy or DefaultPolicy(),
+            section_policy or DefaultSectionPolicy(),
+            find_sections(compiled, limits.section_exchanges),
+        )
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Works in an event and returns what to do, in order.
@@ -159,8 +175,12 @@ def _act(state: SchedulerState, event: Event) -> None:
         case Tick(now):
             if not state.scripted_clock:
                 advance_clock(state, now)
+        case BundleDone(number) if state.bundles[number].section is not None:
+            commit_section(state, event)
         case BundleDone():
             commit(state, event)
+        case SectionRefused():
+            refuse(state, event)
         case BundleFailed():
             fail(state, event)
         case Progress():

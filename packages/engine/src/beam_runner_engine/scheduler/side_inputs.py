@@ -170,6 +170,22 @@ def views_for(
                 needs[place, window] = None
             else:
                 needs.update(dict.fromkeys((place, known) for known in stage.sides[place].pieces))
+    return _views(state, stage, needs)
+
+
+def all_views(
+    state: SchedulerState, stage: StageState
+) -> tuple[tuple[SideInput, ...], list[SideView]]:
+    """Returns all there is of a stage's side inputs, and the views to give back."""
+    places = enumerate(stage.sides)
+    return _views(
+        state, stage, ((place, window) for place, side in places for window in side.pieces)
+    )
+
+
+def _views(
+    state: SchedulerState, stage: StageState, needs: Iterable[Need]
+) -> tuple[tuple[SideInput, ...], list[SideView]]:
     inputs: list[SideInput] = []
     views: list[SideView] = []
     for place, window in needs:

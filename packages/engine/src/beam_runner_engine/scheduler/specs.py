@@ -98,7 +98,8 @@ class StageSpec:
     of it at once: bounded sections that run as one unit are such stages. With `joint_shards` such a
     keyed stage keeps nothing of a shard beyond its bundle; small shards of it then share a bundle.
     With `joint_pieces` so do, in their order, small pieces of an ordinary stage; they are given to
-    idle slots as soon as that bundle is seen to take time.
+    idle slots as soon as that bundle is seen to take time. With `spans` it is bounded, and the host can
+    run it as part of a section: in one bundle with the stages that it reads from, or that read from it.
     """
 
     name: str
@@ -110,6 +111,7 @@ class StageSpec:
     whole_input: bool = False
     joint_shards: bool = False
     joint_pieces: bool = False
+    spans: bool = False
 
     @property
     def keyed(self) -> bool:
@@ -181,7 +183,8 @@ class Limits:
     bound on open bundles. `user_attempts` and `outside_attempts` are how often a bundle is tried
     that fails by an exception of user code, or from outside of it. A splittable stage is not
     resumed while a consumer that is busy has more than `backlog_bytes` waiting. Shards and pieces
-    that may be joined share a bundle as long as it has no more than `joint_bytes`.
+    that may be joined share a bundle as long as it has no more than `joint_bytes`. A section has at most
+    `section_exchanges` inner collections.
     """
 
     parallelism: int = attrs.field(default=4, validator=_at_least_one)
@@ -190,3 +193,4 @@ class Limits:
     outside_attempts: int = attrs.field(default=4, validator=_at_least_one)
     backlog_bytes: int = attrs.field(default=256 * 1024 * 1024, validator=_at_least_one)
     joint_bytes: int = attrs.field(default=64 * 1024, validator=_at_least_one)
+    section_exchanges: int = attrs.field(default=8, validator=_at_least_one)

@@ -90,7 +90,8 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
 
 def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:
     """Whether a bundle must hand back its restrictions, to be truncated because the job drains."""
-    return state.phase is Phase.DRAINING and stage.spec.splittable and not record.truncated
+    draining = state.phase is Phase.DRAINING and record.section is None
+    return draining and stage.spec.splittable and not record.truncated
 
 
 def take_split(state: SchedulerState, event: SplitDone) -> None:

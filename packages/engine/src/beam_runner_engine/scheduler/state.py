@@ -6,6 +6,7 @@ always give the same commands, and everything can be pickled.
 
 from __future__ import annotations
 
+import enum
 from collections import OrderedDict
 from typing import Any
 
@@ -14,9 +15,9 @@ import attrs
 from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import Progress
-from beam_runner_engine.scheduler.graph import CollectionNode, Graph
+from beam_runner_engine.scheduler.graph import CollectionNode, Graph, Section
 from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
-from beam_runner_engine.scheduler.policy import SplittingPolicy
+from beam_runner_engine.scheduler.policy import DefaultSectionPolicy, SectionPolicy, SplittingPolicy
 from beam_runner_engine.scheduler.specs import Limits, SideInputSpec, StageSpec
 from beam_runner_engine.scheduler.transitions import BundleState, Phase
 from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
@@ -155,6 +156,28 @@ class StageState:
     throttled: bool = False
     """Whether its residuals wait for a consumer to catch up."""
     complete: bool = False
+    section: int | None = None
+    """The number of the section it is in, if it is in one."""
+
+
+class SectionPhase(enum.Enum):
+    """Where a section is."""
+
+    WAITING = "waiting"
+    """For its whole input; until then its stages open no bundles."""
+    OPEN = "open"
+    """It has its one bundle."""
+    DONE = "done"
+    APART = "apart"
+    """Its stages have bundles of their own. It is decided once."""
+
+
+@attrs.define(eq=False)
+class SectionState:
+    """A section and where it is."""
+
+    node: Section
+    phase: SectionPhase = SectionPhase.WAITING
 
 
 @attrs.define(eq=False)
@@ -164,6 +187,15 @@ class CollectionState:
     node: CollectionNode
     producers: KeyedMinimum[int]
     watermark: Timestamp = MIN_TIMESTAMP
+
+
+@attrs.define(eq=False)
+class PartRecord:
+    """What a stage has in the open bundle of its section."""
+
+    stage: int
+    work: list[Work]
+    views: list[SideView]
 
 
 @attrs.define(eq=False)
@@ -183,6 +215,10 @@ class BundleRecord:
     """How many progress reports in a row have told of no progress."""
     user_failures: list[str] = attrs.field(factory=list)
     outside_failures: list[str] = attrs.field(factory=list)
+    section: int | None = None
+    """The number of the section that it is the bundle of."""
+    parts: list[PartRecord] = attrs.field(factory=list)
+    """What the section's stages have in it."""
 
     @property
     def state(self) -> BundleState:
@@ -211,6 +247,8 @@ class SchedulerState:
     collections: dict[str, CollectionState]
     scripts: list[ScriptState]
     scripted_clock: bool
+    section_policy: SectionPolicy = attrs.field(factory=DefaultSectionPolicy)
+    sections: list[SectionState] = attrs.field(factory=list)
     phase: Phase = Phase.NEW
     now: Timestamp = 0
     script_turn: int = 0
@@ -240,14 +278,24 @@ class SchedulerState:
         return self.phase in (Phase.RUNNING, Phase.DRAINING)
 
 
-def new_state(graph: Graph, limits: Limits, policy: SplittingPolicy) -> SchedulerState:
+def new_state(
+    graph: Graph,
+    limits: Limits,
+    policy: SplittingPolicy,
+    section_policy: SectionPolicy,
+    sections: tuple[Section, ...],
+) -> SchedulerState:
     """Returns the state of a job that has not begun."""
+    section_of = {
+        stage: number for number, section in enumerate(sections) for stage in section.stages
+    }
     stages = [
         StageState(
             number=number,
             spec=spec,
             upstream=_minimum(spec.inputs),
             sides=[SideState(side) for side in spec.side_inputs],
+            section=section_of.get(number),
         )
         for number, spec in enumerate(graph.stages)
     ]
@@ -264,6 +312,8 @@ def new_state(graph: Graph, limits: Limits, policy: SplittingPolicy) -> Schedule
         collections=collections,
         scripts=[ScriptState() for _ in graph.test_streams],
         scripted_clock=graph.scripted_clock,
+        section_policy=section_policy,
+        sections=[SectionState(section) for section in sections],
         incomplete=len(stages),
     )
 

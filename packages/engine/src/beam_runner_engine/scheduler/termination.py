@@ -5,6 +5,7 @@ from __future__ import annotations
 from beam_runner_engine.scheduler.bundles import fail_job, open_bundles
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome, ReleaseState
 from beam_runner_engine.scheduler.reports import describe, waits
+from beam_runner_engine.scheduler.section_bundles import decide, is_held
 from beam_runner_engine.scheduler.state import SchedulerState, StageState
 from beam_runner_engine.scheduler.teststream import scripts_ended, take_step
 from beam_runner_engine.scheduler.transitions import Phase
@@ -32,15 +33,22 @@ def settle(state: SchedulerState) -> None:
 
 
 def _look_at_touched(state: SchedulerState) -> None:
-    touched, state.touched = sorted(state.touched), {}
-    for number in touched:
-        stage = state.stages[number]
+    while state.touched:
+        touched, state.touched = sorted(state.touched), {}
+        for number in touched:
+            _look_at(state, state.stages[number])
+
+
+def _look_at(state: SchedulerState, stage: StageState) -> None:
+    if stage.section is not None:
+        decide(state, stage.section)
+    if not is_held(state, stage):
         open_bundles(state, stage)
-        if not stage.complete and _is_complete(stage):
-            stage.complete = True
-            state.incomplete -= 1
-            if stage.spec.keyed and stage.shards:
-                state.commands.append(ReleaseState(stage.spec.name))
+    if not stage.complete and _is_complete(stage):
+        stage.complete = True
+        state.incomplete -= 1
+        if stage.spec.keyed and stage.shards:
+            state.commands.append(ReleaseState(stage.spec.name))
 
 
 def _is_complete(stage: StageState) -> bool:

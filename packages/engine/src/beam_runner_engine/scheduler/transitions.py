@@ -18,6 +18,7 @@ from beam_runner_engine.scheduler.events import (
     Drain,
     GiveWay,
     Progress,
+    SectionRefused,
     SplitDone,
     Start,
     Tick,
@@ -69,7 +70,7 @@ class Transition:
     to: tuple[enum.Enum, ...]
 
 
-_BUNDLE_EVENTS = (BundleDone, BundleFailed, Progress, GiveWay, SplitDone)
+_BUNDLE_EVENTS = (BundleDone, BundleFailed, SectionRefused, Progress, GiveWay, SplitDone)
 
 
 def _act(*to: enum.Enum) -> Transition:
@@ -90,6 +91,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (running, Tick): _act(running, done, failed),
         (running, BundleDone): _act(running, done, failed),
         (running, BundleFailed): _act(running, failed),
+        (running, SectionRefused): _act(running, failed),
         (running, Progress): _act(running, failed),
         (running, GiveWay): _act(running),
         (running, SplitDone): _act(running, failed),
@@ -99,6 +101,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (draining, Tick): _act(draining, drained, failed),
         (draining, BundleDone): _act(draining, drained, failed),
         (draining, BundleFailed): _act(draining, failed),
+        (draining, SectionRefused): _act(draining, failed),
         (draining, Progress): _act(draining, failed),
         (draining, GiveWay): _act(draining),
         (draining, SplitDone): _act(draining, failed),
@@ -118,6 +121,7 @@ JOB_TABLE: dict[tuple[Phase, type], Transition] = _job_table()
 BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
     (BundleState.RUNNING, BundleDone): _act(BundleState.CLOSED),
     (BundleState.RUNNING, BundleFailed): _act(BundleState.CLOSED),
+    (BundleState.RUNNING, SectionRefused): _act(BundleState.CLOSED),
     (BundleState.RUNNING, Progress): _act(BundleState.RUNNING, BundleState.SPLITTING),
     (BundleState.RUNNING, GiveWay): _act(BundleState.RUNNING, BundleState.SPLITTING),
     (BundleState.SPLITTING, BundleDone): _act(BundleState.CLOSED),

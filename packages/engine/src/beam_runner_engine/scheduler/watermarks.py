@@ -43,6 +43,8 @@ def set_producer(
     for number, place in collection.node.side_consumers:
         stage = state.stages[number]
         unblock(state, stage, pop_readable(stage.sides[place], earliest))
+        if stage.section is not None:
+            state.touched[number] = None
 
 
 def propagate(state: SchedulerState) -> None:

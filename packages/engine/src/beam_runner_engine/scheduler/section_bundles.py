@@ -1,0 +1,177 @@
+"""The life of a section: it waits for its whole input, is decided once, and has one bundle or falls apart."""
+
+from __future__ import annotations
+
+from beam_runner_engine.scheduler.bundles import inputs_of
+from beam_runner_engine.scheduler.commands import (
+    Bundle,
+    FinalizeBundles,
+    OpenBundles,
+    SectionPart,
+)
+from beam_runner_engine.scheduler.delivery import deliver, look_at, place_work, remove_work
+from beam_runner_engine.scheduler.errors import HostCodeError
+from beam_runner_engine.scheduler.events import BundleDone, SectionRefused
+from beam_runner_engine.scheduler.policy import SectionFacts
+from beam_runner_engine.scheduler.readiness import producers
+from beam_runner_engine.scheduler.side_inputs import all_views, give_back, make_room, views_for
+from beam_runner_engine.scheduler.state import (
+    BundleRecord,
+    PartRecord,
+    SchedulerState,
+    SectionPhase,
+    SectionState,
+    StageState,
+    Work,
+)
+from beam_runner_engine.scheduler.transitions import Phase
+from beam_runner_engine.scheduler.watermarks import refresh
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+
+_POLICY = "the policy for a section"
+
+
+def decide(state: SchedulerState, number: int) -> None:
+    """Opens a section that has its whole input, or lets its stages have bundles of their own."""
+    section = state.sections[number]
+    if section.phase is not SectionPhase.WAITING or not _has_all(state, section):
+        return
+    if _is_opened(state, section):
+        section.phase = SectionPhase.OPEN
+        _open(state, number, section)
+    else:
+        _fall_apart(state, section)
+
+
+def is_held(state: SchedulerState, stage: StageState) -> bool:
+    """Whether a stage may open no bundle, since its section has, or may have one."""
+    if stage.section is None:
+        return False
+    return state.sections[stage.section].phase is not SectionPhase.APART
+
+
+def commit_section(state: SchedulerState, event: BundleDone) -> None:
+    """Closes the bundle of a section and gives its outputs to those who read them."""
+    record = _close(state, event.bundle, SectionPhase.DONE)
+    make_room(state, event.outputs)
+    for output in event.outputs:
+        deliver(state, output.collection, output.data)
+    for part in record.parts:
+        stage = state.stages[part.stage]
+        for work in part.work:
+            remove_work(state, stage, work)
+        for producer in producers(state, stage):
+            if producer.throttled:
+                look_at(state, producer, None)
+        refresh(state, stage)
+    if event.finalize:
+        state.commands.append(FinalizeBundles((event.bundle,)))
+
+
+def refuse(state: SchedulerState, event: SectionRefused) -> None:
+    """Gives the input of a section back to its stages, which then have bundles of their own."""
+    record = _close(state, event.bundle, SectionPhase.APART)
+    for part in record.parts:
+        for work in part.work:
+            place_work(state, state.stages[part.stage], work)
+
+
+def _has_all(state: SchedulerState, section: SectionState) -> bool:
+    heads = (state.stages[number] for number in section.node.heads)
+    if any(head.seen_upstream < MAX_TIMESTAMP for head in heads):
+        return False
+    sides = (side for number in section.node.stages for side in state.stages[number].sides)
+    return all(state.collections[side.spec.collection].watermark == MAX_TIMESTAMP for side in sides)
+
+
+def _is_opened(state: SchedulerState, section: SectionState) -> bool:
+    heads = [state.stages[number] for number in section.node.heads]
+    facts = [items[0].data.facts for head in heads for items in _ready(head)]
+    if not facts or state.phase is Phase.DRAINING:
+        return False
+    stages = tuple(state.stages[number].spec.name for number in section.node.stages)
+    roots = set(state.graph.roots)
+    asked = SectionFacts(
+        stages=stages,
+        count=sum(one.count for one in facts),
+        size=sum(one.size for one in facts),
+        from_roots=any(not roots.isdisjoint(head.spec.inputs) for head in heads),
+        exchanges=len(section.node.inner),
+        parallelism=state.limits.parallelism,
+    )
+    try:
+        return bool(state.section_policy.opens(asked))
+    except Exception as error:
+        raise HostCodeError(stages[0], _POLICY, f"raised {error!r}") from error
+
+
+def _fall_apart(state: SchedulerState, section: SectionState) -> None:
+    section.phase = SectionPhase.APART
+    for number in section.node.stages:
+        state.touched[number] = None
+
+
+def _open(state: SchedulerState, number: int, section: SectionState) -> None:
+    parts, records = [], []
+    for member in section.node.stages:
+        stage = state.stages[member]
+        work = _take(stage)
+        begins = member in section.node.heads
+        side_inputs, views = views_for(state, stage, work) if begins else all_views(state, stage)
+        inputs = tuple(inputs_of(work, truncate=False))
+        parts.append(SectionPart(stage.spec.name, inputs, side_inputs, stage.input))
+        records.append(PartRecord(member, work, views))
+        stage.open += 1
+        stage.running += len(work)
+        stage.waiting_bytes -= sum(item.data.facts.size for item in work)
+    first = state.stages[section.node.stages[0]]
+    bundle = Bundle(
+        number=state.next_bundle,
+        attempt=1,
+        stage=first.spec.name,
+        shard=None,
+        inputs=(),
+        side_inputs=(),
+        input_watermark=first.input,
+        end_watermark=MAX_TIMESTAMP,
+        output_watermark=first.output,
+        processing_time=state.now,
+        parts=tuple(parts),
+    )
+    state.next_bundle += 1
+    state.bundles[bundle.number] = BundleRecord(
+        bundle=bundle,
+        stage=first.number,
+        work=[],
+        views=[],
+        truncated=False,
+        section=number,
+        parts=records,
+    )
+    state.commands.append(OpenBundles(bundle.stage, (bundle,)))
+
+
+def _close(state: SchedulerState, bundle: int, phase: SectionPhase) -> BundleRecord:
+    record = state.bundles.pop(bundle)
+    assert record.section is not None
+    state.sections[record.section].phase = phase
+    for part in record.parts:
+        stage = state.stages[part.stage]
+        stage.open -= 1
+        stage.running -= len(part.work)
+        give_back(state, part.views)
+        state.touched[part.stage] = None
+    return record
+
+
+def _ready(stage: StageState) -> list[list[Work]]:
+    """The work that waits in all shards of a stage, by piece."""
+    return [items for shard in stage.shards.values() for items in shard.ready.values()]
+
+
+def _take(stage: StageState) -> list[Work]:
+    work = [item for items in _ready(stage) for item in items]
+    for shard in stage.shards.values():
+        shard.ready.clear()
+    stage.candidates.clear()
+    return work

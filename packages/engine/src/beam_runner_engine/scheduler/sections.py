@@ -1,0 +1,109 @@
+"""Which stages can run as one bundle: trees of stages that hand on all they make to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from beam_runner_engine.scheduler.graph import Graph, Section
+from beam_runner_engine.scheduler.specs import StageSpec
+
+
+@attrs.define(eq=False)
+class _Group:
+    """Stages that were found to belong together.
+
+    Groups that others wait for have a lower `rank` than these, so no two wait for each other.
+    """
+
+    stages: list[int]
+    rank: int
+    inner: list[str] = attrs.field(factory=list)
+    awaited: bool = False
+    """Whether another group reads something of it, and so has a higher rank."""
+
+
+def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
+    """Returns the sections of a graph, in the order of their first stages.
+
+    A stage is taken into the section of those it reads from if all of what it reads is written by stages
+    that span, and read by nobody else, not as a side input either; if it waits for nothing else that waits for
+    them; and if the section has no more than `most_exchanges` collections within it then. Takes time in
+    proportion to the graph.
+    """
+    if not any(stage.spans for stage in graph.stages):
+        return ()
+    group_of: list[_Group] = []
+    for number, stage in enumerate(graph.stages):
+        group_of.append(_group_for(graph, group_of, number, stage, most_exchanges))
+    groups = dict.fromkeys(group for group in group_of if group.inner)
+    return tuple(_section(graph, group) for group in groups)
+
+
+def _group_for(
+    graph: Graph, group_of: list[_Group], number: int, stage: StageSpec, most_exchanges: int
+) -> _Group:
+    before = _writers(graph, group_of, stage.inputs)
+    sides = _writers(graph, group_of, (side.collection for side in stage.side_inputs))
+    for group in sides:
+        group.awaited = True
+    if _can_follow(graph, stage) and not any(group in sides for group in before):
+        rank = max(*(group.rank for group in before), *(side.rank + 1 for side in sides), 0)
+        inner = [*(name for group in before for name in group.inner), *stage.inputs]
+        movable = all(group.rank == rank or not group.awaited for group in before)
+        if movable and len(inner) <= most_exchanges:
+            return _joined(group_of, before, number, rank, inner)
+    for group in before:
+        group.awaited = True
+    return _Group([number], 1 + max((group.rank for group in (*before, *sides)), default=-1))
+
+
+def _joined(
+    group_of: list[_Group], before: Iterable[_Group], number: int, rank: int, inner: list[str]
+) -> _Group:
+    first, *others = before
+    for other in others:
+        first.awaited |= other.awaited
+        for member in other.stages:
+            group_of[member] = first
+        first.stages += other.stages
+    first.stages.append(number)
+    first.rank, first.inner = rank, inner
+    return first
+
+
+def _writers(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
+    """The groups of the stages that write some collections, each once."""
+    writers = (writer for name in names for writer in graph.collections[name].producers)
+    return list(dict.fromkeys(group_of[writer] for writer in writers if writer >= 0))
+
+
+def _can_follow(graph: Graph, stage: StageSpec) -> bool:
+    """Whether a stage may read within a section what others write in it."""
+    return (
+        stage.spans
+        and not stage.splittable
+        and all(_can_be_inner(graph, name) for name in stage.inputs)
+    )
+
+
+def _can_be_inner(graph: Graph, name: str) -> bool:
+    node = graph.collections[name]
+    return (
+        len(node.consumers) == 1
+        and not node.side_consumers
+        and all(writer >= 0 and graph.stages[writer].spans for writer in node.producers)
+    )
+
+
+def _section(graph: Graph, group: _Group) -> Section:
+    inner = set(group.inner)
+    stages = tuple(sorted(group.stages))
+    outputs = (name for number in stages for name in graph.stages[number].outputs)
+    return Section(
+        stages=stages,
+        heads=tuple(number for number in stages if inner.isdisjoint(graph.stages[number].inputs)),
+        inner=tuple(group.inner),
+        outputs=tuple(dict.fromkeys(name for name in outputs if name not in inner)),
+    )

@@ -1,0 +1,268 @@
+"""Sections: which stages are one, when one is opened, and what becomes of it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from beam_runner_engine.scheduler.commands import (
+    Bundle,
+    FailJob,
+    FinalizeBundles,
+    FinishJob,
+    Input,
+    OpenBundles,
+    ReleaseData,
+    SectionPart,
+)
+from beam_runner_engine.scheduler.errors import GraphError, IllegalEvent
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    BundleFailed,
+    Drain,
+    FailureKind,
+    GiveWay,
+    Output,
+    Progress,
+    Residual,
+    SectionRefused,
+    Start,
+)
+from beam_runner_engine.scheduler.graph import Section, compile_graph
+from beam_runner_engine.scheduler.policy import DefaultSectionPolicy, SectionFacts
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.sections import find_sections
+from beam_runner_engine.scheduler.specs import (
+    GraphSpec,
+    Limits,
+    SideInputSpec,
+    StageKind,
+    StageSpec,
+)
+from beam_runner_engine.values.summary import EMPTY_SUMMARY
+from beam_runner_engine.values.times import MAX_TIMESTAMP
+
+from .samples import data, only, refs
+
+
+def stage(name: str, reads: str, writes: str = "", side: str = "") -> StageSpec:
+    """A stage that spans; one whose name begins with "group" is a grouping."""
+    keyed = name.startswith("group")
+    return StageSpec(
+        name,
+        tuple(reads.split()),
+        tuple(writes.split()),
+        kind=StageKind.GROUPING if keyed else StageKind.ORDINARY,
+        side_inputs=tuple(SideInputSpec(one, one) for one in side.split()),
+        whole_input=keyed,
+        spans=True,
+    )
+
+
+def found(*stages: StageSpec, most: int = 8) -> list[list[str]]:
+    """The names of the stages of each section."""
+    graph = compile_graph(GraphSpec(stages, ("root", "other")))
+    sections = find_sections(graph, most)
+    return [[graph.stages[number].name for number in section.stages] for section in sections]
+
+
+READ, GROUP = stage("read", "root", "a"), stage("group", "a", "b")
+COUNT = stage("count", "b", "c")
+
+
+def test_a_chain_is_one_section() -> None:
+    graph = compile_graph(GraphSpec((READ, GROUP, COUNT), ("root",)))
+    assert find_sections(graph, 8) == (Section((0, 1, 2), (0,), ("a", "b"), ("c",)),)
+
+
+def test_branches_join() -> None:
+    left, right = stage("left", "root", "a"), stage("right", "other", "a")
+    assert found(left, right, GROUP) == [["left", "right", "group"]]
+    both = stage("group", "a b")
+    assert found(left, stage("right", "other", "b"), both) == [["left", "right", "group"]]
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        (READ, GROUP, stage("twice", "a")),
+        (READ, stage("look", "other", side="a"), GROUP),
+        (READ, attrs.evolve(GROUP, spans=False)),
+        (attrs.evolve(READ, spans=False), GROUP),
+        (READ, stage("group", "a other")),
+        (READ, StageSpec("split", ("a",), splittable=True, spans=True)),
+    ],
+    ids=["two readers", "side input", "reader", "writer", "a root beside it", "splittable"],
+)
+def test_what_is_not_all_theirs_is_cut(stages: tuple[StageSpec, ...]) -> None:
+    assert found(*stages) == []
+
+
+def test_a_section_waits_for_nothing_that_waits_for_it() -> None:
+    fork = stage("fork", "root", "a x")
+    apart = attrs.evolve(stage("apart", "x", "y"), spans=False)
+    assert found(fork, apart, stage("end", "a", side="y")) == []
+    assert found(fork, stage("end", "a", side="x")) == []
+    first = (stage("f1", "root", "a s"), stage("f2", "other", "b t"))
+    cross = (stage("end1", "a", side="t"), stage("end2", "b", side="s"))
+    assert found(*first, *cross) == [["f1", "end1"]]
+
+
+def test_a_section_has_no_more_exchanges_than_the_limit() -> None:
+    assert found(READ, GROUP, COUNT, most=1) == [["read", "group"]]
+
+
+def test_a_keyed_stage_that_does_not_wait_for_its_end_can_not_span() -> None:
+    odd = attrs.evolve(GROUP, whole_input=False)
+    with pytest.raises(GraphError, match="'group' can't be in a section"):
+        compile_graph(GraphSpec((READ, odd), ("root",)))
+
+
+SPEC = GraphSpec((READ, GROUP, stage("write", "b")), ("root",))
+
+
+def opened(**arguments: object) -> tuple[Scheduler, Bundle]:
+    """A job and the bundle that its start opens."""
+    scheduler = Scheduler(SPEC, Limits(user_attempts=2), **arguments)  # type: ignore[arg-type]
+    commands = scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    (bundle,) = only(commands, OpenBundles).bundles
+    return scheduler, bundle
+
+
+def test_it_has_one_bundle_and_one_commit() -> None:
+    scheduler, bundle = opened()
+    assert (bundle.stage, bundle.inputs, bundle.end_watermark) == ("read", (), MAX_TIMESTAMP)
+    assert [part.stage for part in bundle.parts] == ["read", "group", "write"]
+    first, *others = bundle.parts
+    assert refs(first) == ["d"]
+    assert all(part.inputs == () for part in others)
+    assert [scheduler.report(part.stage).open_bundles for part in bundle.parts] == [1, 1, 1]
+    commands = scheduler.handle(BundleDone(0, 1, finalize=True))
+    assert only(commands, FinalizeBundles).bundles == (0,)
+    assert only(commands, ReleaseData).data == (data("d"),)
+    assert only(commands, FinishJob)
+
+
+def test_what_it_ends_with_is_read_by_others() -> None:
+    spec = GraphSpec((READ, GROUP, StageSpec("x", ("b",)), StageSpec("y", ("b",))), ("root",))
+    scheduler = Scheduler(spec)
+    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    commands = scheduler.handle(BundleDone(0, 1, (Output("b", data("e")),)))
+    bundles = [bundle for one in commands if isinstance(one, OpenBundles) for bundle in one.bundles]
+    assert [(bundle.stage, refs(bundle)) for bundle in bundles] == [("x", ["e"]), ("y", ["e"])]
+
+
+def test_refused_its_stages_have_bundles_of_their_own() -> None:
+    scheduler, _ = opened()
+    commands = scheduler.handle(SectionRefused(0, 1, "a residual"))
+    (bundle,) = only(commands, OpenBundles).bundles
+    assert (bundle.number, bundle.parts, bundle.inputs) == (1, (), (Input(data("d")),))
+    assert scheduler.handle(BundleDone(0, 1)) == ()
+    commands = scheduler.handle(BundleDone(1, 1, (Output("a", data("e", shard=2)),)))
+    (bundle,) = only(commands, OpenBundles).bundles
+    assert (bundle.stage, bundle.shard, bundle.parts) == ("group", 2, ())
+    assert only(scheduler.handle(BundleDone(2, 1, summary=EMPTY_SUMMARY)), FinishJob)
+
+
+def test_a_policy_decides_by_facts() -> None:
+    asked: list[SectionFacts] = []
+
+    @attrs.frozen
+    class Noting:
+        def opens(self, section: SectionFacts) -> bool:
+            asked.append(section)
+            return False
+
+    _, bundle = opened(section_policy=Noting())
+    assert (bundle.parts, bundle.inputs) == ((), (Input(data("d")),))
+    assert asked == [SectionFacts(("read", "group", "write"), 1, 10, True, 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "whole"),
+    [
+        (DefaultSectionPolicy(10), True),
+        (DefaultSectionPolicy(11), False),
+        (DefaultSectionPolicy(11, roots_grow=True), True),
+    ],
+)
+def test_the_default_goes_by_size(policy: DefaultSectionPolicy, whole: bool) -> None:
+    assert bool(opened(section_policy=policy)[1].parts) is whole
+
+
+def test_a_policy_that_raises_fails_the_job() -> None:
+    class Broken:
+        def opens(self, section: SectionFacts) -> bool:
+            raise RuntimeError("no idea")
+
+    scheduler = Scheduler(SPEC, section_policy=Broken())
+    commands = scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    assert "the policy for a section" in only(commands, FailJob).reason
+
+
+def test_side_inputs_of_all_its_stages_are_there_when_it_opens() -> None:
+    side = StageSpec("side", ("other",), ("s",))
+    graph = GraphSpec((READ, side, stage("write", "a", side="s")), ("root", "other"))
+    scheduler = Scheduler(graph)
+    roots = (Output("root", data("d")), Output("other", data("o")))
+    (alone,) = only(scheduler.handle(Start(roots=roots)), OpenBundles).bundles
+    assert alone.stage == "side"
+    assert "its section reads: 'read', 'write'" in "".join(one.why for one in scheduler.waits())
+    commands = scheduler.handle(BundleDone(0, 1, (Output("s", data("s")),)))
+    (bundle,) = only(commands, OpenBundles).bundles
+    read, write = bundle.parts
+    assert (read.side_inputs, write.inputs) == ((), ())
+    assert [one.data for one in write.side_inputs] == [(data("s"),)]
+    released = only(scheduler.handle(BundleDone(1, 1)), ReleaseData)
+    assert {one.ref for one in released.data} == {"d", "s"}
+
+
+def test_it_is_tried_again_and_fails_by_the_names_of_its_stages() -> None:
+    scheduler, bundle = opened()
+    lost = BundleFailed(0, 1, "Spark mixed two versions", FailureKind.OUTSIDE)
+    (again,) = only(scheduler.handle(lost), OpenBundles).bundles
+    assert again == attrs.evolve(bundle, attempt=2)
+    scheduler.handle(BundleFailed(0, 2, "ValueError: one"))
+    failed = only(scheduler.handle(BundleFailed(0, 3, "ValueError: two")), FailJob)
+    assert failed.reason == (
+        "the section of the stages 'read' to 'write' failed after 3 attempts, by user code:"
+        " ValueError: two"
+    )
+
+
+def test_it_is_neither_split_nor_drained() -> None:
+    scheduler, _ = opened()
+    assert scheduler.handle(Progress(0, 1, 0.0, 60_000)) == ()
+    assert scheduler.handle(GiveWay(0, 1)) == ()
+    assert scheduler.handle(Drain()) == ()
+    assert only(scheduler.handle(BundleDone(0, 1)), FinishJob).outcome.value == "drained"
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (BundleDone(0, 1, residuals=(Residual(data("d")),)), "a section can't have residuals"),
+        (BundleDone(0, 1, summary=EMPTY_SUMMARY), "leaves nothing in shards"),
+        (BundleDone(0, 1, (Output("a", data("e")),)), "'a' is not an output of the section"),
+    ],
+)
+def test_it_leaves_nothing_behind(event: BundleDone, why: str) -> None:
+    scheduler, _ = opened()
+    before = scheduler.snapshot()
+    with pytest.raises(IllegalEvent, match=why):
+        scheduler.handle(event)
+    assert scheduler.snapshot() == before
+
+
+def test_only_a_section_can_be_refused() -> None:
+    scheduler, _ = opened(section_policy=DefaultSectionPolicy(1 << 40))
+    with pytest.raises(IllegalEvent, match="bundle 0 is not of a section"):
+        scheduler.handle(SectionRefused(0, 1, "it is none"))
+
+
+def test_a_restored_scheduler_goes_on_with_it() -> None:
+    scheduler, bundle = opened()
+    again = Scheduler.restore(scheduler.snapshot())
+    assert again.open_bundles == (bundle,)
+    assert isinstance(bundle.parts[0], SectionPart)
+    assert again.handle(BundleDone(0, 1)) == scheduler.handle(BundleDone(0, 1))
