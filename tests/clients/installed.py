@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from job_server import wait_until
+from services import serving
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE)}
@@ -63,32 +61,11 @@ class Clients:
         return program
 
 
-@contextmanager
-def serving(*command: str) -> Iterator[str]:
-    """A pool of workers for the time of a ``with``: its address."""
-    with socket.create_server(("localhost", 0)) as taken:
-        port = taken.getsockname()[1]
-    process = subprocess.Popen(
-        [*command, f"--service_port={port}"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # Beam's pool starts its workers by the name "python".
-        env={**ENVIRONMENT, "PATH": f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"},
-    )
-    try:
-        wait_until(lambda: _answers(port), 60, f"{command[0]} answers")
-        yield f"localhost:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("localhost", port), 1).close()
-    except OSError:
-        return False
-    return True
+def worker_pool(*command: str) -> AbstractContextManager[str]:
+    """A pool of a client's workers for the time of a ``with``: its address."""
+    # Beam's pool starts its workers by the name "python".
+    path = f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"
+    return serving(command, "--service_port=", {**ENVIRONMENT, "PATH": path})
 
 
 def _run(*command: str, cwd: Path = HERE) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from installed import ENVIRONMENT, HERE, Clients, serving
+from installed import ENVIRONMENT, HERE, Clients, worker_pool
 from job_server import JobServerProcess
 
 pytestmark = pytest.mark.timeout(2400)
@@ -70,7 +70,7 @@ def flags(environment: str, command: Path, *pool: str | Path) -> Iterator[tuple[
             config = json.dumps({"command": str(command)})
             yield "--environment_type=PROCESS", f"--environment_config={config}"
         case "EXTERNAL":
-            with serving(*map(str, pool)) as address:
+            with worker_pool(*map(str, pool)) as address:
                 yield "--environment_type=EXTERNAL", f"--environment_config={address}"
         case _:
             yield (f"--environment_type={environment}",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from job_server import JobServerProcess, job_server, wait_until
+from job_server import JobServerProcess, job_server
+from services import serving
 
 HERE = Path(__file__).parent
 
@@ -36,23 +36,6 @@ def server() -> Iterator[JobServerProcess]:
 @pytest.fixture(scope="session")
 def expansion() -> Iterator[str]:
     """The address of Python's expansion service."""
-    with socket.create_server(("localhost", 0)) as taken:
-        port = taken.getsockname()[1]
-    service = "apache_beam.runners.portability.expansion_service_main"
-    process = subprocess.Popen(
-        [sys.executable, "-m", service, "-p", str(port), "--fully_qualified_name_glob", "*"]
-    )
-    try:
-        wait_until(lambda: _answers(port), 60, "the expansion service answers")
-        yield f"localhost:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("localhost", port), 1).close()
-    except OSError:
-        return False
-    return True
+    service = (sys.executable, "-m", "apache_beam.runners.portability.expansion_service_main")
+    with serving((*service, "--fully_qualified_name_glob", "*"), "--port=") as address:
+        yield address

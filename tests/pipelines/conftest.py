@@ -88,37 +88,37 @@ def _send_along(request: pytest.FixtureRequest) -> None:
     pickle_by_value(request.module.__name__)
 
 
+@pytest.fixture(scope="session")
+def pipelines_in(
+    server: JobServerProcess, flags_of: Callable[[str], list[str]]
+) -> Callable[[str], Pipelines]:
+    """Pipelines in a kind of environment."""
+    return lambda kind: Pipelines(server.address, kind, flags_of(kind))
+
+
 @pytest.fixture(params=ENVIRONMENTS)
 def pipelines(
-    request: pytest.FixtureRequest,
-    server: JobServerProcess,
-    flags_of: Callable[[str], list[str]],
+    request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]
 ) -> Pipelines:
     """Pipelines in the environments that most people use."""
-    return Pipelines(server.address, request.param, flags_of(request.param))
+    return pipelines_in(request.param)
 
 
 @pytest.fixture(params=EVERY_ENVIRONMENT)
 def everywhere(
-    request: pytest.FixtureRequest,
-    server: JobServerProcess,
-    flags_of: Callable[[str], list[str]],
+    request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]
 ) -> Pipelines:
     """Pipelines in every kind of environment there is."""
-    return Pipelines(server.address, request.param, flags_of(request.param))
+    return pipelines_in(request.param)
 
 
 @pytest.fixture
-def embedded(server: JobServerProcess) -> Pipelines:
+def embedded(pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
     """Pipelines of users who name no environment."""
-    return Pipelines(server.address, "embedded", [])
+    return pipelines_in("embedded")
 
 
 @pytest.fixture(params=["LOOPBACK"])
-def loopback(
-    request: pytest.FixtureRequest,
-    server: JobServerProcess,
-    flags_of: Callable[[str], list[str]],
-) -> Pipelines:
+def loopback(request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
     """Pipelines whose user code runs in the process of the test."""
-    return Pipelines(server.address, request.param, flags_of(request.param))
+    return pipelines_in(request.param)
