@@ -27,7 +27,9 @@ from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
 from beam_spark_executor import _protos
-from beam_spark_executor.bundles.bundle import RunningBundle, StageWork
+from beam_spark_executor.bundles.bundle import RunningBundle
+from beam_spark_executor.bundles.bundle_data import FolderData
+from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
 from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.driver.ledger import Ledger
@@ -134,7 +136,7 @@ class _Job:
         self.bundles += 1
         work, side_inputs, harness = self._stage(order.bundle.stage)
         side_inputs.show(order.bundle.side_inputs)
-        return RunningBundle(work, order, harness, self._stores, self._folder).run()
+        return RunningBundle(work, order, harness, self._stores, FolderData(self._folder)).run()
 
     def _stage(self, stage_id: str) -> tuple[StageWork, BundleSideInputs, Any]:
         if stage_id not in self._stages:

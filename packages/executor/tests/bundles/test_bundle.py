@@ -27,6 +27,7 @@ from small_plans import (
 from worker_doubles import FakeHarness, keyed_chunk
 
 from beam_spark_executor.bundles.bundle import RunningBundle, broke
+from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.inputs import element_chunks
 from beam_spark_executor.channel.messages import (
     Attempt,
@@ -76,12 +77,18 @@ def start(
 ) -> RunningBundle:
     bundle = bundle_of(*inputs, stage=stage_id, **more)
     work = attrs.evolve(work_of(PLAN, stage_id), budget=budget)
-    return RunningBundle(work, RunBundle(bundle, NAME), harness, ShardStores(folder), folder)
+    return RunningBundle(
+        work, RunBundle(bundle, NAME), harness, ShardStores(folder), FolderData(folder)
+    )
 
 
 def values_in(folder: Path, reply: BundleReply, collection: str) -> list[bytes]:
     inputs = [Input(out.data) for out in reply.done.outputs if out.collection == collection]
-    return [value for chunk in element_chunks(folder, inputs) for value in values_of(chunk)]
+    return [
+        value
+        for chunk in element_chunks(FolderData(folder).rows, inputs)
+        for value in values_of(chunk)
+    ]
 
 
 def answer(running: RunningBundle) -> BundleReply:
@@ -133,7 +140,9 @@ def test_metrics_that_the_producer_counts_are_left_out(tmp_path: Path) -> None:
 
     order = RunBundle(bundle_of(elements("x", b"a"), stage="last"), NAME)
     harness = Counting(lambda values: {})
-    running = RunningBundle(work_of(plan, "last"), order, harness, ShardStores(tmp_path), tmp_path)
+    running = RunningBundle(
+        work_of(plan, "last"), order, harness, ShardStores(tmp_path), FolderData(tmp_path)
+    )
     counted, took = answer(running).metrics
     assert counted == ours
     assert (took.urn, took.labels) == ("beam_spark:stage:bundle_msecs:v1", (("STAGE", "last"),))
@@ -282,7 +291,9 @@ def everything(*replies: SplitReply) -> list[bytes]:
     given = [residual.data for reply in replies for residual in reply.done.residuals]
     kept = [one.data for one in replies[-1].done.primary]
     inputs = map(Input, [*kept, *given])
-    return [v for chunk in element_chunks(Path(), inputs) for v in values_of(chunk)]
+    return [
+        v for chunk in element_chunks(FolderData(Path()).rows, inputs) for v in values_of(chunk)
+    ]
 
 
 @pytest.mark.parametrize(

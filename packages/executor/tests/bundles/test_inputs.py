@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_plans import chunk_of, cut, elements, encoded, values_of
 
+from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.inputs import (
     count_of,
     element_chunks,
@@ -56,7 +57,7 @@ def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
 
 
 def read(inputs: Sequence[Input], folder: Path = NOWHERE) -> list[bytes]:
-    chunks = list(element_chunks(folder, inputs))
+    chunks = list(element_chunks(FolderData(folder).rows, inputs))
     assert all(chunk.meant > 0 for chunk in chunks)
     return [each for chunk in chunks for each in values_of(chunk)]
 
@@ -182,7 +183,7 @@ def test_residuals_tell_their_windows_one_by_one() -> None:
     assert len({residual.data.ref for residual in residuals}) == 2
     for residual, window in zip(residuals, beam_windows, strict=True):
         assert (residual.delay, residual.watermark) == (9, 5)
-        (chunk,) = element_chunks(NOWHERE, [Input(residual.data)])
+        (chunk,) = element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
         assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
     (single,) = residuals_of([ResidualElement(encoded(b"x"))], "name", WindowCoder.GLOBAL)
     assert single.data.facts.windows == {GLOBAL_WINDOW}

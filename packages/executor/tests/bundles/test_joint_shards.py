@@ -12,6 +12,7 @@ from small_plans import buffer, bundle_of, plan_of, stage, values_of, work_of
 from worker_doubles import FakeHarness, keyed_chunk
 
 from beam_spark_executor.bundles.bundle import RunningBundle
+from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.inputs import element_chunks
 from beam_spark_executor.channel.messages import BundleReply, RunBundle
 from beam_spark_executor.data.few_groups import FEW_ROWS
@@ -39,7 +40,9 @@ def start(
 ) -> RunningBundle:
     bundle = bundle_of(*inputs, stage="group", shard=inputs[0].facts.shard)
     work = attrs.evolve(work_of(PLAN, "group"), budget=budget)
-    return RunningBundle(work, RunBundle(bundle, "1-7-1"), harness, ShardStores(folder), folder)
+    return RunningBundle(
+        work, RunBundle(bundle, "1-7-1"), harness, ShardStores(folder), FolderData(folder)
+    )
 
 
 def grouping(splits: list[BundleSplit | None] | None = None) -> FakeHarness:
@@ -54,7 +57,11 @@ def test_all_shards_are_grouped(tmp_path: Path, more: int) -> None:
     reply = start(tmp_path, grouping(), first, third, second).run()
     assert isinstance(reply, BundleReply), reply
     inputs = [Input(out.data) for out in reply.done.outputs]
-    groups = [value for chunk in element_chunks(tmp_path, inputs) for value in values_of(chunk)]
+    groups = [
+        value
+        for chunk in element_chunks(FolderData(tmp_path).rows, inputs)
+        for value in values_of(chunk)
+    ]
     assert sorted(groups) == [b"a=2", b"b=1", *([b"c=%d" % more] if more else []), b"d=2"]
 
 

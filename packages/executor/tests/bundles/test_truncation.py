@@ -16,6 +16,7 @@ from small_plans import buffer, bundle_of, elements, encoded, plan_of, stage, va
 from worker_doubles import FakeHarness, Transform
 
 from beam_spark_executor.bundles.bundle import RunningBundle
+from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.truncation import Truncation
 from beam_spark_executor.channel.messages import BundleBroke, BundleReply, RunBundle
 from beam_spark_executor.data.side_inputs import BundleSideInputs
@@ -61,7 +62,9 @@ def running(
     order = RunBundle(bundle_of(*inputs, stage="stage"), "1-7-1")
     truncation = Truncation(plan, Sdk(transform), BundleSideInputs((), folder), folder)
     stores = ShardStores(folder)
-    return RunningBundle(work_of(PLAN, "stage"), order, harness, stores, folder, None, truncation)
+    return RunningBundle(
+        work_of(PLAN, "stage"), order, harness, stores, FolderData(folder), None, truncation
+    )
 
 
 def seen_by(harness: FakeHarness) -> list[bytes]:

@@ -26,7 +26,7 @@ from beam_runner_worker.records import (
     StageSpec,
 )
 
-from beam_spark_executor.bundles.bundle import StageWork
+from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.data.refs import InlineRows, RowsRef
 from beam_spark_executor.data.rows import elements_row

@@ -28,6 +28,7 @@ from beam_runner_worker.records import (
 from small_plans import chunk_of, values_of, work_of
 
 from beam_spark_executor.bundles.bundle import RunningBundle
+from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.keyed import Stores
 from beam_spark_executor.bundles.loop import TaskLoop
 from beam_spark_executor.bundles.truncation import Truncation
@@ -203,7 +204,7 @@ class FakeWorker:
             no_sdk: Any = None
             truncation = Truncation(plan, no_sdk, BundleSideInputs((), self.folder), self.folder)
         harness = self.stages[stage]
-        return RunningBundle(work, order, harness, known, self.folder, None, truncation)
+        return RunningBundle(work, order, harness, known, FolderData(self.folder), None, truncation)
 
     def run(self, order: RunBundle) -> BundleReply | BundleBroke:
         """Runs a bundle with the state that its order names."""

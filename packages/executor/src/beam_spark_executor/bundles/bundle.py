@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import attrs
 import pyarrow as pa
@@ -16,11 +15,11 @@ from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.scheduler import BundleDone, Input, Residual, SplitDone
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
-from beam_runner_engine.values.window_coders import WindowCoder
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.ports import StageHarness
 from beam_runner_worker.records import BundleSplit, GroupChunk, InputChunk, MonitoringInfo
 
+from beam_spark_executor.bundles.bundle_data import BufferWriter, BundleData
 from beam_spark_executor.bundles.bundle_time import bundle_msecs
 from beam_spark_executor.bundles.inputs import (
     count_of,
@@ -31,81 +30,27 @@ from beam_spark_executor.bundles.inputs import (
 )
 from beam_spark_executor.bundles.joint_shards import JointShards
 from beam_spark_executor.bundles.keyed import ShardGrouping, Stores
+from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.stateful import StatefulBundle
-from beam_spark_executor.bundles.timers_ahead import TimersTouched, Trust
+from beam_spark_executor.bundles.timers_ahead import TimersTouched
 from beam_spark_executor.bundles.truncation import Truncation
 from beam_spark_executor.channel.messages import (
     Attempt,
     BundleBroke,
     BundleProgressed,
     BundleReply,
-    JobWork,
     RunBundle,
     SplitReply,
     UserFailure,
 )
-from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.data.columns import from_bytes
 from beam_spark_executor.data.few_groups import FEW_ROWS, group_few
-from beam_spark_executor.data.files import read_ref
 from beam_spark_executor.data.grouping import group_chunks
 from beam_spark_executor.data.key_runs import parts_of_large_shard
 from beam_spark_executor.data.large_shards import LargeShard
 from beam_spark_executor.data.outputs import RowPort, row_port
 from beam_spark_executor.data.spilling import ROW_BYTES, SpillFiles, by_key, fitting_runs
-from beam_spark_executor.data.written import WrittenBuffer
-from beam_spark_executor.memory import bundle_budget
-from beam_spark_executor.plan import BufferKind, BufferPlan, StagePlan
-
-
-@attrs.frozen
-class StageWork:
-    """What all bundles of a stage have in common.
-
-    Attributes:
-        stage: the stage.
-        input_buffer: what it reads; None for an impulse.
-        output_buffers: what each output writes to, by the output's transform id.
-        shards: how many key shards there are.
-        budget: how many bytes of rows a bundle may group in memory.
-        hides_elements: whether errors must not show the element that was processed.
-        clock: the job's processing time.
-        trust: whether several timers of a key are told in one go.
-    """
-
-    stage: StagePlan
-    input_buffer: BufferPlan | None
-    output_buffers: Mapping[str, BufferPlan]
-    shards: int
-    budget: int = attrs.field(factory=bundle_budget)
-    hides_elements: bool = False
-    clock: ProcessingClock = attrs.field(factory=ProcessingClock)
-    trust: Trust = attrs.field(factory=Trust)
-
-    @property
-    def told_windows(self) -> WindowCoder | None:
-        """The coder of its input's windows, if its input must tell them."""
-        source = self.input_buffer
-        if source is None or not source.windows:
-            return None
-        assert source.strategy is not None
-        return source.strategy.window_coder
-
-    @classmethod
-    def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
-        """That of a stage of a job."""
-        stage = work.plan.stages[stage_id]
-        buffers = work.plan.buffers
-        source = stage.input_buffer
-        return cls(
-            stage=stage,
-            input_buffer=None if source is None else buffers[source],
-            output_buffers={t: buffers[b] for t, b in stage.outputs.items()},
-            shards=work.shards,
-            hides_elements=work.hides_elements,
-            clock=ProcessingClock.showing(work.now) if clock is None else clock,
-            trust=Trust(kept=not stage.embedded),
-        )
+from beam_spark_executor.plan import BufferKind
 
 
 class RunningBundle:
@@ -116,7 +61,7 @@ class RunningBundle:
         order: the bundle.
         harness: the stage's.
         stores: the state of key shards.
-        folder: the job's.
+        data: where it has its rows from, and where they go.
         merger: merges the windows of its input, if the engine can't.
         truncation: truncates restrictions, if it processes any.
         on_written: may be told, before the bundle ends, which buffers it has written to.
@@ -132,7 +77,7 @@ class RunningBundle:
         order: RunBundle,
         harness: StageHarness,
         stores: Stores,
-        folder: Path,
+        data: BundleData,
         merger: WindowMerger | None = None,
         truncation: Truncation | None = None,
         on_written: Callable[[Collection[str]], None] | None = None,
@@ -147,7 +92,7 @@ class RunningBundle:
         self._order = order
         self._harness = harness
         self._stores = stores
-        self._folder = folder
+        self._data = data
         self._name = order.name
         self._elements = count_of(bundle.inputs)
         self._inputs = bundle.inputs
@@ -155,8 +100,8 @@ class RunningBundle:
         self._joint: JointShards | None = None
         self._began = time.monotonic()
         self.thread = threading.get_native_id()
-        self._written: list[WrittenBuffer] = []
-        self._spilled = SpillFiles(folder, order.name)
+        self._written: list[BufferWriter] = []
+        self._spilled = SpillFiles(data.scratch, order.name)
 
     @property
     def bundle_id(self) -> str:
@@ -310,7 +255,7 @@ class RunningBundle:
     def _chunks(self) -> Iterator[InputChunk]:
         source = self._work.input_buffer
         if source is None or source.kind is not BufferKind.GROUPED:
-            yield from element_chunks(self._folder, self._inputs)
+            yield from element_chunks(self._data.rows, self._inputs)
             return
         assert source.strategy is not None
         weight, budget = self._weight(), self._work.budget
@@ -358,16 +303,16 @@ class RunningBundle:
 
     def _batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
         for one in inputs:
-            for _, data in read_ref(self._folder, one.data.ref):
+            for _, data in self._data.rows(one.data.ref):
                 yield from_bytes(data)
 
     def _ports(self) -> dict[str, RowPort]:
         ports: dict[str, RowPort] = {}
         work = self._work
         for place, (transform_id, buffer) in enumerate(work.output_buffers.items()):
-            written = WrittenBuffer(buffer, work.shards, self._folder, f"{self._name}-{place}")
+            written = self._data.writer(buffer, work.shards, f"{self._name}-{place}")
             self._written.append(written)
-            turn = self._order.bundle.number
+            turn = self._data.turn(self._order.bundle)
             ports[transform_id] = row_port(
                 buffer.kind,
                 work.shards,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import attrs
 from beam_runner_engine.scheduler import Data, Input, Residual
@@ -17,18 +16,18 @@ from beam_runner_engine.values.windowed_values import (
 )
 from beam_runner_worker.records import BundleSplit, ElementChunk, ResidualElement
 
-from beam_spark_executor.data.files import read_ref
+from beam_spark_executor.bundles.bundle_data import RowSource
 from beam_spark_executor.data.refs import RowsRef
 from beam_spark_executor.data.rows import elements_row, read_elements
 from beam_spark_executor.data.written import element_data
 
 
-def element_chunks(folder: Path, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
+def element_chunks(rows: RowSource, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
     """The elements of all inputs, row by row; rows outside what is meant are not decoded."""
     for one in inputs:
         ref: RowsRef = one.data.ref
         passed = 0
-        for _, data in read_ref(folder, ref):
+        for _, data in rows(ref):
             chunk = read_elements(data)
             first = max(0, ref.first - passed)
             last = chunk.count if ref.last is None else min(chunk.count, ref.last - passed)

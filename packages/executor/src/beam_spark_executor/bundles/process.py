@@ -22,7 +22,8 @@ from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
 
-from beam_spark_executor.bundles.bundle import RunningBundle, StageWork, broke
+from beam_spark_executor.bundles.bundle import RunningBundle, broke
+from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.durability import CommittedFiles
 from beam_spark_executor.bundles.essential import start_essential
 from beam_spark_executor.bundles.heart import start_heart
@@ -30,6 +31,7 @@ from beam_spark_executor.bundles.job_files import files_of
 from beam_spark_executor.bundles.keyed import Stores
 from beam_spark_executor.bundles.loop import TaskLoop
 from beam_spark_executor.bundles.merging import SdkMerger
+from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.telling import ProgressTeller
 from beam_spark_executor.bundles.temporary import temporary_files_in
 from beam_spark_executor.bundles.truncation import Truncation
@@ -158,7 +160,7 @@ class WorkerProcess:
                     order,
                     stage.harness,
                     stores,
-                    self._folder,
+                    FolderData(self._folder),
                     stage.merger,
                     stage.truncation,
                     self._set_up_reader if last and not self._work.plan.streaming else None,

@@ -11,6 +11,7 @@ from beam_runner_engine.values.windows import Window
 from beam_runner_worker.ports import Harness, SideInputReader, StageHarness
 from beam_runner_worker.records import ElementChunk, OutputChunk
 
+from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.inputs import element_chunks
 from beam_spark_executor.data.rows import elements_row
 from beam_spark_executor.data.written import element_data
@@ -61,7 +62,7 @@ class Truncation:
         assert spec is not None
         harness: StageHarness = self._harness.stage(spec, self._side_inputs)
         port = _Collected(name, one.data.facts.windows)
-        chunks = element_chunks(self._folder, (one,))
+        chunks = element_chunks(FolderData(self._folder).rows, (one,))
         harness.process_bundle(name, chunks, {spec.outputs[0].transform_id: port})
         return [Input(data, one.windows, estimator_state=one.estimator_state) for data in port.data]
 

@@ -1,0 +1,101 @@
+"""Where a bundle has its rows from and where they go: on a lane that is the job's folder, for both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import pyarrow as pa
+from beam_runner_engine.scheduler import Bundle, Output
+
+from beam_spark_executor.data.files import read_ref
+from beam_spark_executor.data.refs import RowsRef
+from beam_spark_executor.data.rows import Row, RowKind
+from beam_spark_executor.data.written import WrittenBuffer
+from beam_spark_executor.plan import BufferPlan
+
+
+class RowSource(Protocol):
+    """Gives the rows that data refers to."""
+
+    def __call__(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
+        """The kind and data of every row, in order; the caller applies the reference's ``first`` and ``last``."""
+
+
+class BufferWriter(Protocol):
+    """Takes what one output of one bundle writes to its buffer."""
+
+    @property
+    def buffer_id(self) -> str:
+        """The buffer's."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything was written."""
+
+    def write(self, row: Row) -> None:
+        """Takes a row."""
+
+    def close(self) -> tuple[Output, ...]:
+        """Finishes it; what the scheduler is to hand on of it."""
+
+    def discard(self) -> None:
+        """Gives up what was written, after a failure."""
+
+
+class BundleData(Protocol):
+    """What one bundle reads and writes, and where it may keep what does not fit into memory."""
+
+    @property
+    def rows(self) -> RowSource:
+        """Reads its inputs."""
+
+    @property
+    def scratch(self) -> Path:
+        """A folder for files that nobody needs after the bundle."""
+
+    def turn(self, bundle: Bundle) -> int:
+        """At which share dealing begins: another one for each bundle that deals to the same shares."""
+
+    def writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
+        """What takes an output.
+
+        Args:
+            buffer: what is written to.
+            pieces: into how many pieces a stored buffer is cut at most.
+            name: unique to this output of this attempt.
+        """
+
+
+@attrs.frozen
+class FolderData:
+    """A bundle of a lane: files in the job's folder.
+
+    Attributes:
+        folder: the job's.
+    """
+
+    folder: Path
+
+    def rows(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
+        """See `RowSource`.
+
+        Raises:
+            RowsError: the file is missing, or not what was written.
+        """
+        return read_ref(self.folder, ref)
+
+    @property
+    def scratch(self) -> Path:
+        """The folder itself: the server removes what no commit names."""
+        return self.folder
+
+    def turn(self, bundle: Bundle) -> int:
+        """The number of the bundle."""
+        return bundle.number
+
+    def writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
+        """A file of the folder, but for what is little."""
+        return WrittenBuffer(buffer, pieces, self.folder, name)
