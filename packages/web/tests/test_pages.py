@@ -97,6 +97,20 @@ def test_a_failed_job_says_first_which_of_the_users_lines_raised(
     assert errors.index("look_up") < errors.index("apache_beam/runners")
 
 
+def test_the_report_draws_the_graph_without_a_script(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.given = JobMetrics((count("lines", 1234),))
+    job.reporter.state(JobState.FAILED, TRACE.replace("'Count'", "'Read/Lines'"))
+    page = web.get(f"/jobs/{job.id}/report.html").text
+    assert "<script" not in page
+    drawn = page[page.index("<svg") : page.index("</svg>")]
+    # The step that failed is seen, and so are those beside it; what it is in is not drawn itself.
+    assert len(re.findall('<g class="node ', drawn)) == 4
+    assert re.search('<g class="node failed"><title>Read/Lines', drawn)
+    assert "in Read<" in drawn and "1,234 out<" in drawn
+    assert drawn.count('<g class="flow') == 3
+
+
 def test_a_stage_that_works_long_on_a_bundle_is_named_by_its_slowest_step(
     server: Server, web: TestClient
 ) -> None:
