@@ -161,7 +161,7 @@ def _grouped(
     store, now, rows = MemoryStore(), Now(), Counter[str]()
     held = MAX_TIMESTAMP
     for event in (*events, ("watermark", None)):
-        grouper = TriggeredGrouper(strategy, store, together=True)
+        grouper = TriggeredGrouper(strategy, store)
         now = attrs.evolve(now, output_watermark=min(now.watermark, held))
         match event:
             case ("element", key, value, time):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from beam_runner_engine.keyed.bulk import (
     bulk_grouper,
-    fires_once,
 )
 from beam_runner_engine.keyed.cells import (
     CellDelta,
@@ -40,10 +39,8 @@ from beam_runner_engine.keyed.ports import (
 from beam_runner_engine.keyed.state import (
     BagState,
     CombiningState,
-    MapState,
     MultimapState,
     OrderedListState,
-    SetState,
     State,
     ValueState,
 )
@@ -171,6 +168,8 @@ from beam_runner_engine.values.triggers import (
     OrFinally,
     Repeatedly,
     Trigger,
+    fires_once,
+    may_fire_early,
 )
 from beam_runner_engine.values.window_coders import (
     WindowCoder,
@@ -263,7 +262,6 @@ __all__ = [
     "KeyedCommit",
     "Limits",
     "Load",
-    "MapState",
     "MergeStatus",
     "MultimapState",
     "Never",
@@ -293,7 +291,6 @@ __all__ = [
     "SectionRefused",
     "SessionMerger",
     "Sessions",
-    "SetState",
     "ShardSummary",
     "SideInput",
     "SideInputReadiness",
@@ -345,5 +342,6 @@ __all__ = [
     "encode_window",
     "encoded_max_timestamp",
     "fires_once",
+    "may_fire_early",
     "merge_sessions",
 ]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.keyed.bulk import bulk_grouper, fires_once
+from beam_runner_engine.keyed.bulk import bulk_grouper
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
@@ -24,7 +24,6 @@ from beam_runner_engine.values.triggers import (
     AfterEndOfWindow,
     DefaultTrigger,
     Never,
-    Repeatedly,
     Trigger,
 )
 from beam_runner_engine.values.window_coders import encode_window
@@ -53,15 +52,7 @@ def test_the_contract_notices_what_is_wrong() -> None:
         check_bulk_grouper(bulk_grouper, BulkCase(case.name, case.strategy, (), case.expected))
 
 
-def test_triggers_that_fire_once_on_bounded_input() -> None:
-    late = AfterEndOfWindow(late=AfterCount(1))
-    once: tuple[Trigger, ...] = (DefaultTrigger(), Never(), AfterEndOfWindow(), late)
-    often: tuple[Trigger, ...] = (
-        Repeatedly(AfterCount(1)),
-        AfterEndOfWindow(early=AfterCount(1)),
-    )
-    for trigger in once + often:
-        assert fires_once(WindowingStrategy(trigger=trigger)) is (trigger in once)
+def test_windows_that_fire_more_than_once_are_refused() -> None:
     with pytest.raises(ValueError, match="more than once"):
         bulk_grouper(WindowingStrategy(trigger=AfterCount(2)))
 

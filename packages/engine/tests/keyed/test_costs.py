@@ -46,7 +46,7 @@ def plain_loop(keys: list[bytes], windows: list[bytes], values: list[bytes]) -> 
 
 @pytest.mark.parametrize("name", TRIGGERS)
 def test_triggers_cost_at_most_ten_times_a_dict_loop(name: str) -> None:
-    """A hundred elements per key and window, of which ten fire a pane, or each."""
+    """A hundred elements per key and window, which come in one call."""
     count = 20_000
     keys = [b"key%d" % (i * 7919 % 200) for i in range(count)]
     windows = [encode_window(WINDOW)] * count
@@ -89,12 +89,11 @@ def sessions_cost(per_key: int, trigger: Trigger) -> float:
         (t.DefaultTrigger(), 12),
         (t.Repeatedly(t.AfterCount(10)), 12),
         (t.AfterEndOfWindow(early=t.AfterCount(10)), 12),
-        (t.Always(), 16),
     ],
-    ids=["default", "count", "end of window", "always"],
+    ids=["default", "count", "end of window"],
 )
 def test_what_sessions_cost(trigger: Trigger, most: float) -> None:
-    """Each element extends its session; with `Always` each pane is one of a window of its own."""
+    """Each element extends its session."""
     assert sessions_cost(100, trigger) <= most
 
 

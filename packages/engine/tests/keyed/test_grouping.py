@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Sequence
-from itertools import groupby
-from typing import Any
+from itertools import pairwise
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
@@ -27,8 +26,7 @@ from beam_runner_engine.values.strategy import (
     WindowingStrategy,
 )
 from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.triggers import Trigger
+from beam_runner_engine.values.triggers import Trigger, may_fire_early
 from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import (
     FixedWindows,
@@ -64,90 +62,53 @@ def test_where_bundles_end_does_not_matter(
 
 
 @SLOW
-@given(STRATEGIES, schedules())
-def test_elements_that_come_together_fire_what_they_fire_one_by_one(
-    strategy: WindowingStrategy, schedule: list[Step]
+@given(
+    STRATEGIES,
+    st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 60)), min_size=1),
+    st.integers(0, 60),
+)
+def test_a_key_fires_what_it_fires_without_others(
+    strategy: WindowingStrategy, elements: list[tuple[bytes, int]], watermark: int
 ) -> None:
-    def panes(together: bool) -> dict[bytes, list[Group]]:
-        run = OurRun(strategy)
+    def panes(some: list[tuple[bytes, int]]) -> list[Group]:
+        grouper = TriggeredGrouper(strategy, MemoryStore())
+        rows = [
+            (key, encode_window(window), time)
+            for key, time in some
+            for window in assign_windows(strategy.window_fn, time)
+        ]
+        keys, windows, times = zip(*rows, strict=True)
         out: list[Group] = []
-        numbered = list(enumerate(schedule))
-        for is_element, steps in groupby(numbered, key=lambda step: isinstance(step[1], Element)):
-            if is_element:
-                rows = [
-                    (encode_window(window), step.timestamp, number)
-                    for number, step in steps
-                    if isinstance(step, Element)
-                    for window in assign_windows(strategy.window_fn, step.timestamp)
-                ]
-                for batch in [rows] if together else [[row] for row in rows]:
-                    windows, times, values = zip(*batch, strict=True)
-                    out += run.grouper.process([KEY] * len(batch), windows, times, values, run.now)
-                    run.commit()
-            else:
-                for _, step in steps:
-                    if isinstance(step, Watermark):
-                        out += run.time(watermark=step.time)
-                    elif isinstance(step, ProcessingTime):
-                        out += run.time(processing_time=step.time)
-        by_window: dict[bytes, list[Group]] = {}
-        for group in out:
-            if strategy.merges:  # values of merged windows come window by window
-                group = group._replace(values=sorted(group.values))
-            by_window.setdefault(group.window, []).append(group)
-        return by_window
+        for now in (Now(0), Now(watermark)):
+            out += grouper.process(keys, windows, times, times, now)
+        return [*out, *grouper.advance(Now(MAX_TIMESTAMP, 100))]
 
-    assert panes(together=True) == panes(together=False)
+    at_once = panes(elements)
+    for key in {key for key, _ in elements}:
+        alone = panes([element for element in elements if element[0] == key])
+        of_key = [group for group in at_once if group.key == key]
+        assert sorted(of_key, key=repr) == sorted(alone, key=repr)
 
 
 @SLOW
-@given(STRATEGIES, st.lists(st.integers(0, 19), min_size=20, max_size=60), st.booleans())
-@example(
-    attrs.evolve(FIXED, trigger=t.Repeatedly(t.AfterEach((t.AfterCount(2), t.AfterCount(3))))),
-    list(range(20)),
-    False,
-)
-@example(
-    attrs.evolve(FIXED, trigger=t.Always(), timestamp_combiner=TimestampCombiner.LATEST),
-    [7, 6, 5, 9] * 5,
-    False,
-)
-@example(
-    attrs.evolve(
-        FIXED,
-        trigger=t.Repeatedly(t.AfterCount(2)),
-        timestamp_combiner=TimestampCombiner.LATEST,
-    ),
-    [7, 6, 5, 9] * 5,
-    False,
-)
-def test_many_elements_of_a_window_fire_what_they_fire_one_by_one(
-    strategy: WindowingStrategy, times: list[int], late: bool
+@given(STRATEGIES.filter(lambda s: not may_fire_early(s.trigger)), schedules(), st.data())
+def test_what_waits_for_the_end_does_not_tell_who_came_with_whom(
+    strategy: WindowingStrategy, schedule: list[Step], data: st.DataObject
 ) -> None:
-    strategy = attrs.evolve(
-        strategy,
-        window_fn=FixedWindows(20),
-        merge_status=MergeStatus.NON_MERGING,
-        allowed_lateness=100,
-    )
-    now = Now(watermark=30 if late else 10, processing_time=0, output_watermark=5)
-    data = encode_window(IntervalWindow(0, 20))
-    values = list(range(len(times)))
+    times = [step.timestamp for step in schedule if isinstance(step, Element)]
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(times)))))
 
-    def panes(size: int) -> tuple[list[Group], Any]:
-        grouper = TriggeredGrouper(strategy, MemoryStore())
+    def panes(cuts: list[int]) -> tuple[list[Group], int]:
+        run = OurRun(strategy, one_bundle=True)
         out: list[Group] = []
-        for start in range(0, len(times), size):
-            some = slice(start, start + size)
-            many = len(times[some])
-            out += grouper.process([KEY] * many, [data] * many, times[some], values[some], now)
-        out += grouper.advance(Now(MAX_TIMESTAMP, 0))
-        commit = grouper.commit()
-        return [group._replace(values=list(group.values)) for group in out], commit
+        for start, end in pairwise([0, *cuts, len(times)]):
+            if start < end:
+                out += run.elements((n, Element(times[n])) for n in range(start, end))
+        out += run.time(watermark=MAX_TIMESTAMP)
+        run.commit()
+        return [group._replace(values=sorted(group.values)) for group in out], run.dropped
 
-    one_by_one = panes(1)
-    assert panes(len(times)) == one_by_one
-    assert panes(7) == one_by_one
+    assert panes(cuts) == panes(list(range(len(times))))
 
 
 @SLOW
@@ -278,11 +239,12 @@ def test_a_finished_trigger_drops_what_follows_until_the_window_closes() -> None
     assert run.store.cells() == {}
 
 
-def test_elements_that_follow_in_the_same_call_are_dropped_too() -> None:
+def test_elements_of_one_call_come_at_once() -> None:
     grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=t.AfterCount(2)), MemoryStore())
     data = encode_window(WINDOW)
     (group,) = grouper.process([KEY] * 5, [data] * 5, [0] * 5, [1, 2, 3, 4, 5], Now())
-    assert list(group.values) == [1, 2]
+    assert list(group.values) == [1, 2, 3, 4, 5]
+    assert not grouper.process([KEY] * 3, [data] * 3, [0] * 3, [6, 7, 8], Now())
     assert grouper.commit().dropped == 3
 
 

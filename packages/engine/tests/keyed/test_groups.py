@@ -23,7 +23,7 @@ def both() -> Groups:
     groups = Groups()
     groups.append(*ONE)
     more = Groups()
-    more.extend((TWO.key,), (TWO.window,), (TWO.timestamp,), (TWO.pane,), (TWO.values,))
+    more.append(*TWO)
     groups += more
     return groups
 
@@ -58,7 +58,7 @@ def test_many_panes_are_not_many_objects_for_the_garbage_collector() -> None:
 
     def panes() -> Groups:
         grouper = TriggeredGrouper(WindowingStrategy(trigger=Always()), MemoryStore())
-        columns = [b"k"] * count, [window] * count, [0] * count, [b"v"] * count
+        columns = [b"%d" % n for n in range(count)], [window] * count, [0] * count, [b"v"] * count
         return grouper.process(*columns, Now(0))
 
     panes()  # What is made once stays: caches.

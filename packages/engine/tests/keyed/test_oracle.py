@@ -1,6 +1,6 @@
 """Random strategies and schedules fire the same panes as Beam's own trigger driver.
 
-Beam's driver is fed one element a call, or, where our triggers see elements together, all that follow
+Beam's driver is fed one element a call, or all that follow
 each other in one. Where it departs from the model, or from the rule that triggers are evaluated after
 every element, a departure below says so in one rule and excludes, by what the strategy or the schedule
 is, what the rule concerns.

@@ -17,7 +17,7 @@ from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
 from beam_runner_engine.values.summary import ShardSummary
 from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.triggers import Trigger
+from beam_runner_engine.values.triggers import may_fire_early
 from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import Sessions
 from beam_runner_engine.values.windows import IntervalWindow
@@ -33,57 +33,42 @@ GROWING = st.lists(
 
 
 def sessions(
-    trigger: Trigger, combiner: TimestampCombiner = TimestampCombiner.END_OF_WINDOW
+    combiner: TimestampCombiner = TimestampCombiner.END_OF_WINDOW,
 ) -> WindowingStrategy:
     return WindowingStrategy(
         Sessions(GAP),
         merge_status=MergeStatus.NEEDS_MERGE,
-        trigger=trigger,
         allowed_lateness=9,
         timestamp_combiner=combiner,
     )
 
 
-FAR = [99, 1, 1, 1, 1]
-EACH = t.Repeatedly(t.AfterEach((t.AfterCount(2), t.AfterCount(3))))
-
-
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(STRATEGIES, GROWING, st.integers(-60, 60), st.integers(0, 40), st.integers(1, 9))
-@example(sessions(EACH), [1, 0, 1] * 12, -1, 0, 4)
-@example(sessions(EACH, TimestampCombiner.LATEST), [1, -1, 1, 1] * 9, -30, 0, 36)
-@example(sessions(EACH, TimestampCombiner.EARLIEST), [1, -1, 1, 1] * 9, 9, 0, 36)
-@example(sessions(t.Always(), TimestampCombiner.LATEST), [1, -1, 1, 1] * 9, -30, 0, 36)
-@example(sessions(t.Always(), TimestampCombiner.LATEST), [1, -1, 1, 1] * 9, 9, 0, 36)
-@example(sessions(t.Always()), [9, 1, 1, -6, -5, *FAR], 17, 0, 5).via("the last is late")
-@example(sessions(t.Always()), [20, -20, 6, 6, 6, *FAR], 0, 0, 5).via("meets the next session")
-@example(sessions(t.Always()), [0, 20, -6, -6, -6, *FAR], 0, 0, 5).via("meets the one before")
-def test_elements_that_come_to_a_session_together_fire_what_they_fire_one_by_one(
-    strategy: WindowingStrategy, steps: list[int], watermark: int, behind: int, size: int
+@given(STRATEGIES.filter(lambda s: not may_fire_early(s.trigger)), GROWING, st.integers(1, 9))
+@example(sessions(), [9, 1, 1, -6, -5, 99, 1], 5).via("goes back")
+@example(sessions(TimestampCombiner.LATEST), [0, 20, -20, 6, 6, 6], 4).via("meets the next")
+@example(sessions(TimestampCombiner.EARLIEST), [0, 20, -6, -6, -6], 3).via("meets the one before")
+def test_sessions_do_not_tell_who_came_with_whom(
+    strategy: WindowingStrategy, steps: list[int], size: int
 ) -> None:
-    """Sessions grow, meet, and are late; panes, drops, holds and timers don't tell who came with whom."""
+    """Sessions grow and meet, in one call or several, and fire at the end."""
     strategy = attrs.evolve(strategy, window_fn=Sessions(GAP), merge_status=MergeStatus.NEEDS_MERGE)
     times = list(accumulate(steps))
     windows = [encode_window(IntervalWindow(time, time + GAP)) for time in times]
     values = list(range(len(times)))
 
-    half = len(times) // 2
-
-    def run(size: int) -> tuple[list[Group], ShardSummary, int]:
+    def run(size: int) -> tuple[list[Group], ShardSummary]:
         grouper = TriggeredGrouper(strategy, MemoryStore())
-        out: list[Group] = []
-        for begin, end, later in ((0, half, 0), (half, len(times), 20)):
-            now = Now(watermark + later, later, watermark + later - behind)
-            for start in range(begin, end, size):
-                some = slice(start, min(start + size, end))
-                keys = [KEY] * len(times[some])
-                out += grouper.process(keys, windows[some], times[some], values[some], now)
-        commit = grouper.commit()
-        panes = [group._replace(values=sorted(group.values)) for group in out]
-        return panes, commit.summary, commit.dropped
+        for start in range(0, len(times), size):
+            some = slice(start, start + size)
+            keys = [KEY] * len(times[some])
+            assert not grouper.process(keys, windows[some], times[some], values[some], Now())
+        panes = grouper.advance(Now(MAX_TIMESTAMP))
+        return [group._replace(values=sorted(group.values)) for group in panes], (
+            grouper.commit().summary
+        )
 
-    assert run(size) == run(1)
-    assert run(len(times)) == run(1)
+    assert run(size) == run(1) == run(len(times))
 
 
 def test_what_waits_in_a_session_that_merges_with_a_finished_one_is_counted_as_dropped() -> None:

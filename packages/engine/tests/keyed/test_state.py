@@ -11,10 +11,8 @@ from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.state import (
     BagState,
     CombiningState,
-    MapState,
     MultimapState,
     OrderedListState,
-    SetState,
     State,
     ValueState,
     merge_state,
@@ -85,37 +83,11 @@ def test_combining(then: Then) -> None:
     bundles.state(CombiningState).add(b"2")
     step()
     assert list(bundles.state(CombiningState).read()) == [b"1", b"2"]
-    bundles.state(CombiningState).compact(b"3")
+    bundles.state(CombiningState).clear()
+    bundles.state(CombiningState).add(b"3")
     step()
     bundles.state(CombiningState).add(b"4")
     assert list(bundles.state(CombiningState).read()) == [b"3", b"4"]
-
-
-def test_set(then: Then) -> None:
-    bundles, step = then
-    for element in (b"b", b"a", b"b"):
-        bundles.state(SetState).add(element)
-        step()
-    assert list(bundles.state(SetState).read()) == [b"a", b"b"]
-    bundles.state(SetState).remove(b"a")
-    step()
-    assert bundles.state(SetState).contains(b"b")
-    assert not bundles.state(SetState).contains(b"a")
-
-
-def test_map(then: Then) -> None:
-    bundles, step = then
-    bundles.state(MapState).put(b"b", b"1")
-    step()
-    bundles.state(MapState).put(b"b", b"2")
-    bundles.state(MapState).put(b"a", b"3")
-    step()
-    assert bundles.state(MapState).get(b"b") == b"2"
-    assert list(bundles.state(MapState).items()) == [(b"a", b"3"), (b"b", b"2")]
-    bundles.state(MapState).remove(b"b")
-    step()
-    assert bundles.state(MapState).get(b"b") is None
-    assert list(bundles.state(MapState).keys()) == [b"a"]
 
 
 def test_multimap(then: Then) -> None:
@@ -154,10 +126,10 @@ def test_ordered_list(then: Then) -> None:
 def test_reads_are_lazy() -> None:
     bundles = Bundles()
     for number in range(100):
-        bundles.state(MapState).put(b"%02d" % number, b"v")
+        bundles.state(MultimapState).add(b"%02d" % number, b"v")
         bundles.state(OrderedListState, b"other").add(number, b"v")
     bundles.commit()
-    bundles.state(MapState).get(b"50")
+    bundles.state(MultimapState).get(b"50")
     assert bundles.store.reads == 1
     next(bundles.state(OrderedListState, b"other").read(20))
     assert bundles.store.reads == 2

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.composite_triggers import machine
-from beam_runner_engine.keyed.triggers import FOREVER, Instant, Machine, State
+from beam_runner_engine.keyed.triggers import Instant, Machine, State
 from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.triggers import Trigger
+from beam_runner_engine.values.triggers import Trigger, may_fire_early
 
 from .test_oracle import TRIGGERS
 
@@ -123,7 +123,6 @@ def test_what_merging_makes_of_states() -> None:
     each = machine(t.AfterEach((t.AfterCount(1), t.AfterCount(5))))
     assert each.merge([(0, 0), (1, 2), (1, 1)], BEFORE) == (1, 3)
     assert each.merge([(0, 0), (2, None)], BEFORE) == (2, None)
-    assert each.quiet((2, None), BEFORE) == FOREVER
     assert each.wake((2, None)) is None
     end = machine(t.AfterEndOfWindow(late=t.AfterCount(3)))
     fired = end.add(end.fire(end.initial, AFTER)[0], 2, AFTER)
@@ -132,27 +131,6 @@ def test_what_merging_makes_of_states() -> None:
     time = machine(t.AfterProcessingTime((t.Delay(3),)))
     assert time.merge([None, 7, 5], BEFORE) == 5
     assert time.merge([None], BEFORE) is None
-
-
-@given(TRIGGERS, st.lists(st.integers(0, 3)), st.booleans())
-def test_a_quiet_trigger_is_not_ready_and_adding_many_is_adding_each(
-    trigger: Trigger, firings: list[int], ended: bool
-) -> None:
-    of_trigger, at = machine(trigger), Instant(ended, 0)
-    state = of_trigger.initial
-    for extra in [*firings, 0]:
-        quiet = of_trigger.quiet(state, at)
-        one_by_one = state
-        for _ in range(min(quiet, 6)):
-            one_by_one = of_trigger.add(one_by_one, 1, at)
-            assert not of_trigger.ready(one_by_one, at)
-        if quiet:
-            assert of_trigger.add(state, min(quiet, 6), at) == one_by_one
-        state = of_trigger.add(one_by_one, 1 + extra, at)
-        if of_trigger.ready(state, at):
-            state, finished = of_trigger.fire(state, at)
-            if finished:
-                return
 
 
 @given(TRIGGERS)
@@ -165,41 +143,16 @@ def test_machines_and_their_states_can_be_pickled(trigger: Trigger) -> None:
 
 
 @given(TRIGGERS, st.lists(st.integers(0, 5)), st.integers(0, 1_000))
-def test_before_the_end_elements_fire_only_triggers_that_say_so(
+def test_before_the_end_elements_fire_only_triggers_that_may_fire_early(
     trigger: Trigger, merged: list[int], time: int
 ) -> None:
     """Whatever the elements and merges so far, and whenever they came."""
-    of_trigger = machine(trigger)
-    if of_trigger.early:
+    if may_fire_early(trigger):
         return
+    of_trigger = machine(trigger)
     at = Instant(ended=False, processing_time=time)
     state = of_trigger.initial
     for count in merged:
         state = of_trigger.merge([state, of_trigger.add(of_trigger.initial, count, BEFORE)], at)
         state = of_trigger.add(state, count, at)
         assert not of_trigger.ready(state, at)
-
-
-@given(TRIGGERS, st.lists(st.integers(0, 5)), st.integers(0, 30))
-def test_a_window_that_has_not_ended_may_grow_without_its_trigger(
-    trigger: Trigger, strides: list[int], time: int
-) -> None:
-    """Merging one that has seen nothing into it changes nothing: `Firing.add` relies on it."""
-    of_trigger = machine(trigger)
-    state = of_trigger.initial
-    for step, count in enumerate(strides):
-        at = Instant(ended=False, processing_time=step * time)
-        state = of_trigger.add(state, count, at)
-        if of_trigger.ready(state, at):
-            state, finished = of_trigger.fire(state, at)
-            if finished:
-                return
-        assert of_trigger.merge([of_trigger.initial, state], at) == state
-        assert of_trigger.merge([state], at) == state
-
-
-def test_which_triggers_fire_before_the_end() -> None:
-    quiet = (t.DefaultTrigger(), t.Never(), t.AfterEndOfWindow(late=t.AfterCount(1)))
-    eager = (t.Always(), t.AfterCount(5), t.AfterEndOfWindow(early=t.AfterCount(5)))
-    assert not any(machine(trigger).early for trigger in (*quiet, t.Repeatedly(quiet[2])))
-    assert all(machine(trigger).early for trigger in (*eager, t.AfterAny((quiet[0], eager[1]))))

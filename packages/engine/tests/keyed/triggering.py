@@ -77,15 +77,12 @@ class FiredPane:
 class OurRun:
     """Feeds a grouper; every step is a bundle of its own unless `one_bundle`."""
 
-    def __init__(
-        self, strategy: WindowingStrategy, *, one_bundle: bool = False, together: bool = False
-    ) -> None:
+    def __init__(self, strategy: WindowingStrategy, *, one_bundle: bool = False) -> None:
         self.strategy = strategy
-        self.together = together
         self.store = MemoryStore()
         self.now = Now()
         self.one_bundle = one_bundle
-        self.grouper = TriggeredGrouper(strategy, self.store, together=together)
+        self.grouper = TriggeredGrouper(strategy, self.store)
         self.dropped = 0
         self.summary: Any = None
 
@@ -148,7 +145,7 @@ class OurRun:
         self.store.commit(commit.deltas)
         self.dropped += commit.dropped
         self.summary = commit.summary
-        self.grouper = TriggeredGrouper(self.strategy, self.store, together=self.together)
+        self.grouper = TriggeredGrouper(self.strategy, self.store)
 
 
 def fired(strategy: WindowingStrategy, step: int, groups: Iterable[Group]) -> list[FiredPane]:
@@ -179,7 +176,7 @@ def run_ours(
     together: bool = False,
 ) -> tuple[list[FiredPane], OurRun]:
     """Runs a schedule through our grouper; with `together` elements in a row come in one call."""
-    run = OurRun(strategy, one_bundle=one_bundle, together=together)
+    run = OurRun(strategy, one_bundle=one_bundle)
     panes: list[FiredPane] = []
     for number, steps in calls(schedule, together=together):
         if isinstance(steps[0], Element):

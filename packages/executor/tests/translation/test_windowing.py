@@ -22,11 +22,7 @@ from beam_runner_engine.values.timestamp_combiners import TimestampCombiner as E
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, JobPlan
 from beam_spark_executor.translation.translate import translate
-from beam_spark_executor.translation.windowing import (
-    may_fire_early,
-    trigger,
-    windowing_strategy,
-)
+from beam_spark_executor.translation.windowing import trigger, windowing_strategy
 
 COUNT = beam_triggers.AfterCount(3)
 TIMED = beam_triggers.AfterProcessingTime(2)
@@ -115,28 +111,6 @@ def test_triggers_that_python_has_no_name_for() -> None:
     assert trigger(aligned) == triggers.AfterProcessingTime(
         (triggers.AlignTo(60_000, 0), triggers.Delay(5))
     )
-
-
-@pytest.mark.parametrize(
-    ("kind", "early"),
-    [
-        (triggers.DefaultTrigger(), False),
-        (triggers.Never(), False),
-        (triggers.Always(), True),
-        (triggers.AfterCount(1), True),
-        (triggers.AfterProcessingTime(), True),
-        (triggers.AfterEndOfWindow(late=triggers.AfterCount(1)), False),
-        (triggers.AfterEndOfWindow(early=triggers.AfterCount(1)), True),
-        (triggers.Repeatedly(triggers.AfterEndOfWindow()), False),
-        (triggers.AfterAll((triggers.AfterCount(1), triggers.AfterEndOfWindow())), False),
-        (triggers.AfterAny((triggers.AfterCount(1), triggers.AfterEndOfWindow())), True),
-        (triggers.AfterEach((triggers.AfterEndOfWindow(), triggers.AfterCount(1))), False),
-        (triggers.OrFinally(triggers.Never(), triggers.AfterCount(1)), True),
-    ],
-    ids=str,
-)
-def test_which_triggers_fire_before_the_end(kind: triggers.Trigger, early: bool) -> None:
-    assert may_fire_early(kind) is early
 
 
 def test_the_rest_of_a_strategy() -> None:

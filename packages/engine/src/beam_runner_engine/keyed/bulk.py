@@ -23,7 +23,7 @@ from beam_runner_engine.values.timestamp_combiners import (
     chooses,
     combine_timestamps,
 )
-from beam_runner_engine.values.triggers import AfterEndOfWindow, DefaultTrigger, Never
+from beam_runner_engine.values.triggers import fires_once
 from beam_runner_engine.values.window_coders import (
     decode_window,
     encode_window,
@@ -32,22 +32,13 @@ from beam_runner_engine.values.window_coders import (
 from beam_runner_engine.values.windows import Window
 
 
-def fires_once(strategy: WindowingStrategy) -> bool:
-    """Whether bounded input fires each window of the strategy exactly once."""
-    match strategy.trigger:
-        case DefaultTrigger() | Never() | AfterEndOfWindow(early=None):
-            return True
-        case _:
-            return False
-
-
 def bulk_grouper(strategy: WindowingStrategy, merger: WindowMerger | None = None) -> BulkGrouper:
     """Returns an empty grouper in dictionaries, for hosts that have no columns of their own.
 
     `merger` asks the SDK to merge windows the engine can't. Raises ValueError if it is needed and
     None, or if the strategy's windows may fire more than once.
     """
-    if not fires_once(strategy):
+    if not fires_once(strategy.trigger):
         raise ValueError(f"{strategy.trigger} may fire a window of bounded input more than once")
     merging = merger_for(strategy, merger)
     return _PlainGrouper(strategy) if merging is None else _MergingGrouper(strategy, merging)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, cycle, islice
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from beam_runner_engine.values.times import Timestamp
@@ -60,22 +59,3 @@ def append_rows(
         columns[0].append(window)
         columns[1].append(timestamp)
         columns[2].append(value)
-
-
-def cut(column: Sequence[Any], start: int, sizes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """Cuts a column from `start` on into parts of these sizes, again and again.
-
-    Ends where the sizes don't fit a whole time more.
-    """
-    if len(sizes) == 1 == sizes[0]:
-        return zip(column[start:], strict=True)
-    ends = cuts(len(column), start, sizes)
-    return map(tuple(column).__getitem__, map(slice, (start, *ends), ends))
-
-
-def cuts(length: int, start: int, sizes: Sequence[int]) -> Sequence[int]:
-    """Returns where the parts end into which `cut` cuts a column of this length."""
-    if len(sizes) == 1:
-        return range(start + sizes[0], length + 1, sizes[0])
-    parts = (length - start) // sum(sizes) * len(sizes)
-    return list(accumulate(islice(cycle(sizes), parts), initial=start))[1:]

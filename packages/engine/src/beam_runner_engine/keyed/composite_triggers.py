@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from beam_runner_engine.keyed.triggers import (
-    FOREVER,
     STATELESS,
     CountMachine,
     Instant,
@@ -50,16 +49,11 @@ class ParallelMachine:
     def __init__(self, parts: Sequence[Machine], combine: Callable[[Iterable[bool]], bool]) -> None:
         self._parts = tuple(parts)
         self._combine = combine
-        self._quiet = max if combine is all else min
         self.initial: State = tuple(part.initial for part in parts)
         self.watches_end = any(part.watches_end for part in parts)
-        self.early = any(part.early for part in parts)
 
     def add(self, state: State, count: int, at: Instant) -> State:
         return tuple([p.add(s, count, at) for p, s in zip(self._parts, state, strict=True)])
-
-    def quiet(self, state: State, at: Instant) -> int:
-        return self._quiet([p.quiet(s, at) for p, s in zip(self._parts, state, strict=True)])
 
     def ready(self, state: State, at: Instant) -> bool:
         return self._combine([p.ready(s, at) for p, s in zip(self._parts, state, strict=True)])
@@ -88,15 +82,10 @@ class EachMachine:
         self._parts = tuple(parts)
         self.initial: State = (0, parts[0].initial)
         self.watches_end = any(part.watches_end for part in parts)
-        self.early = any(part.early for part in parts)
 
     def add(self, state: State, count: int, at: Instant) -> State:
         part = self._current(state)
         return state if part is None else (state[0], part.add(state[1], count, at))
-
-    def quiet(self, state: State, at: Instant) -> int:
-        part = self._current(state)
-        return FOREVER if part is None else part.quiet(state[1], at)
 
     def ready(self, state: State, at: Instant) -> bool:
         part = self._current(state)
@@ -134,9 +123,7 @@ class RepeatMachine:
         self._part = part
         self.initial: State = part.initial
         self.watches_end = part.watches_end
-        self.early = part.early
         self.add = part.add
-        self.quiet = part.quiet
         self.ready = part.ready
         self.merge = part.merge
         self.wake = part.wake
@@ -161,7 +148,6 @@ class EndOfWindowMachine:
     def __init__(self, early: Machine | None, late: Machine | None) -> None:
         self._early = RepeatMachine(early) if early is not None else Stateless(STATELESS[Never])
         self._late = RepeatMachine(late) if late is not None else None
-        self.early = self._early.early
         self.initial: State = (
             False,
             self._early.initial,
@@ -173,11 +159,6 @@ class EndOfWindowMachine:
         if fired and self._late is not None:
             return (True, early, self._late.add(late, count, at))
         return (fired, self._early.add(early, count, at), late)
-
-    def quiet(self, state: State, at: Instant) -> int:
-        if state[0] and self._late is not None:
-            return self._late.quiet(state[2], at)
-        return 0 if at.ended else self._early.quiet(state[1], at)
 
     def ready(self, state: State, at: Instant) -> bool:
         if state[0] and self._late is not None:

@@ -6,18 +6,16 @@ that is the grouper's. The rules are the table in `open_windows`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat, starmap
+from collections.abc import Sequence
 from typing import Any
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.columns import cut, cuts
 from beam_runner_engine.keyed.composite_triggers import machine
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.open_windows import OpenWindow, Span
+from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.triggers import Instant, State
+from beam_runner_engine.keyed.triggers import Instant
 from beam_runner_engine.values.strategy import (
     AccumulationMode,
     ClosingBehavior,
@@ -26,22 +24,15 @@ from beam_runner_engine.values.strategy import (
 )
 from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.timestamp_combiners import chooses, combine_timestamps
-from beam_runner_engine.values.window_coders import encode_interval
 
 _ELEMENTS = "~elements"
 
 
 class Firing:
-    """What happens in the windows of one strategy; panes are appended to `out` as they fire.
+    """What happens in the windows of one strategy; panes are appended to `out` as they fire."""
 
-    With `together` triggers are evaluated once after all elements that `add` is given.
-    """
-
-    def __init__(
-        self, strategy: WindowingStrategy, cells: TentativeCells, *, together: bool = False
-    ) -> None:
+    def __init__(self, strategy: WindowingStrategy, cells: TentativeCells) -> None:
         self.machine = machine(strategy.trigger)
-        self.together = together
         self.now = Now()
         self.out = Groups()
         self.dropped = 0
@@ -57,50 +48,19 @@ class Firing:
         now = self.now
         return Instant(now.watermark > window.max_timestamp, now.processing_time)
 
-    def add(
-        self,
-        window: OpenWindow,
-        times: Sequence[Timestamp],
-        values: Sequence[Any],
-        hulls: Sequence[Span] = (),
-    ) -> None:
-        """Adds elements in order of arrival and fires after each that makes the trigger ready, or
-        once after all of them.
-
-        Goes in strides: a trigger that is surely not ready for some elements isn't asked for them,
-        and one that is back in a state it was in before is not asked again what it will do. `hulls`
-        are for a session that has not ended and grows: what it is with each of the elements.
-        """
-        trigger = self.machine
+    def add(self, window: OpenWindow, times: Sequence[Timestamp], values: Sequence[Any]) -> None:
+        """Adds elements that come at once, and fires if they make the trigger ready."""
         at = self.at(window)
         window.ended = at.ended
-        count = len(values)
-        position = fired_at = 0
-        cycle: list[int] | None = None
-        origin: State = None
-        while position < count:
-            if window.finished:
-                self.dropped += count - position
-                return
-            stride = count if self.together else trigger.quiet(window.trigger, at) + 1
-            end = min(position + stride, count)
-            if hulls:
-                window.grow(hulls[end - 1])
-            window.trigger = trigger.add(window.trigger, end - position, at)
-            window.buffer += values[position:end] if end - position < count else values
-            window.fresh += end - position
-            self._combine_times(window, times[position:end])
-            position = end
-            if trigger.ready(window.trigger, at):
-                self._fire(window, at, on_time=False)
-                if cycle is None:
-                    cycle, origin = [], window.trigger
-                else:
-                    cycle.append(position - fired_at)
-                    if window.trigger == origin and not (window.finished or self._accumulates):
-                        position = self._repeat(window, at, cycle, position, times, values, hulls)
-                        cycle = None
-                fired_at = position
+        if window.finished:
+            self.dropped += len(values)
+            return
+        window.trigger = self.machine.add(window.trigger, len(values), at)
+        window.buffer += values
+        window.fresh += len(values)
+        self._combine_times(window, times)
+        if self.machine.ready(window.trigger, at):
+            self._fire(window, at, on_time=False)
 
     def pass_end(self, window: OpenWindow) -> None:
         """Fires the window when the watermark has passed its end."""
@@ -165,61 +125,6 @@ class Firing:
         if finished:
             window.finished = True
             self._forget_values(window)
-
-    def _repeat(
-        self,
-        window: OpenWindow,
-        at: Instant,
-        cycle: Sequence[int],
-        position: int,
-        times: Sequence[Timestamp],
-        values: Sequence[Any],
-        hulls: Sequence[Span],
-    ) -> int:
-        """Fires panes of as many elements each as the last ones, as long as there are enough.
-
-        `cycle` are the sizes of the panes after which the trigger was in the same state again,
-        with nothing left in the window. Returns the position of the first element that is left.
-        """
-        cut_at = cuts(len(values), position, cycle)
-        panes = len(cut_at)
-        if not panes:
-            return position
-        windows: Iterable[bytes]
-        window_ends: Iterable[Timestamp]
-        if hulls:
-            of_panes = [hulls[end - 1] for end in cut_at]
-            windows = starmap(encode_interval, of_panes)
-            window_ends = [end - 1 for _, end in of_panes]
-            infos = window.next_panes_growing(of_panes)
-        else:
-            windows = repeat(window.encoded, panes)
-            window_ends = repeat(window.max_timestamp, panes)
-            infos = window.next_panes(panes, ended=at.ended)
-        pane_times = self._pane_times(window_ends, times, position, cycle)
-        self.out.extend(
-            repeat(window.key, panes), windows, pane_times, infos, cut(values, position, cycle)
-        )
-        return cut_at[-1]
-
-    def _pane_times(
-        self,
-        window_ends: Iterable[Timestamp],
-        times: Sequence[Timestamp],
-        position: int,
-        cycle: Sequence[int],
-    ) -> Iterable[Timestamp]:
-        """Returns the output timestamps of panes of nothing but the elements from `position` on."""
-        combine, held = self._combine, self.now.output_watermark
-        if combine is None:
-            return window_ends
-        of_panes = cut(times, position, cycle)
-        if min(times) >= held:
-            return times[position:] if len(cycle) == 1 == cycle[0] else map(combine, of_panes)
-        return (
-            combine([time for time in of_pane if time >= held] or (window_end,))
-            for of_pane, window_end in zip(of_panes, window_ends, strict=True)
-        )
 
     def _emit(self, window: OpenWindow, *, ended: bool, on_time: bool, is_last: bool) -> None:
         pane = window.next_pane(ended=ended, on_time=on_time, is_last=is_last)

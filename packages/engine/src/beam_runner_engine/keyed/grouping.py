@@ -1,8 +1,8 @@
 """Grouping with triggers: a shard's elements go in, panes of its keys' windows come out.
 
-Triggers are evaluated after every element, when the watermark passes the end of a window, and when
-processing time reaches what a trigger waits for. A window closes when the watermark is beyond its
-end and the allowed lateness.
+Triggers are evaluated when elements have come, when the watermark passes the end of a window, and
+when processing time reaches what a trigger waits for. A window closes when the watermark is beyond
+its end and the allowed lateness.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.session_windows import SessionWindows
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows, WindowTable
+from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows
 from beam_runner_engine.values.strategy import OnTimeBehavior, WindowingStrategy
 from beam_runner_engine.values.summary import ShardSummary
 from beam_runner_engine.values.times import Timestamp
@@ -37,9 +37,8 @@ class TriggeredGrouper:
     """Groups the elements of one shard by key and window, for the length of one bundle.
 
     Reads the state of the keys it is given from the store, and of others only when they are due.
-    Triggers are evaluated after every element; with `together` a host says that the elements of one
-    call of `process` come at once, and triggers are evaluated after all of them: how it cuts its calls
-    is then part of what it promises its users.
+    The elements of one call of `process` come at once, and triggers are evaluated after all of them:
+    how a host cuts its calls is part of what it promises its users.
     Raises ValueError if windows must be merged by a `WindowMerger` that is None.
     """
 
@@ -48,12 +47,10 @@ class TriggeredGrouper:
         strategy: WindowingStrategy,
         store: CellStore,
         merger: WindowMerger | None = None,
-        *,
-        together: bool = False,
     ) -> None:
         self._strategy = strategy
         self._cells = TentativeCells(store)
-        self._firing = Firing(strategy, self._cells, together=together)
+        self._firing = Firing(strategy, self._cells)
         self._agenda = Agenda(self._cells, "~event agenda")
         self._process_agenda = Agenda(self._cells, "~processing agenda")
         self._holds = Holds(self._cells)
@@ -64,15 +61,15 @@ class TriggeredGrouper:
         )
         self._late_data = 0
         windows = Windows(strategy, self._firing.machine.initial)
-        self._merging: MergingWindows | None = None
-        custom = merger_for(strategy, merger)
-        if custom is not None and isinstance(strategy.window_fn, Sessions):
-            self._merging = SessionWindows(self._cells, windows, self._merge, self._release)
-        elif custom is not None:
-            self._merging = CustomWindows(self._cells, windows, self._merge, self._release, custom)
-        self._table: WindowTable = (
-            SeparateWindows(self._cells, windows) if self._merging is None else self._merging
-        )
+        tables = (self._cells, windows, self._merge, self._release)
+        merging = merger_for(strategy, merger)
+        self._table: SeparateWindows | MergingWindows
+        if merging is None:
+            self._table = SeparateWindows(self._cells, windows)
+        elif isinstance(strategy.window_fn, Sessions):
+            self._table = SessionWindows(*tables)
+        else:
+            self._table = CustomWindows(*tables, merging)
 
     def process(
         self,
@@ -91,10 +88,10 @@ class TriggeredGrouper:
         check_lengths(keys, windows, timestamps, values)
         out = self.advance(now)
         self._firing.out = out
-        if self._merging is None:
-            self._process_separate(keys, windows, timestamps, values)
+        if isinstance(self._table, SeparateWindows):
+            self._process_separate(self._table, keys, windows, timestamps, values)
         else:
-            self._process_merging(self._merging, keys, windows, timestamps, values)
+            self._process_merging(self._table, keys, windows, timestamps, values)
         return out
 
     def advance(self, now: Now) -> Groups:
@@ -137,6 +134,7 @@ class TriggeredGrouper:
 
     def _process_separate(
         self,
+        table: SeparateWindows,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
@@ -153,7 +151,7 @@ class TriggeredGrouper:
                 continue
             times_of_window = times.get(data)
             for key, of_key in of_window.items():
-                window = self._table.enter(key, data)
+                window = table.enter(key, data)
                 self._firing.add(window, times_of_window[key] if times_of_window else (), of_key)
                 self._settle(window)
 
@@ -165,35 +163,13 @@ class TriggeredGrouper:
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> None:
-        """Where the trigger may become ready, elements are added in order of arrival, since each
-        may merge windows.
-        """
         columns: dict[bytes, KeyColumns] = {}
         append_rows(columns, keys, windows, timestamps, values)
         for key, rows in columns.items():
-            if self._firing.together:
-                touched = self._add_together(table, key, *self._without_late(*rows))
-            elif self._is_quiet(table.of_key(key), rows[0]):
-                touched = self._add_together(table, key, *rows)
-            else:
-                touched = self._add_in_order(table, key, *rows)
-            for window in touched:
+            for window in self._add(table, key, *self._without_late(rows)):
                 self._settle(window)
 
-    def _is_quiet(self, known: Iterable[OpenWindow], windows: Sequence[bytes]) -> bool:
-        """Whether no element in these windows can fire, so that the order does not matter.
-
-        `known` are the key's open windows. Encoded windows sort by their end: if the first has not
-        ended, none has.
-        """
-        if self._firing.machine.early:
-            return False
-        first_end = encoded_max_timestamp(self._strategy.window_coder, min(windows))
-        return first_end >= self._firing.now.watermark and not any(
-            window.ended or window.finished for window in known
-        )
-
-    def _add_together(
+    def _add(
         self,
         table: MergingWindows,
         key: bytes,
@@ -216,45 +192,17 @@ class TriggeredGrouper:
             self._firing.add(touched[encoded], times, of_window)
         return touched.values()
 
-    def _add_in_order(
-        self,
-        table: MergingWindows,
-        key: bytes,
-        windows: Sequence[bytes],
-        timestamps: Sequence[Timestamp],
-        values: Sequence[Any],
-    ) -> Iterable[OpenWindow]:
-        """Adds a key's elements in order of arrival, and returns the windows that changed.
+    def _without_late(self, rows: KeyColumns) -> KeyColumns:
+        """The rows of a key but for those whose window has closed, which are counted.
 
-        Those that one after the other come to the same window are added together.
+        Encoded windows sort by their end: if the first is not late, none is.
         """
-        touched: dict[int, OpenWindow] = {}
-        oldest = self._firing.now.watermark - self._strategy.allowed_lateness
-        position = 0
-        while position < len(values):
-            if self._is_late(windows[position]):
-                self._late_data += 1
-                position += 1
-                continue
-            window = table.enter(key, windows[position])
-            touched[id(window)] = window
-            self._firing.add(window, (timestamps[position],), (values[position],))
-            position += 1
-            hulls = () if window.ended else table.growth(window, windows, position, oldest)
-            if hulls:
-                end = position + len(hulls)
-                table.take_out(window)
-                self._firing.add(window, timestamps[position:end], values[position:end], hulls)
-                window.grow(hulls[-1])
-                table.put_back(window)
-                position = end
-        return [w for w in touched.values() if table.get(key, w.encoded) is w]
-
-    def _without_late(self, windows: Sequence[bytes], *others: Sequence[Any]) -> KeyColumns:
-        """The rows of a key but for those whose window has closed, which are counted."""
+        windows = rows[0]
+        if not self._is_late(min(windows)):
+            return rows
         timely = [not self._is_late(data) for data in windows]
         self._late_data += timely.count(False)
-        first, second, third = (list(compress(rows, timely)) for rows in (windows, *others))
+        first, second, third = (list(compress(column, timely)) for column in rows)
         return first, second, third
 
     def _is_late(self, data: bytes) -> bool:

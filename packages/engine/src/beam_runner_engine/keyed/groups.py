@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, overload
 
@@ -57,23 +57,9 @@ class Groups(Sequence[Group]):
         self.panes.append(pane)
         self.values.append(values)
 
-    def extend(
-        self,
-        keys: Iterable[bytes],
-        windows: Iterable[bytes],
-        timestamps: Iterable[Timestamp],
-        panes: Iterable[PaneInfo],
-        values: Iterable[Sequence[Any]],
-    ) -> None:
-        """Adds panes at the end, as columns of one length."""
-        self.keys += keys
-        self.windows += windows
-        self.timestamps += timestamps
-        self.panes += panes
-        self.values += values
-
     def __iadd__(self, more: Groups) -> Groups:
-        self.extend(more.keys, more.windows, more.timestamps, more.panes, more.values)
+        for name in self.__slots__:
+            getattr(self, name).extend(getattr(more, name))
         return self
 
     def __len__(self) -> int:

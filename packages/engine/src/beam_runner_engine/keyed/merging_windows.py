@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.open_windows import OpenWindow, Span
+from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.tentative import TentativeCells
@@ -78,27 +78,12 @@ class MergingWindows(ABC):
         self._leave = leave
         self._keys: dict[bytes, KeyWindows] = {}
 
-    def enter(self, key: bytes, data: bytes) -> OpenWindow:
-        """Returns the window of a key that an element in window `data` belongs to."""
-        known = self._load(key).windows.get(data)
-        return known if known is not None else self.enter_all(key, (data,))[data]
-
     @abstractmethod
     def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         """Returns the window of a key that elements in each of the windows `column` belong to.
 
         Merges them all at once, which comes to the same as one after the other.
         """
-
-    def growth(
-        self, window: OpenWindow, column: Sequence[bytes], start: int, oldest: Timestamp
-    ) -> Sequence[Span]:
-        """Returns what an open window of a key becomes with each of the elements from `start` on.
-
-        `column` has their windows. Ends before the first that may belong to another window of the
-        key, too, or whose own window ends before `oldest` (ms).
-        """
-        return ()
 
     def take_out(self, window: OpenWindow) -> None:
         """Takes a window out, so that it may grow; `put_back` follows."""
@@ -109,10 +94,6 @@ class MergingWindows(ABC):
         """Puts a window back that was taken out."""
         window.closes = self._windows.closes(window.window)
         self._keys[window.key].add(window)
-
-    def of_key(self, key: bytes) -> Collection[OpenWindow]:
-        """Returns the open windows of a key."""
-        return self._load(key).windows.values()
 
     def get(self, key: bytes, data: bytes) -> OpenWindow | None:
         """Returns a window of a key if it is open."""

@@ -2,7 +2,7 @@
 
 | event | trigger is asked | fires if | timing of the pane |
 |---|---|---|---|
-| an element came | yes | the trigger is ready | early before the window's end, late after it |
+| elements came | yes | the trigger is ready | early before the window's end, late after it |
 | the watermark passed the end | yes | ready; something is new or on-time always fires | on time |
 | processing time passed | yes | ready, and there is something new | early or late |
 | the window closes | no | something is new, or closing always fires | on time if held, or late |
@@ -13,7 +13,7 @@ finished, and what comes for it is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -125,31 +125,6 @@ class OpenWindow:
         self.nonspeculative_index = nonspeculative + 1
         timing = PaneTiming.ON_TIME if on_time and nonspeculative == 0 else PaneTiming.LATE
         return _pane(index == 0, is_last, timing, index, nonspeculative)
-
-    def next_panes(self, count: int, *, ended: bool) -> Iterable[PaneInfo]:
-        """Counts firings that elements bring about, none of them the last; returns their panes."""
-        start = self.index
-        if ended:
-            return [self.next_pane(ended=True, on_time=False, is_last=False) for _ in range(count)]
-        self.index = start + count
-        return map(_early_pane, range(start, self.index))
-
-    def next_panes_growing(self, hulls: Sequence[Span]) -> Iterable[PaneInfo]:
-        """The same for a session that has not ended and grows: what it is at each of the firings."""
-        panes = []
-        before, index = hulls[0], self.index if self.window == IntervalWindow(*hulls[0]) else 0
-        for hull in hulls:
-            index = index if hull == before else 0
-            panes.append(_early_pane(index))
-            before, index = hull, index + 1
-        self.grow(before)
-        self.index = index
-        return panes
-
-
-@lru_cache(maxsize=4096)
-def _early_pane(index: int) -> PaneInfo:
-    return _pane(index == 0, False, PaneTiming.EARLY, index, -1)
 
 
 @lru_cache(maxsize=4096)

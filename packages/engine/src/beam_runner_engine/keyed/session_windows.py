@@ -7,14 +7,14 @@ key never overlap, so each element concerns those next to it only.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from beam_runner_engine.keyed.merging import sweep
 from beam_runner_engine.keyed.merging_windows import KeyWindows, Leave, MergeInto, MergingWindows
 from beam_runner_engine.keyed.open_windows import OpenWindow, Span
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.window_tables import Windows
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.window_coders import WindowCoder, decode_window, encode_interval
 from beam_runner_engine.values.windows import IntervalWindow
 
@@ -39,30 +39,6 @@ class SessionWindows(MergingWindows):
             for start, _, members in hulls
             for data in members
         }
-
-    def growth(
-        self, window: OpenWindow, column: Sequence[bytes], start: int, oldest: Timestamp
-    ) -> Sequence[Span]:
-        of_key = self._keys[window.key]
-        place = of_key.place(window)
-        floor = of_key.ends[place - 1] + 1 if place else MIN_TIMESTAMP
-        ceiling = MAX_TIMESTAMP
-        if place + 1 < len(of_key.ends):
-            ceiling, _ = self._span(of_key.in_order[place + 1].encoded)
-        first, last = self._span(window.encoded)
-        known = self._spans
-        hulls = []
-        for position in range(start, len(column)):
-            data = column[position]
-            begin, end = known.get(data) or self._span(data)
-            if not (floor <= begin < last and first < end <= ceiling and oldest < end):
-                break
-            if begin < first:
-                first = begin
-            if end > last:
-                last = end
-            hulls.append((first, last))
-        return hulls
 
     def _reach(self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp) -> None:
         """Sees to it that a session of the key holds these times, one with all it overlaps."""

@@ -1,7 +1,7 @@
-"""User state: the kinds of state cells of Beam's model, as views of tentative cells.
+"""User state: the kinds of state cells that SDKs ask runners for, as views of tentative cells.
 
-All are per key and window, read lazily, and cost no more than what they touch. Values, and the
-elements of sets and keys of maps, are encoded; the engine compares them as bytes.
+All are per key and window, read lazily, and cost no more than what they touch. Values, and the keys
+of multimaps, which SDKs make sets and maps of, are encoded; the engine compares them as bytes.
 """
 
 from __future__ import annotations
@@ -48,14 +48,10 @@ class BagState(State):
 class CombiningState(BagState):
     """Accumulators of a combining function, which whoever knows the function merges.
 
-    Adding is blind; `read` gives what was added since `compact`, for the SDK to merge.
+    Adding is blind; `read` gives all that was added, for the SDK to merge.
     """
 
     __slots__ = ()
-
-    def compact(self, accumulator: bytes) -> None:
-        """Replaces all accumulators by the one they merge to."""
-        self._cells.replace(self._cell, (accumulator,))
 
 
 class ValueState(State):
@@ -71,55 +67,6 @@ class ValueState(State):
     def write(self, value: bytes) -> None:
         """Replaces the value."""
         self._cells.replace(self._cell, (value,))
-
-
-class SetState(State):
-    """Distinct elements."""
-
-    __slots__ = ()
-
-    def add(self, element: bytes) -> None:
-        """Adds an element; adding it again changes nothing."""
-        self._cells.replace(self._cell, (), element)
-
-    def remove(self, element: bytes) -> None:
-        """Removes an element if it is there."""
-        self._cells.remove(self._cell, element)
-
-    def contains(self, element: bytes) -> bool:
-        """Whether the element is there; reads that element only."""
-        return self._cells.read(self._cell, element) is not None
-
-    def read(self) -> Iterator[bytes]:
-        """Returns all elements, ascending."""
-        return (element for element, _ in self._cells.scan(self._cell))
-
-
-class MapState(State):
-    """One value per map key."""
-
-    __slots__ = ()
-
-    def get(self, map_key: bytes) -> bytes | None:
-        """Returns the value of a map key, None without one; reads that key only."""
-        values = self._cells.read(self._cell, map_key)
-        return values[-1] if values else None
-
-    def put(self, map_key: bytes, value: bytes) -> None:
-        """Replaces the value of a map key."""
-        self._cells.replace(self._cell, (value,), map_key)
-
-    def remove(self, map_key: bytes) -> None:
-        """Removes a map key if it is there."""
-        self._cells.remove(self._cell, map_key)
-
-    def keys(self) -> Iterator[bytes]:
-        """Returns all map keys, ascending."""
-        return (map_key for map_key, _ in self._cells.scan(self._cell))
-
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Returns all map keys and values, by ascending key."""
-        return ((map_key, values[-1]) for map_key, values in self._cells.scan(self._cell))
 
 
 class MultimapState(State):
@@ -190,8 +137,8 @@ def merge_state(
 ) -> None:
     """Moves the state of merged windows to the window they merge into, subkey by subkey.
 
-    Bags, combining state and multimaps join, sets unite, ordered lists interleave. `single` is for
-    values and maps, which have no rule for which of two values stays: ValueError if it comes to it.
+    Bags, combining state and multimaps join, ordered lists interleave. `single` is for values, which
+    have no rule for which of two stays: ValueError if it comes to it.
     """
     target = CellId(name, key, into)
     for window in windows:

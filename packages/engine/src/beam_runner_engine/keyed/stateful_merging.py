@@ -1,6 +1,6 @@
 """Merging windows of stateful processing: state, timers and waiting elements go along.
 
-Beam's SDKs refuse user state in merging windows; a host that gets it from elsewhere has it here.
+Beam's SDK for Java refuses user state in merging windows; that for Python lets it pass.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.sorted_input import SortedInput
-from beam_runner_engine.keyed.state import MapState, State, ValueState, merge_state
+from beam_runner_engine.keyed.state import State, ValueState, merge_state
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.timers import TimerTable
 from beam_runner_engine.values.strategy import WindowingStrategy
@@ -98,8 +98,7 @@ class StatefulWindows:
 
     def _move(self, key: bytes, source: bytes, into: bytes) -> None:
         for name, kind in self._states.items():
-            single = kind in (ValueState, MapState)
-            merge_state(self._cells, name, key, [source], into, single=single)
+            merge_state(self._cells, name, key, [source], into, single=kind is ValueState)
         for timer in self._timers.of_window(key, source):
             self._timers.clear(key, source, timer.family, timer.tag)
             other = self._timers.get(key, into, timer.family, timer.tag)

@@ -5,14 +5,11 @@ Every machine answers the same questions about a state; `composite_triggers` put
 
 - `initial`: the state before the first element.
 - `add(state, count, at)`: the state after `count` more elements.
-- `quiet(state, at)`: how many elements may surely be added before the trigger is ready. Lets a
-  bundle's elements be added in strides, with the same result as asking after each of them.
 - `ready(state, at)`: whether the trigger fires now.
 - `fire(state, at)`: the state after it fired, and whether the trigger is finished.
 - `merge(states, at)`: the state of the window that windows in these states merge into.
 - `wake(state)`: the next processing time (ms) that may make it ready, None if none may.
 - `watches_end`: whether passing the end of the window may make it ready.
-- `early`: whether an element may make it ready before the end of the window, in whatever state.
 """
 
 from __future__ import annotations
@@ -29,9 +26,6 @@ from beam_runner_engine.values.triggers import (
     Delay,
     Never,
 )
-
-FOREVER = 1 << 62
-"""More elements than there will ever be."""
 
 State: TypeAlias = Any
 """A machine's state: None, a number, or a tuple of states."""
@@ -51,10 +45,7 @@ class Machine(Protocol):
     def initial(self) -> State: ...
     @property
     def watches_end(self) -> bool: ...
-    @property
-    def early(self) -> bool: ...
     def add(self, state: State, count: int, at: Instant) -> State: ...
-    def quiet(self, state: State, at: Instant) -> int: ...
     def ready(self, state: State, at: Instant) -> bool: ...
     def fire(self, state: State, at: Instant) -> tuple[State, bool]: ...
     def merge(self, states: Sequence[State], at: Instant) -> State: ...
@@ -78,13 +69,9 @@ class Stateless:
     def __init__(self, ready: tuple[bool, bool]) -> None:
         self._ready = ready
         self.watches_end = ready == (False, True)
-        self.early = ready[0]
 
     def add(self, state: State, count: int, at: Instant) -> State:
         return None
-
-    def quiet(self, state: State, at: Instant) -> int:
-        return 0 if self._ready[at.ended] else FOREVER
 
     def ready(self, state: State, at: Instant) -> bool:
         return self._ready[at.ended]
@@ -104,17 +91,12 @@ class CountMachine:
 
     initial: State = 0
     watches_end = False
-    early = True
 
     def __init__(self, count: int) -> None:
         self._count = count
 
     def add(self, state: State, count: int, at: Instant) -> State:
         return state + count
-
-    def quiet(self, state: State, at: Instant) -> int:
-        left = self._count - state - 1
-        return left if left > 0 else 0
 
     def ready(self, state: State, at: Instant) -> bool:
         return bool(state >= self._count)
@@ -136,16 +118,12 @@ class ProcessingTimeMachine:
 
     initial: State = None
     watches_end = False
-    early = True
 
     def __init__(self, transforms: tuple[Delay | AlignTo, ...]) -> None:
         self._transforms = transforms
 
     def add(self, state: State, count: int, at: Instant) -> State:
         return self._firing_time(at.processing_time) if state is None else state
-
-    def quiet(self, state: State, at: Instant) -> int:
-        return 0 if self.ready(self.add(state, 1, at), at) else FOREVER
 
     def ready(self, state: State, at: Instant) -> bool:
         return state is not None and at.processing_time >= state

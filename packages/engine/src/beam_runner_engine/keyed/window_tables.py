@@ -7,7 +7,6 @@ Windows that don't merge are by themselves, a record per key and window; for oth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
@@ -20,25 +19,6 @@ from beam_runner_engine.values.window_coders import decode_window
 from beam_runner_engine.values.windows import Window
 
 _WINDOW = "~window"
-
-
-class WindowTable(Protocol):
-    """Finds open windows of keys; windows are given and kept encoded."""
-
-    def enter(self, key: bytes, data: bytes) -> OpenWindow:
-        """Returns the window of a key that an element in window `data` belongs to, made if new."""
-
-    def get(self, key: bytes, data: bytes) -> OpenWindow | None:
-        """Returns a window of a key if it is open."""
-
-    def close(self, window: OpenWindow) -> None:
-        """Forgets a window."""
-
-    def windows(self) -> Iterator[OpenWindow]:
-        """Returns the open windows that were looked at."""
-
-    def save(self) -> None:
-        """Writes the windows that were looked at."""
 
 
 class Windows:
@@ -81,12 +61,14 @@ class SeparateWindows:
         self._closed: set[tuple[bytes, bytes]] = set()
 
     def enter(self, key: bytes, data: bytes) -> OpenWindow:
+        """Returns the window of a key that an element in window `data` belongs to, made if new."""
         window = self.get(key, data)
         if window is None:
             window = self._open[key, data] = self._windows.open(key, data)
         return window
 
     def get(self, key: bytes, data: bytes) -> OpenWindow | None:
+        """Returns a window of a key if it is open."""
         place = (key, data)
         window = self._open.get(place)
         if window is None and place not in self._closed:
@@ -98,13 +80,16 @@ class SeparateWindows:
         return window
 
     def close(self, window: OpenWindow) -> None:
+        """Forgets a window."""
         self._open.pop((window.key, window.encoded))
         self._closed.add((window.key, window.encoded))
 
     def windows(self) -> Iterator[OpenWindow]:
+        """Returns the open windows that were looked at."""
         return iter(self._open.values())
 
     def save(self) -> None:
+        """Writes the windows that were looked at."""
         for key, data in sorted(self._stored - self._open.keys()):
             self._cells.remove(CellId(_WINDOW, key, data))
         for (key, data), window in self._open.items():

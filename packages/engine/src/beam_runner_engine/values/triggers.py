@@ -1,6 +1,7 @@
 """Triggers as data: every trigger of Beam's model (`Trigger` in `beam_runner_api.proto`).
 
-What they do is in `beam_runner_engine.keyed.triggers`; how they read is here, one record each.
+What they do is in `beam_runner_engine.keyed.triggers`; how they read is here, one record each, and
+what is known of them before they run: whether they fire early, and whether only once.
 Triggers compare by value, so an equal trigger has equal state.
 """
 
@@ -30,7 +31,7 @@ class DefaultTrigger:
 
 @attrs.frozen
 class Always:
-    """Fires after every element."""
+    """Fires whenever elements come."""
 
 
 @attrs.frozen
@@ -71,8 +72,8 @@ class AfterProcessingTime:
 
 @attrs.frozen
 class AfterSynchronizedProcessingTime:
-    """Fires at the runner's discretion downstream of `AfterProcessingTime`; here, after every
-    element.
+    """Fires at the runner's discretion downstream of `AfterProcessingTime`; here, whenever elements
+    come.
     """
 
 
@@ -141,3 +142,33 @@ Trigger: TypeAlias = (
     | OrFinally
     | Repeatedly
 )
+
+
+def may_fire_early(trigger: Trigger) -> bool:
+    """Whether a window may have a pane before the watermark is beyond its end."""
+    match trigger:
+        case DefaultTrigger() | Never():
+            return False
+        case AfterEndOfWindow(early):
+            return early is not None
+        case AfterAll(parts):
+            return all(map(may_fire_early, parts))
+        case AfterAny(parts):
+            return any(map(may_fire_early, parts))
+        case AfterEach(parts):
+            return may_fire_early(parts[0])
+        case OrFinally(main, until):
+            return may_fire_early(main) or may_fire_early(until)
+        case Repeatedly(part):
+            return may_fire_early(part)
+        case _:
+            return True
+
+
+def fires_once(trigger: Trigger) -> bool:
+    """Whether bounded input, of which nothing is late, surely fires each window exactly once."""
+    match trigger:
+        case DefaultTrigger() | Never() | AfterEndOfWindow(early=None):
+            return True
+        case _:
+            return False

@@ -62,7 +62,7 @@ class ShardGrouping:
         assert bundle.shard is not None
         self._bundle = bundle
         self._store = stores.open(bundle.stage, bundle.shard, order.state)
-        self._grouper = TriggeredGrouper(strategy, self._store, merger, together=True)
+        self._grouper = TriggeredGrouper(strategy, self._store, merger)
         self._asks_sdk = merger is not None
 
     def chunks(self, runs: Iterable[Iterable[pa.RecordBatch]]) -> Iterator[GroupChunk | Settle]:

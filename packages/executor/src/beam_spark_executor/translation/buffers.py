@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_engine.keyed.bulk import fires_once
 from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.triggers import fires_once
 from beam_runner_urns.transforms import PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
 
 from beam_spark_executor import _protos
@@ -89,5 +89,5 @@ def _buffer(
     if not kind.is_keyed or strategy is None:
         in_order = kind is BufferKind.DEALT and of_elements
         return BufferPlan(buffer_id, kind, strategy, in_order=in_order)
-    once = kind is BufferKind.KEYED or fires_once(strategy)
+    once = kind is BufferKind.KEYED or fires_once(strategy.trigger)
     return BufferPlan(buffer_id, kind, strategy, bulk=bounded and once, whole=bounded)

@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 import attrs
 from apache_beam.internal import pickler
 from apache_beam.transforms import sideinputs
+from beam_runner_engine.values.triggers import may_fire_early
 from beam_runner_engine.values.window_fns import GlobalWindows, OpaqueWindows
 from beam_runner_urns import python_sdk as python_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, BufferPlan, SideInputUse
-from beam_spark_executor.translation.windowing import may_fire_early, trigger, window_fn
+from beam_spark_executor.translation.windowing import trigger, window_fn
 
 _PARDO_URNS = frozenset(
     {

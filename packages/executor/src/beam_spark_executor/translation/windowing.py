@@ -178,27 +178,6 @@ def trigger(proto: _protos.Trigger) -> Trigger:
             raise ValueError(f"the trigger {kind!r} is none of the model's")
 
 
-def may_fire_early(kind: Trigger) -> bool:
-    """Whether a window may have a pane before the watermark is beyond its end."""
-    match kind:
-        case DefaultTrigger() | Never():
-            return False
-        case AfterEndOfWindow(early):
-            return early is not None
-        case AfterAll(triggers):
-            return all(map(may_fire_early, triggers))
-        case AfterAny(triggers):
-            return any(map(may_fire_early, triggers))
-        case AfterEach(triggers):
-            return may_fire_early(triggers[0])
-        case OrFinally(main, until):
-            return may_fire_early(main) or may_fire_early(until)
-        case Repeatedly(repeated):
-            return may_fire_early(repeated)
-        case _:
-            return True
-
-
 def _triggers(protos: Iterable[_protos.Trigger]) -> tuple[Trigger, ...]:
     return tuple(map(trigger, protos))
 
