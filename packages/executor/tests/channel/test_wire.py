@@ -44,6 +44,7 @@ MESSAGES: dict[str, FromWorker] = {
         messages.BundleProgressed(Attempt(1, 2), 0.5, 700, INFOS, None, True),
         REPLY,
         messages.BundleBroke(Attempt(1, 2), FAILURE, "gone"),
+        messages.SectionRefusal(Attempt(1, 2), "a checkpoint"),
         messages.LoopProgress(1, (REPLY, REPLY.done)),
         messages.LoopReply(1, (REPLY,), Attempt(1, 2), True),
         messages.SplitReply(SplitDone(1, 2, (), ())),

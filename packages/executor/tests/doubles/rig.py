@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from beam_runner_engine.scheduler import Limits, Start
+from beam_runner_engine.scheduler import Limits, SectionPolicy, Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy
+from section_doubles import FakeSections
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, Transform, harnesses
 
 from beam_spark_executor.channel.messages import (
@@ -79,6 +80,7 @@ class Rig:
         cores: int = 1,
         loop_bytes: int = NO_LOOP,
         limits: Mapping[str, int] | None = None,
+        section_policy: SectionPolicy | None = None,
     ) -> None:
         self.plan = plan
         self.folder = place / "files"
@@ -87,6 +89,8 @@ class Rig:
         self.lanes: dict[int, FakeWorker] = {}
         self.starting: list[int] = []
         self.log: list[tuple[str, Attempt]] = []
+        self.section_policy = section_policy
+        self.sections = FakeSections(plan, self.stages, self.folder)
         self.store = Store(place / "journal", durable=False)
         self.journal: Any = LoggedJournal(self.store.journal("job-1"), self.log)
         try:
@@ -101,6 +105,8 @@ class Rig:
             self.journal,
             self.metrics,
             self.starting.append,
+            self.sections,
+            lambda end: self.coordinator.section_ended(end),
             JobSlots(Slots(), "job-1"),
             JobSettings(self.folder, self.store.epoch, cores, 4 * cores, loop_bytes),
         )
@@ -110,7 +116,8 @@ class Rig:
             ledger = recover(self.journal)
             SharedJobData(self.folder).sweep(ledger.files())
         else:
-            ledger = Ledger(self.plan, SHARDS, Limits(**limits), DefaultPolicy())
+            policies = DefaultPolicy(), self.section_policy
+            ledger = Ledger(self.plan, SHARDS, Limits(**limits), *policies)
             ledger.apply(Start(int(time.time() * 1000), roots_of(self.plan)))
             self.journal.snapshot(ledger.snapshot())
         return ledger
@@ -170,8 +177,9 @@ class Rig:
                 raise AssertionError("nobody expected a split")
 
     def step(self) -> None:
-        """Every worker does one thing, or Spark starts what it was to start."""
+        """Every worker does one thing, sections come to their end, and Spark starts what it was to start."""
         self.open_lanes()
+        self.sections.end_all()
         for worker in list(self.workers):
             if worker.told:
                 self.obey(worker)

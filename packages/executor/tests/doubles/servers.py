@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from beam_runner_engine.scheduler import Limits, Start
+from beam_runner_engine.scheduler import Limits, SectionPolicy, Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_jobservices.ports import MessageLine
 from beam_runner_jobservices.records import Importance, JobState
+from section_doubles import FakeSections
 from small_jobs import PLAN, TRANSFORMS
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, harnesses, seen_in
 
@@ -33,6 +34,8 @@ from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.journal.store import Store
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.spark.spark_jobs import SectionEnd, Tasks
 from beam_spark_executor.translation.scheduling import roots_of
 
 SECONDS = 60
@@ -74,6 +77,10 @@ class FakeSpark:
     interface: str = ""
     dies: Callable[[Any], bool] = lambda order: False
     on_cancel: Callable[[], None] = lambda: None
+    plan: JobPlan = PLAN
+    cancelled: threading.Event = attrs.field(factory=threading.Event)
+    section: Callable[[FakeSpark, RunBundle], SectionEnd] | None = None
+    """What comes of a section; None for what really does."""
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         if self.refuses:
@@ -83,7 +90,21 @@ class FakeSpark:
         self.threads.append(thread)
         thread.start()
 
+    def start_section(
+        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        def run() -> None:
+            sections = FakeSections(self.plan, self.stages, self.folder)
+            end = sections.run(order) if self.section is None else self.section(self, order)
+            on_end(end)
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def section_tasks(self) -> Tasks:
+        return Tasks()
+
     def cancel(self) -> None:
+        self.cancelled.set()
         self.on_cancel()
         for link in self.links:
             link.send(Abort())
@@ -99,7 +120,7 @@ class FakeSpark:
 
     def _lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         link = WorkerLink(Hello("job-1", "host", 100 + number))
-        worker = FakeWorker(PLAN, self.stages, self.folder)
+        worker = FakeWorker(self.plan, self.stages, self.folder)
         self.links.append(link)
         self.job.attached(link)
         self.job.received(link, LaneOpened(number))
@@ -137,6 +158,9 @@ class Server:
     attempts: int = 1
     resumable: bool = False
     slots: Slots = attrs.field(factory=Slots)
+    plan: JobPlan = PLAN
+    transforms: Any = attrs.field(factory=lambda: TRANSFORMS)
+    section_policy: SectionPolicy | None = None
 
     def __attrs_post_init__(self) -> None:
         self.folder = self.place / "files"
@@ -149,11 +173,12 @@ class Server:
             SharedJobData(self.folder).sweep(ledger.files())
         else:
             limits = Limits(parallelism=4, user_attempts=self.attempts)
-            ledger = Ledger(PLAN, SHARDS, limits, DefaultPolicy())
-            ledger.apply(Start(int(time.time() * 1000), roots_of(PLAN)))
+            ledger = Ledger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
+            ledger.apply(Start(int(time.time() * 1000), roots_of(self.plan)))
             self.journal.snapshot(ledger.snapshot())
         self.folder.mkdir(exist_ok=True)
-        self.spark = FakeSpark(self.folder, harnesses(PLAN, TRANSFORMS))
+        stages = harnesses(self.plan, self.transforms)
+        self.spark = FakeSpark(self.folder, stages, plan=self.plan)
         settings = JobSettings(
             self.folder, self.store.epoch, self.cores, 4, self.loop_bytes, self.resumable
         )

@@ -9,6 +9,7 @@ then what has happened, as entries of the journal, to be committed together. The
 | nothing is left to run | the server waits for what is next |
 | a bundle runs longer than ``BUNDLE_MS``, or ``SOURCE_MS`` | it goes on as a bundle of the lane, beside others |
 | the data that waits exceeds ``WAITING_BYTES`` | the server spreads it over lanes |
+| a section is opened | the server has Spark run it |
 | several bundles wait, and the last took more than ``PARALLEL_BUNDLE_MS`` | they run side by side |
 | the server asks | as soon as possible |
 """
@@ -190,7 +191,7 @@ class TaskLoop:
         # Small bundles cost less here, one by one, than their way to other lanes.
         parallel = len(self._waiting) > 1 and self._usual_ms > PARALLEL_BUNDLE_MS
         size = sum(one.data.facts.size for bundle in self._waiting for one in bundle.inputs)
-        return parallel or size > WAITING_BYTES
+        return parallel or size > WAITING_BYTES or any(bundle.parts for bundle in self._waiting)
 
     def _nap(self) -> bool:
         """Waits for an alarm that is about to ring; whether there was one."""

@@ -157,6 +157,18 @@ class BundleBroke:
         return BundleFailed(self.attempt.bundle, self.attempt.attempt, cause, kind)
 
 
+@attrs.frozen
+class SectionRefusal:
+    """A section can't be run as one Spark job; nothing of this attempt counts, and its stages run apart.
+
+    Attributes:
+        reason: why, in a few words.
+    """
+
+    attempt: Attempt
+    reason: str = attrs.field(converter=encodable)
+
+
 Entry: TypeAlias = Event | BundleReply
 """What the journal of a job consists of, in order: events of the engine, commits among them."""
 
@@ -237,6 +249,7 @@ FromWorker = (
     | BundleProgressed
     | BundleReply
     | BundleBroke
+    | SectionRefusal
     | LoopProgress
     | LoopReply
     | SplitReply

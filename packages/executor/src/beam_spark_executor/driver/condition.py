@@ -198,6 +198,9 @@ class JobCondition:
             )
 
     def _reasons(self, waits: Iterable[Wait], coordinator: Coordinator) -> Iterator[str]:
+        sections = coordinator.sections
+        for section in sections.running():
+            yield f"{sections.name(section.bundle)}: {sections.told()}"
         waiting = coordinator.lanes.without_place
         if waiting:
             yield f"bundles wait for a place on Spark: {waiting}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from beam_runner_engine.scheduler import (
     Abort,
@@ -24,6 +24,7 @@ from beam_runner_engine.scheduler import (
     GiveWay,
     OpenBundles,
     Progress,
+    SectionRefused,
     SplitBundle,
     SplitDone,
     Tick,
@@ -35,7 +36,6 @@ from beam_spark_executor.channel.messages import (
     BundleProgressed,
     BundleReply,
     Entry,
-    Finalize,
     FromWorker,
     LaneOpened,
     LoopProgress,
@@ -47,17 +47,19 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.driver.finalizers import Finalizers
 from beam_spark_executor.driver.kept import encode_entries
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
 from beam_spark_executor.driver.loop_lease import LoopLease
 from beam_spark_executor.driver.metrics import MetricsTally
+from beam_spark_executor.driver.sections import SectionHost, Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
-from beam_spark_executor.spark.spark_jobs import LaneStarter
+from beam_spark_executor.spark.spark_jobs import LaneStarter, SectionEnd
 
 _ENTRIES_PER_SNAPSHOT = 2000
 _LANE_FAILURES = 4
@@ -72,6 +74,8 @@ class Coordinator:
         journal: where it is written down.
         metrics: adds up what is committed and tried.
         start_lane: has Spark start a lane.
+        host: has Spark run sections.
+        on_section_end: told from other threads what came of one, for `section_ended`.
         slots: of the cluster.
         settings: what the job is run with.
 
@@ -79,6 +83,7 @@ class Coordinator:
         ledger: what is committed.
         clock: the job's processing time.
         lanes: where bundles run.
+        sections: that run.
         moved: when (``time.monotonic``) a bundle was committed last, or came further.
     """
 
@@ -88,6 +93,8 @@ class Coordinator:
         journal: Journal,
         metrics: MetricsTally,
         start_lane: LaneStarter,
+        host: SectionHost,
+        on_section_end: Callable[[SectionEnd], None],
         slots: JobSlots,
         settings: JobSettings,
     ) -> None:
@@ -109,10 +116,12 @@ class Coordinator:
             lambda bundle: bundle.stage in sources,
             takes_turns=self._takes_turns,
         )
+        width = min(ledger.shards, settings.cores)
+        self.sections = Sections(host, ledger.plan, self._order, on_section_end, width, slots)
         self._job_id = ledger.plan.context.job_id
         self._litter = Litter(settings.data, settings.epoch)
         self._waiting: list[Entry] = []
-        self._finalizers: dict[int, tuple[WorkerLink, Attempt]] = {}
+        self._finalizers = Finalizers()
         self._since_snapshot = 0
         self._lane_failures = 0
         self._last_tick = 0
@@ -155,7 +164,7 @@ class Coordinator:
             case BundleReply(done):
                 self.lanes.finished(link, Attempt(done.bundle, done.attempt))
                 if self.ledger.is_open(done.bundle, done.attempt):
-                    self._remember_finalizer(link, message)
+                    self._finalizers.remember(link, message)
                 self._waiting.append(message)
             case BundleBroke(attempt):
                 self.lanes.finished(link, attempt)
@@ -187,6 +196,10 @@ class Coordinator:
         if self._lane_failures >= _LANE_FAILURES:
             reason = f"Spark could not run the job's tasks, the last time because: {error}"
             self._end(Abort(reason))
+
+    def section_ended(self, end: SectionEnd) -> None:
+        """What came of an attempt at a section is known."""
+        self._waiting.append(self.sections.ended(end))
 
     def cancel(self) -> None:
         """Somebody wants the job to end now."""
@@ -224,8 +237,11 @@ class Coordinator:
             entries, self._waiting = [*self._due_tick(), *self._waiting], []
             if entries:
                 self._commit(entries)
+        if self.sections.look():
+            self.moved = time.monotonic()
         self.lanes.dispatch()
-        self.lanes.close_idle()
+        # Spark does not pre-empt: what a lane keeps, no task of a section can have.
+        self.lanes.close_idle(at_once=self.sections.alive)
         self._litter.remove(self.ledger.files)
 
     def _due_tick(self) -> tuple[Tick, ...]:
@@ -245,7 +261,7 @@ class Coordinator:
             self._loop.broke()
             self._litter.loop_lost(self._loop.number)
             _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
-            self.lanes.run(self.ledger.open_bundles)
+            self._run(self.ledger.open_bundles)
         if loss.bundle is not None:
             bundle = loss.bundle
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
@@ -265,7 +281,7 @@ class Coordinator:
                 attempt = Attempt(entry.done.bundle, entry.done.attempt)
                 if self.ledger.is_open(attempt.bundle, attempt.attempt):
                     self._metrics.committed(attempt, entry.metrics)
-            if isinstance(entry, BundleFailed):
+            if isinstance(entry, BundleFailed | SectionRefused):
                 attempt = Attempt(entry.bundle, entry.attempt)
                 self._litter.attempt_failed(attempt)
                 self._metrics.failed(attempt)
@@ -289,7 +305,7 @@ class Coordinator:
                 case CancelBundles(bundles):
                     self.lanes.forget([Attempt(*bundle) for bundle in bundles])
                 case FinalizeBundles(bundles):
-                    self._finalize(bundles)
+                    self._finalizers.run(bundles)
                 case _:
                     # The ledger keeps what the others are about.
                     pass
@@ -306,12 +322,18 @@ class Coordinator:
             # In the loop bundles follow each other before any of them is committed.
             and not self.ledger.plan.needs_stable_input
             and self.lanes.is_quiet
+            and not self.sections.alive
+            and not any(bundle.parts for bundle in bundles)
             and self._loop.may_begin
         ):
             self._loop.begin()
             self.lanes.run_loop()
         else:
-            self.lanes.run(bundles)
+            self._run(bundles)
+
+    def _run(self, bundles: Sequence[Bundle]) -> None:
+        self.lanes.run([bundle for bundle in bundles if not bundle.parts])
+        self.sections.run([bundle for bundle in bundles if bundle.parts])
 
     def _order(self, bundle: Bundle) -> RunBundle:
         name = f"{self._settings.epoch}-{bundle.number}-{bundle.attempt}"
@@ -336,7 +358,7 @@ class Coordinator:
         """Commits what a loop has done; the bundles that were opened on the way are its own."""
         for entry in entries:
             if isinstance(entry, BundleReply):
-                self._remember_finalizer(link, entry)
+                self._finalizers.remember(link, entry)
         return [c for c in self._work_in(entries) if not isinstance(c, OpenBundles)]
 
     def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
@@ -362,16 +384,3 @@ class Coordinator:
             link.send(SplitRequest(attempt, fraction))
         else:
             self._waiting.append(SplitDone(attempt.bundle, attempt.attempt))
-
-    def _remember_finalizer(self, link: WorkerLink, reply: BundleReply) -> None:
-        if reply.done.finalize:
-            attempt = Attempt(reply.done.bundle, reply.done.attempt)
-            self._finalizers[reply.done.bundle] = (link, attempt)
-
-    def _finalize(self, bundles: Sequence[int]) -> None:
-        """Callbacks run where their bundle ran; with its process they are gone."""
-        for number in bundles:
-            known = self._finalizers.pop(number, None)
-            if known is not None:
-                link, attempt = known
-                link.send(Finalize((attempt,)))

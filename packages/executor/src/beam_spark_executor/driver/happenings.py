@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from beam_spark_executor.channel.messages import FromWorker
+from beam_spark_executor.channel.messages import BundleBroke, FromWorker
 from beam_spark_executor.channel.server import WorkerLink
+from beam_spark_executor.spark.spark_jobs import SectionEnd
 
 
 @attrs.frozen
@@ -32,6 +33,13 @@ class LaneEnded:
 
 
 @attrs.frozen
+class SectionEnded:
+    """An attempt at a section has come to its end."""
+
+    end: SectionEnd
+
+
+@attrs.frozen
 class Cancel:
     """Somebody wants the job to end now."""
 
@@ -51,9 +59,11 @@ class Woken:
     """It may be the job's turn to begin."""
 
 
-Item = Said | Lost | LaneEnded | Cancel | Drain | Suspend | Woken
+Item = Said | Lost | LaneEnded | SectionEnded | Cancel | Drain | Suspend | Woken
 
 
 def is_loss(item: Item) -> bool:
     """Whether something ended that Spark keeps alive."""
+    if isinstance(item, SectionEnded):
+        return isinstance(item.end, BundleBroke) and item.end.failure is None
     return isinstance(item, Lost) or (isinstance(item, LaneEnded) and item.error != "")

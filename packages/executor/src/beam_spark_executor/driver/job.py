@@ -34,6 +34,7 @@ from beam_spark_executor.driver.happenings import (
     LaneEnded,
     Lost,
     Said,
+    SectionEnded,
     Suspend,
     Woken,
     is_loss,
@@ -109,6 +110,8 @@ class RunningJob:
             journal,
             self._metrics,
             lambda number: spark.start_lane(number, self._lane_ended),
+            spark,
+            lambda end: self._inbox.put(SectionEnded(end)),
             slots,
             settings,
         )
@@ -293,6 +296,8 @@ class RunningJob:
                 self._coordinator.lost(link)
             case LaneEnded(number, error):
                 self._coordinator.lane_ended(number, error)
+            case SectionEnded(end):
+                self._coordinator.section_ended(end)
             case Cancel():
                 self._cancelled_at = time.monotonic()
                 self._coordinator.cancel()
@@ -309,12 +314,13 @@ class RunningJob:
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
         busy = self._coordinator.lanes.close()
-        for link in busy:
+        in_sections = self._processes.links() if self._coordinator.sections.alive else ()
+        for link in {*busy, *in_sections}:
             link.send(GiveUp())
         if in_order:
             self._processes.tear_down()
         if self._spark.is_alive:
-            self._wait_for_lanes(cancel=not in_order)
+            self._wait_for_spark(cancel=not in_order)
         # Spark takes a process that is gone before its lane for a crash: it says so, and tries again.
         for link in busy:
             link.send(Abort())
@@ -345,19 +351,19 @@ class RunningJob:
         self._settings.data.remove_all()
         shutil.rmtree(self._settings.folder, ignore_errors=True)
 
-    def _wait_for_lanes(self, *, cancel: bool) -> None:
-        """Waits until Spark has ended all lanes.
+    def _wait_for_spark(self, *, cancel: bool) -> None:
+        """Waits until Spark has ended all lanes and sections.
 
         A Spark job that was about to start when its group was cancelled is not in that group yet;
         so they are cancelled again until none is left.
         """
-        lanes = self._coordinator.lanes
+        lanes, sections = self._coordinator.lanes, self._coordinator.sections
         began = time.monotonic()
         again = began
-        while lanes.alive and time.monotonic() < began + _ABORT_SECONDS:
+        while (lanes.alive or sections.alive) and time.monotonic() < began + _ABORT_SECONDS:
             # A lane that Spark has no slot for would never open, and then could not be closed.
             stuck = lanes.are_busy or time.monotonic() > began + _CLOSE_SECONDS
-            if (cancel or stuck) and time.monotonic() >= again:
+            if (cancel or stuck or sections.alive) and time.monotonic() >= again:
                 again = time.monotonic() + _LOOK_SECONDS
                 try:
                     self._spark.cancel()
@@ -372,6 +378,8 @@ class RunningJob:
             match item:
                 case LaneEnded(number, _):
                     lanes.ended(number)
+                case SectionEnded(end):
+                    sections.ended(end)
                 case Said(link, LaneOpened(lane)):
                     lanes.opened(lane, link)
                 case _:

@@ -252,9 +252,9 @@ class Lanes:
             if lane.runs(attempt):
                 lane.giving_way = False
 
-    def close_idle(self) -> None:
-        """Closes lanes that had nothing to do for a while."""
-        limit = time.monotonic() - IDLE_SECONDS
+    def close_idle(self, *, at_once: bool = False) -> None:
+        """Closes lanes that had nothing to do for a while, or have nothing to do now."""
+        limit = time.monotonic() - (0.0 if at_once else IDLE_SECONDS)
         for lane in list(self._lanes.values()):
             if lane.is_idle and lane.changed < limit:
                 self._close(lane)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
@@ -24,6 +23,8 @@ from beam_runner_engine.scheduler import (
     ReleaseData,
     ReleaseState,
     Scheduler,
+    SectionPolicy,
+    SectionRefused,
     SplitBundle,
     SplittingPolicy,
     StageReport,
@@ -47,6 +48,7 @@ class Ledger:
         shards: how many key shards its stages have; fixed for the job's life.
         limits: how far the scheduler goes.
         policy: how work is split.
+        section_policy: whether sections are run as one; None if none are.
 
     Attributes:
         metrics: of everything committed.
@@ -55,12 +57,21 @@ class Ledger:
         last_failure: the last attempt at a bundle that failed.
     """
 
-    def __init__(self, plan: JobPlan, shards: int, limits: Limits, policy: SplittingPolicy) -> None:
+    def __init__(
+        self,
+        plan: JobPlan,
+        shards: int,
+        limits: Limits,
+        policy: SplittingPolicy,
+        section_policy: SectionPolicy | None = None,
+    ) -> None:
         self.plan = plan
         self.shards = shards
         self.metrics = Totals()
         self.tallies: dict[str, Tally] = {}
-        self._scheduler = Scheduler(graph_of(plan), limits, policy)
+        self._scheduler = Scheduler(
+            graph_of(plan, sections=section_policy is not None), limits, policy, section_policy
+        )
         self._open: dict[int, Bundle] = {}
         self.end: FinishJob | FailJob | None = None
         self.last_failure: BundleFailed | None = None
@@ -112,8 +123,10 @@ class Ledger:
         """By stage, when (ms, in processing time) the oldest of its open bundles was opened."""
         oldest: dict[str, int] = {}
         for bundle in self._open.values():
-            time = min(bundle.processing_time, oldest.get(bundle.stage, bundle.processing_time))
-            oldest[bundle.stage] = time
+            for stage in stages_of(bundle):
+                oldest[stage] = min(
+                    bundle.processing_time, oldest.get(stage, bundle.processing_time)
+                )
         return oldest
 
     def scheduler_snapshot(self) -> bytes:
@@ -202,28 +215,26 @@ class Ledger:
             # Before the event: the last commit of a stage releases the stage's state.
             self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
         self.metrics.add(entry.metrics)
-        tally = self.tallies.get(bundle.stage, Tally())
-        self.tallies[bundle.stage] = attrs.evolve(tally, committed=tally.committed + 1)
+        self._count(bundle, committed=1)
         return self._handle(done)
 
     def _handle(self, event: Event) -> tuple[Command, ...]:
         if isinstance(event, BundleFailed) and self.is_open(event.bundle, event.attempt):
             self.last_failure = event
-            stage = self._open[event.bundle].stage
-            tally = self.tallies.get(stage, Tally())
-            self.tallies[stage] = attrs.evolve(tally, failed=tally.failed + 1)
+            self._count(self._open[event.bundle], failed=1)
+        if isinstance(event, SectionRefused) and self.is_open(event.bundle, event.attempt):
+            del self._open[event.bundle]
         commands = self._scheduler.handle(event)
         if isinstance(event, BundleDone):
             for output in event.outputs:
                 self._keep(output.data)
         for command in commands:
             match command:
-                case OpenBundles(stage, bundles):
+                case OpenBundles(_, bundles):
                     self._open.update((b.number, b) for b in bundles)
-                    again = sum(b.attempt > 1 for b in bundles)
-                    if again:
-                        tally = self.tallies.get(stage, Tally())
-                        self.tallies[stage] = attrs.evolve(tally, retried=tally.retried + again)
+                    for bundle in bundles:
+                        if bundle.attempt > 1:
+                            self._count(bundle, retried=1)
                 case CancelBundles(bundles):
                     for number, _ in bundles:
                         self._open.pop(number, None)
@@ -236,6 +247,15 @@ class Ledger:
                 case FinishJob() | FailJob():
                     self.end = command
         return commands
+
+    def _count(
+        self, bundle: Bundle, *, committed: int = 0, failed: int = 0, retried: int = 0
+    ) -> None:
+        for stage in stages_of(bundle):
+            tally = self.tallies.get(stage, Tally())
+            self.tallies[stage] = Tally(
+                tally.committed + committed, tally.failed + failed, tally.retried + retried
+            )
 
     def _keep(self, data: Data) -> None:
         if isinstance(data.ref, FileRows):
@@ -257,3 +277,8 @@ class Ledger:
             self._segments[place] = segments
         kept = {segment.path for segment in segments}
         self._garbage += [s.path for s in before if s.path not in kept]
+
+
+def stages_of(bundle: Bundle) -> tuple[str, ...]:
+    """The stages that a bundle is of: one, or all of a section."""
+    return tuple(part.stage for part in bundle.parts) or (bundle.stage,)

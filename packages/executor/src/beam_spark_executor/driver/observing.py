@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from beam_runner_jobservices.observation import Execution, RunningBundle, ThreadStack
 
 from beam_spark_executor.channel.messages import DumpStacks, Stacks
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.coordinator import Coordinator
+from beam_spark_executor.driver.ledger import stages_of
+from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.plan import JobPlan
 
 ASKED_SECONDS = 10.0
@@ -80,8 +82,25 @@ class JobObserving:
                     where="this process" if stage.embedded else "an SDK harness",
                 )
             )
+        found += self._in_sections(coordinator.sections, now)
         found.sort(key=lambda one: -one.seconds)
         self._seen = Execution(tuple(found), coordinator.lanes.without_place, self._interface())
+
+    def _in_sections(self, sections: Sections, now: float) -> Iterator[RunningBundle]:
+        for section in sections.running():
+            bundle, tasks = section.bundle, sections.tasks
+            titles = [self._plan.stages[stage].spec.name for stage in stages_of(bundle)]
+            yield RunningBundle(
+                stage=bundle.stage,
+                bundle=bundle.number,
+                attempt=bundle.attempt,
+                steps=tuple(step for title in titles for step in title.split(" + ")),
+                host="Spark",
+                seconds=round(now - section.began, 1),
+                still=round(now - section.changed, 1),
+                fraction=tasks.done / tasks.known if tasks.known else 0.0,
+                where=f"{sections.name(bundle)}: {sections.told()}",
+            )
 
     def stacks(self) -> tuple[ThreadStack, ...]:
         """What the threads of all worker processes do now; of those that answer within seconds."""

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
 
+import attrs
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    BundleReply,
+    Endpoint,
+    RunBundle,
+    SectionRefusal,
+)
 from beam_spark_executor.channel.stand_by import ServeLane
 from beam_spark_executor.spark.lane import LaneRef, run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
@@ -17,12 +27,45 @@ from beam_spark_executor.spark.threads import job_thread
 
 LaneStarter = Callable[[int], None]
 """Has Spark start the lane with this number."""
+SectionEnd: TypeAlias = BundleReply | BundleBroke | SectionRefusal
+"""What comes of an attempt at a section."""
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Tasks:
+    """How many tasks Spark has done, how many run, and of how many it knows yet."""
+
+    done: int = 0
+    running: int = 0
+    known: int = 0
+
+
+class SectionRunner(Protocol):
+    """Runs sections as Spark jobs."""
+
+    def run(self, order: RunBundle, title: str) -> SectionEnd:
+        """Runs an attempt at a section in the calling thread; also ends when the job's group is cancelled.
+
+        Args:
+            order: a bundle with parts.
+            title: what Spark's own pages call it.
+        """
 
 
 class SparkJobs:
     """All Spark jobs of one Beam job, and from the first one on its slot.
 
     Methods belong to the job's own thread, but `is_alive` to any.
+
+    Args:
+        session: of the server.
+        pools: of Python workers.
+        stand_bys: the tasks that wait for a job.
+        endpoint: of the channel.
+        job_id: the job's.
+        name: what Spark's own pages call the job.
+        section_runner: what runs sections in a slot.
     """
 
     def __init__(
@@ -33,6 +76,7 @@ class SparkJobs:
         endpoint: Endpoint,
         job_id: str,
         name: str = "",
+        section_runner: Callable[[Slot], SectionRunner] | None = None,
     ) -> None:
         self._session = session
         self._pools = pools
@@ -43,6 +87,7 @@ class SparkJobs:
         self._slot: Slot | None = None
         self._group = f"beam-{job_id}"
         self._name = name or job_id
+        self._section_runner = section_runner
 
     @property
     def interface(self) -> str:
@@ -70,6 +115,30 @@ class SparkJobs:
             self._session, f"lane-{number}", self._run_lane, self._slot, number, on_end
         ).start()
 
+    def start_section(
+        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        """Runs a section as one Spark job, on a thread of its own, which calls ``on_end`` at last."""
+        if self._slot is None:
+            self._slot = self._pools.acquire()
+        name = f"section-{order.bundle.number}"
+        job_thread(self._session, name, self._run_section, self._slot, order, title, on_end).start()
+
+    def section_tasks(self) -> Tasks:
+        """How far the Spark jobs are that are no lanes, together; costs some milliseconds."""
+        tracker = self._session.sparkContext.statusTracker()
+        done = running = known = 0
+        mine = set(tracker.getJobIdsForGroup(self._group))
+        for job in mine.intersection(tracker.getActiveJobsIds()):
+            info = tracker.getJobInfo(job)
+            if info is None or len(info.stageIds) < 2:
+                continue  # a lane is one stage of one task
+            for stage in filter(None, map(tracker.getStageInfo, info.stageIds)):
+                done += stage.numCompletedTasks
+                running += stage.numActiveTasks
+                known += stage.numTasks
+        return Tasks(done, running, known)
+
     def cancel(self) -> None:
         """Stops all Spark jobs of this Beam job, and no others; returns at once."""
         self._session.sparkContext.cancelJobGroup(self._group)
@@ -93,3 +162,21 @@ class SparkJobs:
             return run_lane(ref, batches)
 
         on_end(number, self._pools.run_one_task(self._session, slot, self._group, serve, title))
+
+    def _run_section(
+        self,
+        slot: Slot,
+        order: RunBundle,
+        title: str,
+        on_end: Callable[[SectionEnd], None],
+    ) -> None:
+        attempt = Attempt(order.bundle.number, order.bundle.attempt)
+        assert self._section_runner is not None
+        end: SectionEnd
+        try:
+            end = self._section_runner(slot).run(order, f"{self._name} · {title}")
+        except Exception as failure:
+            # Else the section would never end.
+            _LOGGER.warning("a section was not run", exc_info=True)
+            end = BundleBroke(attempt, None, f"{type(failure).__name__}: {failure}")
+        on_end(end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from beam_runner_engine.scheduler import (
     AddElements,
@@ -40,16 +40,21 @@ from beam_spark_executor.plan import (
 _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
 
 
-def graph_of(plan: JobPlan) -> GraphSpec:
+def graph_of(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
     """The graph of a plan: a stage for each stage, a collection for each buffer.
 
     An impulse stage reads a root collection of its own. A buffer that nobody writes, such as a
     Flatten of nothing, is a root without data.
+
+    Args:
+        plan: the job's.
+        sections: whether stages that can be run together are told to span.
     """
+    spans = _spanning(plan) if sections else frozenset()
     scripted = {buffer_id for stream in plan.test_streams for buffer_id in stream.buffers}
     written = {buffer_id for stage in plan.stages.values() for buffer_id in stage.outputs.values()}
     return GraphSpec(
-        stages=tuple(_stage(plan, stage) for stage in plan.stages.values()),
+        stages=tuple(_stage(plan, stage, spans) for stage in plan.stages.values()),
         roots=(
             *(_input_of(stage) for stage in plan.stages.values() if stage.input_buffer is None),
             *(b for b in plan.buffers if b not in written and b not in scripted),
@@ -72,7 +77,7 @@ def _input_of(stage: StagePlan) -> str:
     return f"impulse:{stage.stage_id}" if stage.input_buffer is None else stage.input_buffer
 
 
-def _stage(plan: JobPlan, stage: StagePlan) -> StageSpec:
+def _stage(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
     source = None if stage.input_buffer is None else plan.buffers[stage.input_buffer]
     kind = _KINDS.get(source.kind, StageKind.ORDINARY) if source else StageKind.ORDINARY
     return StageSpec(
@@ -85,6 +90,28 @@ def _stage(plan: JobPlan, stage: StagePlan) -> StageSpec:
         whole_input=source is not None and source.kind.is_keyed and source.whole,
         joint_shards=source is not None and source.kind is BufferKind.GROUPED and source.bulk,
         joint_pieces=source is not None and source.in_order,
+        spans=stage.stage_id in spans,
+    )
+
+
+def _spanning(plan: JobPlan) -> frozenset[str]:
+    """The stages that can be part of a section, which has all its input before it begins, and is run whole."""
+    if plan.streaming or plan.test_streams or plan.one_interpreter:
+        return frozenset()
+    return frozenset(s.stage_id for s in plan.stages.values() if _spans(plan, s))
+
+
+def _spans(plan: JobPlan, stage: StagePlan) -> bool:
+    source = None if stage.input_buffer is None else plan.buffers[stage.input_buffer]
+    in_parts = source is not None and source.kind.is_keyed and not source.whole
+    elsewhere = source is not None and source.merging is not None and not source.merging.embedded
+    # What is left of restrictions could not be handed back.
+    return (
+        stage.embedded
+        and not stage.stable_input
+        and not stage.splittable
+        and not in_parts
+        and not elsewhere
     )
 
 

@@ -1,0 +1,29 @@
+"""Which processes have the finalization callbacks of bundles whose commit is awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from beam_spark_executor.channel.messages import Attempt, BundleReply, Finalize
+from beam_spark_executor.channel.server import WorkerLink
+
+
+class Finalizers:
+    """Belongs to the job's own thread."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[WorkerLink, Attempt]] = {}
+
+    def remember(self, link: WorkerLink, reply: BundleReply) -> None:
+        """A process has processed a bundle, and keeps its callbacks if it has any."""
+        if reply.done.finalize:
+            attempt = Attempt(reply.done.bundle, reply.done.attempt)
+            self._known[reply.done.bundle] = (link, attempt)
+
+    def run(self, bundles: Iterable[int]) -> None:
+        """Has the callbacks of committed bundles run where the bundles ran; with their process they are gone."""
+        for number in bundles:
+            known = self._known.pop(number, None)
+            if known is not None:
+                link, attempt = known
+                link.send(Finalize((attempt,)))

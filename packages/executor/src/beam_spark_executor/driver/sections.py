@@ -1,0 +1,173 @@
+"""The sections of one job that run: each one Spark job of many tasks, on a thread of its own.
+
+All methods belong to the job's own thread. Times are those of ``time.monotonic``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+import attrs
+from beam_runner_engine.scheduler import Bundle, SectionRefused
+
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    BundleReply,
+    Entry,
+    RunBundle,
+    SectionRefusal,
+)
+from beam_spark_executor.driver.slots import JobSlots
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.spark.spark_jobs import SectionEnd, Tasks
+
+LOOK_SECONDS = 1.0
+"""How often Spark is asked how far sections are."""
+_LOGGER = logging.getLogger(__name__)
+
+
+class SectionHost(Protocol):
+    """What sections ask of Spark."""
+
+    def start_section(
+        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        """Runs a section on a thread of its own, which calls ``on_end`` with what came of it."""
+
+    def section_tasks(self) -> Tasks:
+        """How far the sections of the job are, together."""
+
+
+@attrs.define(eq=False)
+class RunningSection:
+    """A section that runs; ``changed`` is when it was seen to come further, ``places`` are what `JobSlots` know its tasks by."""
+
+    bundle: Bundle
+    began: float
+    changed: float
+    places: tuple[int, ...]
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt it is."""
+        return Attempt(self.bundle.number, self.bundle.attempt)
+
+
+class Sections:
+    """Has sections run, each at once: Spark queues their tasks as it does everybody's.
+
+    For the cluster's slots a section counts as so many lanes as it can have tasks at a time; others
+    make room for them as for lanes that wait.
+
+    Args:
+        host: runs them.
+        plan: the job's.
+        order: makes the order to run one.
+        on_end: called from other threads.
+        width: how many tasks of one can run at a time.
+        slots: of the cluster.
+
+    Attributes:
+        tasks: how far they are, together, at the last look.
+    """
+
+    def __init__(
+        self,
+        host: SectionHost,
+        plan: JobPlan,
+        order: Callable[[Bundle], RunBundle],
+        on_end: Callable[[SectionEnd], None],
+        width: int,
+        slots: JobSlots,
+    ) -> None:
+        self._host = host
+        self._plan = plan
+        self._job_id = plan.context.job_id
+        self._order = order
+        self._on_end = on_end
+        self._width = width
+        self._slots = slots
+        self._running: dict[Attempt, RunningSection] = {}
+        self._next_place = -1
+        self._looked = 0.0
+        self.tasks = Tasks()
+
+    def run(self, bundles: Iterable[Bundle]) -> None:
+        """Has sections run."""
+        for bundle in bundles:
+            now = time.monotonic()
+            # Lanes have the numbers from 0 on.
+            places = tuple(range(self._next_place, self._next_place - self._width, -1))
+            self._next_place -= self._width
+            section = RunningSection(bundle, now, now, places)
+            self._running[section.attempt] = section
+            for place in places:
+                self._slots.started(place)
+            title = f"{self.name(bundle)}, attempt {bundle.attempt}"
+            self._host.start_section(self._order(bundle), title, self._on_end)
+
+    def ended(self, end: SectionEnd) -> Entry:
+        """What came of an attempt is known: what that is to the journal."""
+        section = self._running.pop(_attempt_of(end), None)
+        if section is not None:
+            for place in section.places:
+                self._slots.ended(place)
+        match end:
+            case BundleReply():
+                return end
+            case BundleBroke():
+                _LOGGER.warning(
+                    "job %s: a section broke: %s", self._job_id, end.reason or "user code"
+                )
+                return end.to_event()
+            case SectionRefusal(attempt, reason):
+                _LOGGER.info("job %s: no section, but bundles: %s", self._job_id, reason)
+                return SectionRefused(attempt.bundle, attempt.attempt, reason)
+
+    @property
+    def alive(self) -> bool:
+        """Whether any run."""
+        return bool(self._running)
+
+    def running(self) -> Iterator[RunningSection]:
+        """Those that run."""
+        return iter(self._running.values())
+
+    def look(self) -> bool:
+        """Sees how far they are, if it is time to; whether that is further than at the last look."""
+        now = time.monotonic()
+        if not self._running or now < self._looked + LOOK_SECONDS:
+            return False
+        self._looked = now
+        before, self.tasks = self.tasks, self._host.section_tasks()
+        self._take_places()
+        moved = self.tasks.done != before.done
+        if moved:
+            for section in self._running.values():
+                section.changed = now
+        return moved
+
+    def _take_places(self) -> None:
+        """Tells whose wait for a slot is over: Spark says how many tasks run, not of which section."""
+        places = [place for section in self._running.values() for place in section.places]
+        for place in places[: self.tasks.running]:
+            self._slots.opened(place)
+
+    def name(self, bundle: Bundle) -> str:
+        """What people know a section by."""
+        first, *_, last = (self._plan.stages[part.stage].spec.title for part in bundle.parts)
+        return f"section of {first} to {last}"
+
+    def told(self) -> str:
+        """How far they are, in words."""
+        return f"{self.tasks.done} of {self.tasks.known} tasks"
+
+
+def _attempt_of(end: SectionEnd) -> Attempt:
+    if isinstance(end, BundleReply):
+        return Attempt(end.done.bundle, end.done.attempt)
+    return end.attempt

@@ -1,0 +1,94 @@
+"""Sections as Spark jobs on threads of their own: whatever becomes of them is told, and how far they are."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from beam_runner_engine.scheduler import Bundle
+
+from beam_spark_executor.channel.messages import Attempt, BundleBroke, RunBundle, SectionRefusal
+from beam_spark_executor.spark import spark_jobs as module
+from beam_spark_executor.spark.pool import Slot
+from beam_spark_executor.spark.spark_jobs import SectionEnd, SparkJobs, Tasks
+
+ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
+REFUSAL = SectionRefusal(Attempt(7, 2), "no")
+
+
+@pytest.fixture(autouse=True)
+def _threads_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def thread(_: Any, name: str, run: Callable[..., None], *arguments: Any) -> threading.Thread:
+        return threading.Thread(target=run, args=arguments, name=name, daemon=True)
+
+    monkeypatch.setattr(module, "job_thread", thread)
+
+
+def jobs_with(run: Callable[[RunBundle, str], SectionEnd]) -> tuple[SparkJobs, Mock]:
+    """The Spark jobs of a job whose sections run like that, and its pools."""
+    pools = Mock()
+    pools.acquire.return_value = Slot(3)
+    slots = []
+
+    def runner(slot: Slot) -> Any:
+        slots.append(slot)
+        assert slots == [Slot(3)]
+        return SimpleNamespace(run=run)
+
+    jobs = SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", "the job", runner)
+    return jobs, pools
+
+
+def end_of(jobs: SparkJobs) -> SectionEnd:
+    told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
+    jobs.start_section(ORDER, "section of A to B", told.put)
+    return told.get(timeout=60)
+
+
+def test_a_section_is_run_in_the_slot_of_its_job_under_its_title() -> None:
+    titles = []
+
+    def run(order: RunBundle, title: str) -> SectionEnd:
+        titles.append(title)
+        assert order is ORDER
+        return REFUSAL
+
+    jobs, pools = jobs_with(run)
+    assert end_of(jobs) == REFUSAL
+    assert titles == ["the job · section of A to B"]
+    jobs.close(workers_gone=True)
+    pools.release.assert_called_once_with(Slot(3))
+
+
+def test_a_runner_that_raises_has_broken_the_section() -> None:
+    def run(order: RunBundle, title: str) -> SectionEnd:
+        raise ConnectionError("Spark is gone")
+
+    assert end_of(jobs_with(run)[0]) == BundleBroke(
+        Attempt(7, 2), None, "ConnectionError: Spark is gone"
+    )
+
+
+def test_tasks_are_those_of_sections_of_this_job() -> None:
+    jobs, _ = jobs_with(Mock())
+    stages = {
+        1: SimpleNamespace(numTasks=1, numActiveTasks=1, numCompletedTasks=0),
+        2: SimpleNamespace(numTasks=8, numActiveTasks=0, numCompletedTasks=8),
+        3: SimpleNamespace(numTasks=8, numActiveTasks=2, numCompletedTasks=1),
+    }
+    spark_jobs = {10: (1,), 11: (2, 3, 4), 12: (2, 3), 13: (2, 3), 14: (2,)}
+    tracker = Mock()
+    tracker.getJobIdsForGroup.side_effect = {"beam-job-1": [10, 11, 12, 14]}.__getitem__
+    tracker.getActiveJobsIds.return_value = [10, 11, 13, 14, 15]
+    tracker.getJobInfo.side_effect = lambda job: (
+        None if job == 14 else SimpleNamespace(stageIds=spark_jobs[job])
+    )
+    tracker.getStageInfo.side_effect = stages.get
+    session: Any = jobs._session
+    session.sparkContext.statusTracker.return_value = tracker
+    assert jobs.section_tasks() == Tasks(done=9, running=2, known=16)
