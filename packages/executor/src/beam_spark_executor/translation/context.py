@@ -10,7 +10,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from beam_runner_urns import coders as coder_urns
 
 from beam_spark_executor import _protos
-from beam_spark_executor.translation.sdks import heed_prefixes
+from beam_spark_executor.translation.sdks import heeds_prefix
 
 
 class Context(translations.TransformContext):
@@ -28,7 +28,7 @@ class Context(translations.TransformContext):
             for coder_id, coder in components.coders.items()
         }
         self._names: set[str] = set()
-        self._heed_prefixes = heed_prefixes(components)
+        self._heeds_prefix = heeds_prefix(components)
         super().__init__(components, known_runner_urns)
 
     def add_or_get_coder_id(self, coder_proto: _protos.Coder, coder_prefix: str = "coder") -> str:
@@ -48,8 +48,8 @@ class Context(translations.TransformContext):
 
     def prefixed(self, coder_id: str) -> str:
         """The id of the coder with a length prefix around it, if it has none itself and SDKs heed it."""
-        spec = self.components.coders[coder_id].spec
-        if spec.urn == coder_urns.LENGTH_PREFIX or not (self._heed_prefixes or spec.payload):
+        coder = self.components.coders[coder_id]
+        if coder.spec.urn == coder_urns.LENGTH_PREFIX or not self._heeds_prefix(coder):
             return coder_id
         return self.add_coder(coder_urns.LENGTH_PREFIX, [coder_id])
 

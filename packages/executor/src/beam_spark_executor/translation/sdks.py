@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 import re
+from collections.abc import Callable
 
 from apache_beam import version
 from apache_beam.coders.coders import Coder
@@ -38,16 +39,17 @@ def is_of_go(environment: _protos.Environment) -> bool:
     return any(capability.startswith(_GO) for capability in environment.capabilities)
 
 
-def heed_prefixes(components: _protos.Components) -> bool:
-    """Whether all SDKs write and read a length prefix around any coder.
+def heeds_prefix(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
+    """Says of a coder whether all SDKs of a pipeline write and read a length prefix around it.
 
-    Go's of 2.64 and before leave it out, without a word, around coders that they know. That of 2.77
-    does not; those in between are taken for old.
+    Go's of 2.64 and before leave it out, without a word, around coders that they know, which have
+    no payload. That of 2.77 does not; those in between are taken for old.
     """
-    return all(map(_heeds_prefixes, components.environments.values()))
+    always = all(map(_always_heeds_prefixes, components.environments.values()))
+    return lambda coder: always or bool(coder.spec.payload)
 
 
-def _heeds_prefixes(environment: _protos.Environment) -> bool:
+def _always_heeds_prefixes(environment: _protos.Environment) -> bool:
     for capability in environment.capabilities:
         if capability.startswith(_GO):
             image = _GO_IMAGE.match(capability.removeprefix(_GO))

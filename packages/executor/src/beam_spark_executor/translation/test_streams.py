@@ -20,7 +20,7 @@ from beam_runner_urns import coders as coder_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import Clock, Elements, TestStreamPlan, Watermark
-from beam_spark_executor.translation.sdks import heed_prefixes, is_of_go
+from beam_spark_executor.translation.sdks import heeds_prefix, is_of_go
 
 KIND = "script"
 """The kind of a TestStream's buffers, the first part of their names."""
@@ -81,10 +81,9 @@ def test_stream_plan(
 
 def brings_length(payload: _protos.TestStreamPayload, components: _protos.Components) -> bool:
     """Whether the elements in the payload are as their readers, who may heed no prefix, take them."""
-    spec = components.coders[payload.coder_id].spec
-    if spec.urn in (_GO_CUSTOM_CODER, coder_urns.LENGTH_PREFIX):
-        return True
-    return not (spec.payload or heed_prefixes(components))
+    coder = components.coders[payload.coder_id]
+    has_prefix = coder.spec.urn in (_GO_CUSTOM_CODER, coder_urns.LENGTH_PREFIX)
+    return has_prefix or not heeds_prefix(components)(coder)
 
 
 def _as_go_means_them(
