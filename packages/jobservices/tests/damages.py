@@ -10,6 +10,8 @@ from contextlib import closing
 import attrs
 
 from beam_runner_jobservices import JobMetrics, JobServicesError, JobState, StateEvent
+from beam_runner_jobservices.archive import Archive
+from beam_runner_jobservices.error_log import Errors
 from beam_runner_jobservices.job_file import FILE, JobFile
 
 from .test_job_file import kept, message
@@ -26,12 +28,13 @@ def write(file, dice, jobs):
         file.add(job)
         file.taken_on(job.spec.job_id)
         entries = [message(at, "text" * dice.randrange(200)) for at in range(1, 9)]
-        file.messages(job.spec.job_id, entries, 1)
+        file.messages(job.spec.job_id, entries, 1, Errors())
         running = StateEvent(JobState.RUNNING, 2.0)
         file.state(job.spec.job_id, running)
         if number % 2:
             done = StateEvent(JobState.DONE, 3.0)
-            file.end(spec, (*job.entries, *entries, running, done), JobMetrics())
+            ended = (*job.entries, *entries, running, done)
+            file.end(spec, Archive(spec.pipeline, ended, JobMetrics()))
 
 
 def content(folder):

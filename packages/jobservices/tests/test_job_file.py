@@ -26,11 +26,13 @@ from beam_runner_jobservices import (
     Unavailable,
 )
 from beam_runner_jobservices.archive import Archive
+from beam_runner_jobservices.error_log import ErrorLog, Errors
 from beam_runner_jobservices.errors import Damaged
 from beam_runner_jobservices.folders import STATE, mark_folder
 from beam_runner_jobservices.job_file import FILE, LOCK, JobFile
 from beam_runner_jobservices.observation import JobTimes
 from beam_runner_jobservices.recorder import EndedJob, KeptJob
+from beam_runner_jobservices.step_names import StepNames
 
 INFO = MonitoringInfo("urn", "type", b"\x00\xff", {"PTRANSFORM": "Léa"})
 ARTIFACT = Artifact("file", "role", b"\x00\xff", "main.pickle", "ab" * 32, 7, "/a/b")
@@ -84,7 +86,7 @@ def edit(folder, statement):
 
 def end(file, job, *entries, metrics=JobMetrics()):  # noqa: B008
     last = StateEvent(JobState.FAILED, 3.0)
-    return file.end(job.spec, (*job.entries, *entries, last), metrics)
+    return file.end(job.spec, Archive(job.spec.pipeline, (*job.entries, *entries, last), metrics))
 
 
 def test_jobs_are_read_back_as_they_were_recorded(file, folder):
@@ -93,7 +95,7 @@ def test_jobs_are_read_back_as_they_were_recorded(file, folder):
     file.add(first)
     file.add(second)
     file.taken_on("z")
-    file.messages("z", [message(1)], 1)
+    file.messages("z", [message(1)], 1, Errors())
     file.state("z", StateEvent(JobState.STARTING, 2.25))
     with reopened(file, folder) as again:
         entries = (*first.entries, message(1), StateEvent(JobState.STARTING, 2.25))
@@ -107,7 +109,7 @@ def test_of_ended_jobs_only_the_list_is_read_until_more_is_asked_for(file, folde
     states = (message(1), StateEvent(JobState.RUNNING, 2.0), message(2, "zwei\n🙂"))
     for entry in states:
         if isinstance(entry, JobMessage):
-            file.messages("a", [entry], 1)
+            file.messages("a", [entry], 1, Errors())
         else:
             file.state("a", entry)
     size = end(file, job, *states, metrics=metrics)
@@ -141,7 +143,7 @@ def test_messages_that_are_not_kept_go_and_states_stay(file, folder):
     file.add(kept("a"))
     for first in range(1, 2_001, 8):
         numbers = range(first, min(first + 8, 2_001))
-        file.messages("a", [message(number) for number in numbers], max(1, first - 92))
+        file.messages("a", [message(number) for number in numbers], max(1, first - 92), Errors())
     with reopened(file, folder) as again:
         assert again.damage == ()
         state, *messages = again.jobs[0].entries
@@ -155,7 +157,7 @@ def test_many_messages_at_once_cost_a_fraction(file):
     def cpu(batches):
         began = time.process_time()
         for batch in batches:
-            file.messages("a", batch, 1)
+            file.messages("a", batch, 1, Errors())
         return time.process_time() - began
 
     one_by_one = cpu([[message(number)] for number in range(1, 801)])
@@ -223,7 +225,7 @@ def test_only_the_damaged_job_is_lost_and_a_copy_is_kept(file, folder, statement
 @pytest.mark.parametrize("missing", [1, 5, 9, 10])
 def test_a_message_before_the_last_state_is_missed_and_the_job_goes_on(file, folder, missing):
     file.add(kept("a"))
-    file.messages("a", [message(number) for number in range(1, 11)], 1)
+    file.messages("a", [message(number) for number in range(1, 11)], 1, Errors())
     file.state("a", StateEvent(JobState.RUNNING, 2.0))
     file.close()
     edit(folder, f"DELETE FROM history WHERE message_id = {missing} AND state IS NULL")
@@ -312,3 +314,54 @@ def test_the_list_of_version_1_is_read(tmp_path):
 
 def shown(entry):
     return entry.state.name if isinstance(entry, StateEvent) else entry.text
+
+
+def errors_of(*messages):
+    return ErrorLog(lambda: StepNames({})).take(messages)
+
+
+def failed(number):
+    return attrs.evolve(message(number, "ValueError: no"), importance=Importance.ERROR)
+
+
+def test_errors_of_messages_that_were_dropped_are_there_after_a_restart(file, folder):
+    job = kept("a")
+    file.add(job)
+    early = errors_of(failed(1))
+    for first in range(1, 3_001, 100):
+        messages = [message(number) for number in range(first, first + 100)]
+        file.messages("a", messages, max(1, first - 900), early if first > 901 else Errors())
+    with reopened(file, folder) as again:
+        (found,) = again.jobs
+        assert found.errors == early
+        assert again.damage == ()
+        archive = Archive(
+            b"", (*found.entries, StateEvent(JobState.DONE, 3.0)), JobMetrics(), early
+        )
+        again.end(found.spec, archive)
+        assert again.read("a") == archive
+
+
+def test_damaged_notes_are_told_and_the_job_goes_on(file, folder):
+    job = kept("a")
+    file.add(job)
+    file.messages("a", [message(number) for number in range(1, 2_001)], 1_000, errors_of(failed(1)))
+    file.close()
+    edit(folder, "UPDATE notes SET content = x'00ff'")
+    with closing(JobFile(folder)) as again:
+        assert [one.spec.job_id for one in again.jobs] == ["a"]
+        assert again.jobs[0].errors == Errors()
+        assert any("errors" in told and "damaged" in told for told in again.damage)
+
+
+def test_the_list_of_version_2_is_read(file, folder):
+    file.add(kept("a"))
+    file.close()
+    edit(folder, "DROP TABLE notes")
+    edit(folder, "PRAGMA user_version = 2")
+    with closing(JobFile(folder)) as again:
+        assert again.jobs == (kept("a"),)
+        messages = [message(number) for number in range(1, 2_001)]
+        again.messages("a", messages, 1_000, errors_of(failed(1)))
+    with closing(JobFile(folder)) as again:
+        assert again.jobs[0].errors == errors_of(failed(1))

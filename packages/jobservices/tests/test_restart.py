@@ -301,3 +301,22 @@ def test_a_history_that_dropped_messages_says_how_many_after_a_restart(servers, 
     assert rest[-4:] == ["2050", RESUMED, "RUNNING", "DONE"]
     assert [int(text) for text in rest[:-3]] == list(range(int(rest[0]), 2_051))
     assert len(rest) >= 900
+
+
+def test_errors_of_messages_that_are_not_kept_any_more_are_there_after_restarts(servers, pipeline):
+    servers.limits = Limits(messages=1_000)
+    client = servers.start()
+    job_id = client.submit(pipeline)
+    reporter = servers.executor.job(job_id).reporter
+    reporter.state(JobState.RUNNING)
+    reporter.message(Importance.ERROR, "ValueError: early", "Create/Impulse")
+    for _ in range(40):
+        reporter.log([(Importance.BASIC, "a line", None)] * 100)
+    before = client.errors(job_id).groups
+    assert (before[0].failure.text, before[0].failure.step) == ("early", "impulse")
+    client = servers.start()
+    assert client.errors(job_id).groups == before
+    servers.resumed(job_id).reporter.state(JobState.FAILED, "ValueError: at last")
+    assert [one.failure.text for one in client.errors(job_id).groups] == ["early", "at last"]
+    client = servers.start()
+    assert [one.failure.text for one in client.errors(job_id).groups] == ["early", "at last"]

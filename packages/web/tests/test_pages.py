@@ -3,11 +3,15 @@ from __future__ import annotations
 import html
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
-from beam_runner_jobservices import Importance, JobMetrics, JobState
+from beam_runner_jobservices import Importance, JobMetrics, JobState, Limits
 from beam_runner_jobservices.sizes import PIPELINE_LIMITS
 from starlette.testclient import TestClient
+
+from beam_runner_web.app import create_app
+from beam_runner_web.settings import WebSettings
 
 from .conftest import Server, add_step, count, stage, user, wall, word_count
 
@@ -242,3 +246,16 @@ def test_a_server_that_is_away_is_said_to_be(server: Server, web: TestClient) ->
     page = web.get("/")
     assert page.status_code == 503
     assert "does not answer" in page.text
+
+
+def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path) -> None:
+    server = Server(tmp_path / "artifacts", limits=Limits(messages=100))
+    job = server.submit()
+    job.reporter.message(Importance.ERROR, TRACE)
+    job.reporter.log([(Importance.BASIC, "a line", None)] * 200)
+    with TestClient(create_app(WebSettings(server.address)), base_url="http://localhost") as web:
+        assert "no longer kept" in web.get(f"/jobs/{job.id}/logs").text
+        assert "words.py:12 in look_up" in text_of(web.get(f"/jobs/{job.id}").text)
+        (group,) = web.get(f"/api/v1/jobs/{job.id}/errors").json()["errors"]
+    server.close()
+    assert (group["count"], group["failure"]["step"]) == (1, "t3")

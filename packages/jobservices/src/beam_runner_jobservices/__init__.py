@@ -14,6 +14,7 @@ from .description import (
     StepDescription,
 )
 from .door import Door
+from .error_log import Errors, FailureGroup, grouped
 from .errors import (
     AddressError,
     ExecutorFailed,
@@ -28,6 +29,7 @@ from .errors import (
     Unavailable,
     Unguarded,
 )
+from .failures import Failure, Frame, is_users
 from .guard import Guard
 from .limits import Limits
 from .metric_values import Distribution, Latest, MetricValue, metric_value
@@ -54,6 +56,8 @@ from .records import (
     StateEvent,
 )
 from .server import JobServer
+from .step_names import StepNames
+from .texts import seconds_of
 from .wire.descriptions import describe_pipeline
 from .wire.jobs import Prepared
 
@@ -64,8 +68,12 @@ __all__ = [
     "Distribution",
     "Door",
     "EnvironmentDescription",
+    "Errors",
     "Execution",
     "ExecutorFailed",
+    "Failure",
+    "FailureGroup",
+    "Frame",
     "Guard",
     "IllegalTransition",
     "Importance",
@@ -101,10 +109,14 @@ __all__ = [
     "StageSeries",
     "StateEvent",
     "StepDescription",
+    "StepNames",
     "ThreadStack",
     "TooMany",
     "Unavailable",
     "Unguarded",
     "describe_pipeline",
+    "grouped",
+    "is_users",
     "metric_value",
+    "seconds_of",
 ]

@@ -9,8 +9,10 @@ from typing import Any
 
 import attrs
 
+from .error_log import Errors
 from .errors import Damaged
 from .history import Entry
+from .observation import record_of
 from .records import Importance, JobMessage, JobMetrics, JobState, StateEvent
 from .texts import one_line
 from .wire.jobs import metrics_bytes, metrics_of_bytes
@@ -22,11 +24,15 @@ _LEVEL = 3
 
 @attrs.frozen
 class Archive:
-    """A job that has ended: its pipeline, its states and messages, oldest first, and final metrics."""
+    """A job that has ended: its pipeline, its states and messages, oldest first, and final metrics.
+
+    `errors` has those of messages that are not kept any more.
+    """
 
     pipeline: bytes = attrs.field(repr=False)
     entries: tuple[Entry, ...] = attrs.field(repr=False)
     metrics: JobMetrics = attrs.field(repr=False)
+    errors: Errors = attrs.field(factory=Errors, repr=False)
 
 
 def pack(archive: Archive) -> bytes:
@@ -36,6 +42,7 @@ def pack(archive: Archive) -> bytes:
         "pipeline": base64.b64encode(archive.pipeline).decode(),
         "metrics": base64.b64encode(metrics_bytes(archive.metrics)).decode(),
         "entries": [_row(entry) for entry in archive.entries],
+        "errors": attrs.asdict(archive.errors),
     }
     packed = zlib.compress(json.dumps(content, ensure_ascii=False).encode(), _LEVEL)
     return zlib.crc32(packed).to_bytes(4, "big") + packed
@@ -55,6 +62,8 @@ def unpack(data: bytes) -> Archive:
             base64.b64decode(content["pipeline"]),
             tuple(_entry(row) for row in content["entries"]),
             metrics_of_bytes(base64.b64decode(content["metrics"])),
+            # Those of an older version have none.
+            record_of(Errors, content.get("errors", {})),
         )
     except (zlib.error, ValueError, TypeError, LookupError) as error:
         raise Damaged(one_line(error)) from error

@@ -13,6 +13,7 @@ import grpc
 
 from ._protos import JobStub, RetrievalStub, StagingStub
 from .channels import CHANNEL_OPTIONS, Credentials, open_channel
+from .error_log import Errors
 from .errors import JobApiError, JobServicesError
 from .following import NewEntries, NewStates, follow
 from .history import Entry
@@ -158,6 +159,12 @@ class JobClient:
         """How a job's stages have been getting on for the last hour. As `execution` otherwise."""
         found = self._observe("GetSeries", {"job_id": job_id})
         return tuple(record_of(StageSeries, one) for one in found["series"])
+
+    def errors(self, job_id: str) -> Errors:
+        """The errors of a job by type, step and line, also of messages that are not kept any more.
+        UNIMPLEMENTED where the server does not tell.
+        """
+        return record_of(Errors, self._observe("GetErrors", {"job_id": job_id}))
 
     def stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
         """What the threads of a job's worker processes do now. As `execution` otherwise."""

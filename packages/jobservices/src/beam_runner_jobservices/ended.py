@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from .archive import Archive
+from .error_log import ErrorLog, Errors
 from .history import JobHistory
 from .limits import Limits
 from .observation import JobTimes
 from .recorder import EndedJob, Recorder
 from .records import JobInfo, JobMetrics, JobState, StateEvent
+from .wire.descriptions import step_names
 
 
 class Ended:
@@ -45,7 +47,7 @@ class Ended:
     @property
     def history(self) -> JobHistory:
         """Its states and messages, read now."""
-        return JobHistory(self._limits, self._read().entries)
+        return self._history(self._read())
 
     @property
     def handle(self) -> None:
@@ -55,6 +57,10 @@ class Ended:
     def times(self) -> JobTimes:
         """When it was submitted, came to run and ended."""
         return self._job.times
+
+    def errors(self) -> Errors:
+        """Its errors, by type, step and line."""
+        return self.history.errors()
 
     def pipeline(self) -> bytes:
         """The serialized pipeline."""
@@ -73,6 +79,10 @@ class Ended:
     def suspend(self) -> bool:
         """Whether the job is left to the next server: it is not."""
         return False
+
+    def _history(self, archive: Archive) -> JobHistory:
+        errors = ErrorLog(lambda: step_names(archive.pipeline), archive.errors)
+        return JobHistory(self._limits, archive.entries, errors)
 
     def _read(self) -> Archive:
         return self._recorder.read(self._job.job_id)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from .error_log import ErrorLog, Errors
 from .limits import Limits
 from .records import Importance, JobMessage, JobState, StateEvent
+from .step_names import StepNames
 from .texts import cut, iso_time
 
 Entry = StateEvent | JobMessage
@@ -32,11 +34,18 @@ class JobHistory:
     Entries are numbered from 0 in the order in which they were added, and never renumbered.
 
     `entries` is what there is so far: at least one state, and messages as an earlier history kept
-    them, whose ids go on to grow.
+    them, whose ids go on to grow. `errors` has
+    those of messages that are not kept any more.
     """
 
-    def __init__(self, limits: Limits, entries: Sequence[Entry]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        entries: Sequence[Entry],
+        errors: ErrorLog | None = None,
+    ) -> None:
         self._limits = limits
+        self._errors = errors or ErrorLog(lambda: StepNames({}))
         self._changed = threading.Condition()
         self._states = [entry for entry in entries if isinstance(entry, StateEvent)]
         messages = [entry for entry in entries if isinstance(entry, JobMessage)]
@@ -117,8 +126,18 @@ class JobHistory:
                 self._chars -= len(entry.text)
                 self._first_message_id = int(entry.message_id) + 1
             count += 1
+        self._errors.take(one for one in self._kept[:count] if isinstance(one, JobMessage))
         del self._kept[:count]
         self._dropped += count
+
+    def errors(self) -> Errors:
+        """The errors so far, also of messages that are not kept any more."""
+        return self._errors.take(one for one in self.entries() if isinstance(one, JobMessage))
+
+    @property
+    def early_errors(self) -> Errors:
+        """The errors of all messages that are not kept any more, and of some that are."""
+        return self._errors.errors
 
     def read(self, position: int) -> tuple[list[Entry], int]:
         """A batch of entries from number `position` on, and the number to continue with.

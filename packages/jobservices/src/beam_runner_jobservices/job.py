@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
+from .archive import Archive
+from .error_log import Errors
 from .errors import Unavailable
 from .history import JobHistory
 from .observation import JobTimes
@@ -79,8 +81,13 @@ class Job:
                 self._add_message(importance, reason)
             event = StateEvent(state, self._clock())
             if state.is_terminal:
-                entries = (*self.history.entries(), event)
-                self.kept_bytes = self._recorder.end(self.spec, entries, self._metrics)
+                archive = Archive(
+                    self.spec.pipeline,
+                    (*self.history.entries(), event),
+                    self._metrics,
+                    self.history.early_errors,
+                )
+                self.kept_bytes = self._recorder.end(self.spec, archive)
                 self._on_end()
             else:
                 self._recorder.state(self.spec.job_id, event)
@@ -117,7 +124,10 @@ class Job:
             for importance, text, transform in lines
         ]
         if new:
-            self._recorder.messages(self.spec.job_id, new, self.history.first_message_id)
+            history = self.history
+            self._recorder.messages(
+                self.spec.job_id, new, history.first_message_id, history.early_errors
+            )
             self.history.add_messages(new)
 
     def attach(self, handle: JobHandle) -> None:
@@ -148,6 +158,10 @@ class Job:
     def times(self) -> JobTimes:
         """When it was submitted, came to run and ended."""
         return JobTimes.of(self.spec.job_id, self.history.states(), self.history.last_error())
+
+    def errors(self) -> Errors:
+        """Its errors so far, by type, step and line."""
+        return self.history.errors()
 
     def pipeline(self) -> bytes:
         """The serialized pipeline."""

@@ -15,11 +15,12 @@ import attrs
 
 from .archive import Archive, pack, unpack
 from .databases import name_aside, open_database, transaction
+from .error_log import Errors
 from .errors import Damaged, DiskFull, NotFound, Unavailable
 from .folders import STATE, hold_folder
-from .history import Entry
 from .job_tables import (
     DROPPED_EACH,
+    ERRORS,
     IDENTITY,
     NO_JOB,
     SCHEMA,
@@ -29,12 +30,14 @@ from .job_tables import (
     end,
     entries_of,
     item_of,
+    note_of,
     put_content,
     put_messages,
+    put_note,
     put_state,
     seal,
 )
-from .observation import JobTimes
+from .observation import JobTimes, record_of
 from .recorder import EndedJob, KeptJob
 from .records import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
 from .seals import Change, Seals
@@ -164,7 +167,16 @@ class JobFile:
             artifacts=artifacts_of(artifacts),
             retrieval_endpoint="",
         )
-        return KeptJob(spec, preparation_id, owner, entries, bool(taken_on))
+        errors = record_of(Errors, self._note(job_id, ERRORS) or {})
+        return KeptJob(spec, preparation_id, owner, entries, bool(taken_on), errors)
+
+    def _note(self, job_id: str, kind: str) -> Any:
+        """A note of a job; None where there is none, or it is damaged, which is told."""
+        try:
+            return note_of(self._connection, job_id, kind)
+        except Damaged:
+            self._damage.append(f"the {kind} noted of job {job_id} in {self._path} are damaged")
+            return None
 
     def _size(self, job_id: str, options_json: str) -> int:
         """About how many bytes a job that has ended takes."""
@@ -213,21 +225,28 @@ class JobFile:
             put_state(connection, job_id, event, self._last_message_ids.get(job_id, 0))
             seal(connection, change, job_id)
 
-    def messages(self, job_id: str, messages: Sequence[JobMessage], first_message_id: int) -> None:
+    def messages(
+        self,
+        job_id: str,
+        messages: Sequence[JobMessage],
+        first_message_id: int,
+        early_errors: Errors,
+    ) -> None:
         """See `Recorder.messages`."""
         first, last = (int(messages[place].message_id) for place in (0, -1))
         with self._told(), self._quick() as connection:
             put_messages(connection, job_id, messages)
             if last // DROPPED_EACH > (first - 1) // DROPPED_EACH:
+                if early_errors.through:
+                    put_note(connection, job_id, ERRORS, early_errors)
                 connection.execute(
                     "DELETE FROM history WHERE job_id = ? AND message_id < ? AND state IS NULL",
                     (job_id, first_message_id),
                 )
         self._last_message_ids[job_id] = last
 
-    def end(self, spec: JobSpec, entries: Sequence[Entry], metrics: JobMetrics) -> int | None:
+    def end(self, spec: JobSpec, archive: Archive) -> int | None:
         """See `Recorder.end`."""
-        archive = Archive(spec.pipeline, tuple(entries), metrics)
         size = None
         with self._told(), self._sealed() as (connection, change):
             size = end(connection, spec.job_id, archive) + 2 * len(spec.options_json)
@@ -297,5 +316,5 @@ class JobFile:
 
 
 def _forget(connection: sqlite3.Connection, job_id: str) -> None:
-    for table in ("jobs", "contents", "history"):
+    for table in ("jobs", "contents", "history", "notes"):
         connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))

@@ -20,7 +20,7 @@ from .archive import Archive, pack
 from .databases import Schema
 from .errors import Damaged
 from .history import Entry, last_error
-from .observation import JobTimes
+from .observation import JobTimes, decode, encode
 from .records import Artifact, Importance, JobMessage, JobMetrics, JobState, StateEvent
 from .seals import SEAL_TABLE, Change, first_seal
 from .texts import one_line
@@ -50,6 +50,15 @@ _TABLES = (
     """,
     "CREATE INDEX history_of_job ON history (job_id, number)",
 )
+_NOTES = """
+    CREATE TABLE IF NOT EXISTS notes (
+        job_id TEXT NOT NULL, kind TEXT NOT NULL, checksum INTEGER NOT NULL, content BLOB NOT NULL,
+        PRIMARY KEY (job_id, kind)
+    )
+    """
+"""Of jobs that have not ended: what is told of them beside their history, as JSON, packed."""
+
+ERRORS = "errors"
 IDENTITY = "job_id, preparation_id, job_name, options, owner, artifacts"
 _HISTORY = (
     "SELECT state, time, message_id, importance, text, checksum FROM history WHERE job_id = ?"
@@ -118,6 +127,31 @@ def content_of(connection: sqlite3.Connection, job_id: str) -> bytes | None:
     if not isinstance(content, bytes) or zlib.crc32(content) != checksum:
         raise Damaged("it has another checksum")
     return content
+
+
+def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) -> None:
+    """Keep a note of a kind of a job that has not ended, in place of the one before."""
+    content = zlib.compress(encode(note), 1)
+    connection.execute(
+        "REPLACE INTO notes VALUES (?, ?, ?, ?)", (job_id, kind, zlib.crc32(content), content)
+    )
+
+
+def note_of(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
+    """What `put_note` was given last, records as mappings; None if nothing was.
+
+    Raises:
+        Damaged: it is not what it was given.
+    """
+    row = connection.execute(
+        "SELECT checksum, content FROM notes WHERE job_id = ? AND kind = ?", (job_id, kind)
+    ).fetchone()
+    if row is None:
+        return None
+    checksum, content = row
+    if not isinstance(content, bytes) or zlib.crc32(content) != checksum:
+        raise Damaged("it has another checksum")
+    return decode(zlib.decompress(content))
 
 
 def put_state(
@@ -219,7 +253,7 @@ def _upgrade_from_1(connection: sqlite3.Connection) -> None:
     for name in ("jobs", "history"):
         connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
     connection.execute("DROP INDEX history_of_job")
-    for statement in (*_TABLES, SEAL_TABLE):
+    for statement in (*_TABLES, _NOTES, SEAL_TABLE):
         connection.execute(statement)
     items = []
     identity = "job_id, preparation_id, owner, job_name, options, artifacts, pipeline"
@@ -273,7 +307,8 @@ def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
     )
     packed = pack(archive)
     put_content(connection, job_id, packed)
-    connection.execute("DELETE FROM history WHERE job_id = ?", (job_id,))
+    for table in ("history", "notes"):
+        connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))
     return len(packed)
 
 
@@ -285,4 +320,11 @@ def _old_checksum(*content: str | bytes) -> int:
     return checksum
 
 
-SCHEMA = Schema(2, ";".join((*_TABLES, SEAL_TABLE)), {1: _upgrade_from_1})
+def _upgrade_from_2(connection: sqlite3.Connection) -> None:
+    """Nothing was noted."""
+    connection.execute(_NOTES)
+
+
+SCHEMA = Schema(
+    3, ";".join((*_TABLES, _NOTES, SEAL_TABLE)), {1: _upgrade_from_1, 2: _upgrade_from_2}
+)

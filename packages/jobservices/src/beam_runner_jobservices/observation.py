@@ -10,6 +10,7 @@ UNIMPLEMENTED.
 | `ListJobs` | `{}` | `{"jobs": [JobTimes]}` |
 | `GetExecution` | `{"job_id": ...}` | `Execution` |
 | `GetSeries` | `{"job_id": ...}` | `{"series": [StageSeries]}` |
+| `GetErrors` | `{"job_id": ...}` | `Errors` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
 
 All times are wall-clock seconds since the epoch, lengths of time are seconds.
@@ -23,6 +24,8 @@ from typing import Any, TypeVar
 
 import attrs
 
+from .error_log import Errors, FailureGroup
+from .failures import Failure, Frame
 from .records import JobState, StateEvent
 
 SERVICE = "beam_runner.observation.v1.JobObservation"
@@ -133,6 +136,9 @@ class ThreadStack:
 _PARTS: Mapping[tuple[type, str], type] = {
     (Execution, "bundles"): RunningBundle,
     (ThreadStack, "frames"): StackFrame,
+    (Errors, "groups"): FailureGroup,
+    (FailureGroup, "failure"): Failure,
+    (Failure, "frames"): Frame,
 }
 
 
@@ -161,7 +167,9 @@ def record_of(kind: type[_Record], found: Mapping[str, Any]) -> _Record:
         if field.name in found:
             value = found[field.name]
             part = _PARTS.get((kind, field.name))
-            if part is not None:
+            if part is not None and isinstance(value, Mapping):
+                value = record_of(part, value)
+            elif part is not None:
                 value = tuple(record_of(part, one) for one in value)
             values[field.name] = _frozen(value)
     return kind(**values)

@@ -8,7 +8,9 @@ from typing import Any
 import grpc
 
 from .answering import answering
+from .ended import Ended
 from .errors import InvalidRequest, JobRejected, NotReady
+from .job import Job
 from .observation import SERVICE, decode, encode
 from .ports import JobObserver
 from .registry import Registry
@@ -27,6 +29,7 @@ class ObservationService:
             "GetExecution": self.GetExecution,
             "GetSeries": self.GetSeries,
             "GetStacks": self.GetStacks,
+            "GetErrors": self.GetErrors,
         }
         return grpc.method_handlers_generic_handler(
             SERVICE,
@@ -54,12 +57,19 @@ class ObservationService:
     def GetStacks(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return {"stacks": self._observer(request).stacks()}
 
-    def _observer(self, request: bytes) -> JobObserver:
+    @answering
+    def GetErrors(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        return self._job(request).errors()
+
+    def _job(self, request: bytes) -> Job | Ended:
         try:
             job_id = str(decode(request)["job_id"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidRequest("the request is not a JSON object with a job_id") from error
-        handle = self._registry.job(job_id).handle
+        return self._registry.job(job_id)
+
+    def _observer(self, request: bytes) -> JobObserver:
+        handle = self._job(request).handle
         if handle is None:
             raise NotReady("the job does not run")
         if not isinstance(handle, JobObserver):

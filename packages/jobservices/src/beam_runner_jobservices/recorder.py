@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import attrs
 
 from .archive import Archive, pack, unpack
+from .error_log import Errors
 from .errors import NotFound
 from .history import Entry
 from .observation import JobTimes
@@ -22,6 +23,7 @@ class KeptJob:
     - `owner`: the name that holds its artifacts.
     - `entries`: its states and messages, oldest first.
     - `taken_on`: whether an executor has taken it on.
+    - `errors`: those of messages that are not kept any more.
     """
 
     spec: JobSpec
@@ -29,6 +31,7 @@ class KeptJob:
     owner: str
     entries: tuple[Entry, ...]
     taken_on: bool = False
+    errors: Errors = attrs.field(factory=Errors)
 
 
 @attrs.frozen
@@ -67,17 +70,23 @@ class Recorder(Protocol):
     def state(self, job_id: str, event: StateEvent) -> None:
         """The job is about to enter a state; returns when that is durable."""
 
-    def messages(self, job_id: str, messages: Sequence[JobMessage], first_message_id: int) -> None:
+    def messages(
+        self,
+        job_id: str,
+        messages: Sequence[JobMessage],
+        first_message_id: int,
+        early_errors: Errors,
+    ) -> None:
         """The job has more messages, with ids that follow each other, and none before
-        `first_message_id` any more.
+        `first_message_id` any more; the errors among those are in `early_errors`.
 
         Takes well under a millisecond and a hundredth of one for each message; survives the end of
         the process, not that of the machine.
         """
 
-    def end(self, spec: JobSpec, entries: Sequence[Entry], metrics: JobMetrics) -> int | None:
-        """The job is about to enter its terminal state, the last of `entries`; returns when that is
-        durable.
+    def end(self, spec: JobSpec, archive: Archive) -> int | None:
+        """The job is about to enter its terminal state, the last of the archive's entries; returns when
+        that is durable.
 
         Returns about how many bytes are kept of it from now on; None where `read` can't tell more.
         """
@@ -112,12 +121,16 @@ class Unrecorded:
     def state(self, job_id: str, event: StateEvent) -> None: ...
 
     def messages(
-        self, job_id: str, messages: Sequence[JobMessage], first_message_id: int
+        self,
+        job_id: str,
+        messages: Sequence[JobMessage],
+        first_message_id: int,
+        early_errors: Errors,
     ) -> None: ...
 
-    def end(self, spec: JobSpec, entries: Sequence[Entry], metrics: JobMetrics) -> int | None:
+    def end(self, spec: JobSpec, archive: Archive) -> int | None:
         """See `Recorder.end`."""
-        packed = pack(Archive(spec.pipeline, tuple(entries), metrics))
+        packed = pack(archive)
         self._ended[spec.job_id] = packed
         return len(packed) + 2 * len(spec.options_json)
 

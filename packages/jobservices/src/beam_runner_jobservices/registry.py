@@ -16,6 +16,7 @@ import attrs
 from beam_runner_urns import options as option_urns
 
 from .ended import Ended
+from .error_log import ErrorLog
 from .errors import ExecutorFailed, JobRejected, JobServicesError, NotFound, Unavailable
 from .history import JobHistory
 from .job import Job
@@ -26,6 +27,7 @@ from .recorder import EndedJob, KeptJob, Recorder, Unrecorded
 from .records import Importance, JobSpec, JobState, StateEvent
 from .store import ArtifactStore
 from .texts import one_line
+from .wire.descriptions import step_names
 from .wire.pipelines import PrepareRequest, with_staged
 
 _LOGGER = logging.getLogger(__name__)
@@ -122,9 +124,10 @@ class Registry:
         self._launch(self._add(kept, start), kept.spec)
 
     def _add(self, kept: KeptJob, start: _Start) -> Job:
+        errors = ErrorLog(lambda: step_names(kept.spec.pipeline), kept.errors)
         job = Job(
             kept.spec,
-            JobHistory(self._limits, kept.entries),
+            JobHistory(self._limits, kept.entries, errors),
             recorder=self._recorder,
             clock=self._clock,
             on_end=lambda: self._end(start, kept.owner),

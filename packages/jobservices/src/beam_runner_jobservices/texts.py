@@ -35,6 +35,15 @@ def iso_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
+def seconds_of(text: str) -> float | None:
+    """The wall-clock seconds of an ISO time, in UTC unless it says otherwise; None where it is not one."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
 def one_line(error: BaseException) -> str:
     """The exception's type and text on one line."""
     text = " ".join(str(error).split())

@@ -8,13 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import attrs
-from beam_runner_jobservices import Importance, JobState, RunningBundle
+from beam_runner_jobservices import FailureGroup, Importance, JobState, RunningBundle, seconds_of
 
-from .failures import FailureGroup, step_of
 from .figures import StageFigures
 from .standing import OLD_SECONDS, STILL_SECONDS, place_of, stands
 from .states import StepState
-from .texts import duration, is_end, is_start, number, one_line, percent, seconds_of, size
+from .texts import duration, is_end, is_start, number, one_line, percent, size
 from .watching import Snapshot
 
 _OLD_BUNDLE_MS = 10_000
@@ -298,7 +297,7 @@ def _hot_step(facts: Facts) -> Iterator[Cause]:
 def _warnings(facts: Facts) -> Iterator[Cause]:
     found = [m for m in facts.snapshot.messages if m.importance is Importance.WARNING]
     if found:
-        step, text = step_of(found[-1].text, facts.snapshot.tree)
+        step, text = facts.snapshot.tree.names.step_of(found[-1].text)
         one = "A warning" if len(found) == 1 else f"{number(len(found))} warnings, the last"
         where = f" of {facts.snapshot.tree.steps[step].name}" if step else ""
         page = "logs?severity=warning"

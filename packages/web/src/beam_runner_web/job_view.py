@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import attrs
-from beam_runner_jobservices import JobState
+from beam_runner_jobservices import FailureGroup, JobState
 
 from . import masking
 from .causes import Cause, Facts, causes_of
-from .failures import FailureGroup, group, step_of
 from .figures import StageFigures, StepFigures
 from .graph import View, default_open, view
 from .states import ENDED_WELL, StepState, of_stage, step_states
@@ -79,7 +78,8 @@ class JobView:
 
     @cached_property
     def failures(self) -> Sequence[FailureGroup]:
-        return group(self.snapshot.messages, self.tree)
+        """The errors, the latest first."""
+        return tuple(reversed(self.snapshot.failures))
 
     @cached_property
     def failed_steps(self) -> frozenset[str]:
@@ -183,7 +183,7 @@ class JobView:
         """The messages, oldest first, each with the step that it is about."""
         lines = []
         for message in self.snapshot.messages:
-            step, text = step_of(message.text, self.tree)
+            step, text = self.tree.names.step_of(message.text)
             lines.append(
                 LogLine(message.message_id, message.time, message.importance.name, step, text)
             )

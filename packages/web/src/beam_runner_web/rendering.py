@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from beam_runner_jobservices import seconds_of
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -50,7 +51,7 @@ class Renderer:
             texts.clock,
             texts.watermark,
             texts.one_line,
-            texts.seconds_of,
+            seconds_of,
         ):
             self._env.filters[helper.__name__] = helper
         self._env.filters["sample"] = samples.shown

@@ -6,9 +6,15 @@ import threading
 import time
 from collections.abc import Sequence
 
-from beam_runner_jobservices import Execution, JobApiError, JobClient, RunningBundle, ThreadStack
+from beam_runner_jobservices import (
+    Execution,
+    Frame,
+    JobApiError,
+    JobClient,
+    RunningBundle,
+    ThreadStack,
+)
 
-from .failures import Frame
 from .threads import Thread
 
 STILL_SECONDS = 5.0

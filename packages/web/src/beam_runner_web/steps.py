@@ -1,11 +1,11 @@
-"""The tree of a pipeline's steps, and how names in metrics and messages find theirs."""
+"""The tree of a pipeline's steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 import attrs
-from beam_runner_jobservices import PipelineDescription, StepDescription
+from beam_runner_jobservices import PipelineDescription, StepDescription, StepNames
 
 
 @attrs.frozen
@@ -38,7 +38,8 @@ class StepTree:
         self.steps: dict[str, Step] = {}
         for root in self.top:
             self._add(root, "", 0)
-        self._by_name = {step.name: step.id for step in self.steps.values()}
+        self.names = StepNames({step.id: step.name for step in self.steps.values()})
+        """How names in metrics and messages find these steps."""
 
     def _add(self, root: str, parent: str, depth: int) -> None:
         pending = [(root, parent, depth)]
@@ -53,22 +54,8 @@ class StepTree:
             pending += [(child, key, level + 1) for child in reversed(children)]
 
     def find(self, name: str) -> str:
-        """The id of the step that a metric or a message means by `name`; empty if it means none.
-
-        It may be an id or a full name; of a step that the runner has made within a known one, the
-        innermost known one.
-        """
-        if name in self.steps:
-            return name
-        while name:
-            if name in self._by_name:
-                return self._by_name[name]
-            name = name.rpartition("/")[0]
-        return ""
-
-    def named(self, name: str) -> str:
-        """The id of the step with just this full name; empty if there is none."""
-        return self._by_name.get(name, "")
+        """The id of the step that a metric or a message means by `name`; empty if it means none."""
+        return self.names.find(name)
 
     def label_of(self, name: str) -> str:
         """The full name of the step that is meant by `name`, else `name` itself."""

@@ -109,15 +109,6 @@ def clock(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def seconds_of(text: str) -> float | None:
-    """The wall-clock seconds of an ISO time, None where it is not one."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
 def is_start(watermark: int | None) -> bool:
     """Whether an event time (ms) is the beginning of time."""
     return watermark is not None and watermark <= -MAX_TIMESTAMP + _DAY

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_jobservices import ThreadStack
-
-from .failures import Frame, is_users
+from beam_runner_jobservices import Frame, ThreadStack, is_users
 
 _RUNS_BUNDLES = "/apache_beam/runners/worker/"
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import attrs
 from beam_runner_jobservices import (
     Execution,
+    FailureGroup,
     JobApiError,
     JobClient,
     JobInfo,
@@ -18,6 +19,7 @@ from beam_runner_jobservices import (
     JobState,
     StateEvent,
     describe_pipeline,
+    grouped,
 )
 
 from .figures import Figures, figures_of
@@ -55,6 +57,7 @@ class Snapshot:
     - `samples`: earlier figures, oldest first, the present ones last.
     - `execution`: what the job does now; None where the server does not tell, or nothing runs.
     - `history`: how stages were getting on before anybody looked, oldest first.
+    - `failures`: its errors by type, step and line, the latest last.
     - `threads`: those in the user's code, while a bundle comes no further.
     - `away`: why the server does not answer now, empty if it does; the rest is then as it was.
     """
@@ -68,6 +71,7 @@ class Snapshot:
     taken: float
     execution: Execution | None = None
     away: str = ""
+    failures: tuple[FailureGroup, ...] = ()
     history: Mapping[str, tuple[Point, ...]] = attrs.field(factory=dict)
     threads: tuple[Thread, ...] = ()
 
@@ -133,6 +137,7 @@ class JobWatch:
         self._asked = 0.0
         self._cost = 0.0
         self._tells = True
+        self._tells_errors = True
         self._before: Mapping[str, tuple[Point, ...]] | None = None
         self.used = time.monotonic()
 
@@ -180,6 +185,7 @@ class JobWatch:
             samples=tuple(self._samples),
             taken=now,
             execution=execution,
+            failures=self._failures(messages),
             history=self._history(state),
             threads=self._standing.threads(execution),
         )
@@ -196,6 +202,25 @@ class JobWatch:
             elif error.code not in ("FAILED_PRECONDITION", "NOT_FOUND"):
                 raise
             return None
+
+    def _failures(self, messages: tuple[JobMessage, ...]) -> tuple[FailureGroup, ...]:
+        """The job's errors: those of all times where the server tells, else those among `messages`."""
+        if not self._tells_errors:
+            return grouped(messages, self._tree.names)
+        try:
+            groups = self._client.errors(self._job_id).groups
+        except JobApiError as error:
+            if error.code != "UNIMPLEMENTED":
+                raise
+            self._tells_errors = False
+            return grouped(messages, self._tree.names)
+        # Steps that only wrap all others are not in the tree.
+        return tuple(
+            attrs.evolve(
+                one, failure=attrs.evolve(one.failure, step=self._tree.find(one.failure.step))
+            )
+            for one in groups
+        )
 
     def _history(self, state: JobState) -> Mapping[str, tuple[Point, ...]]:
         """What was before anybody looked; asked for once, since from then on it is seen here."""

@@ -19,6 +19,7 @@ from ..description import (
     StepDescription,
 )
 from ..errors import InvalidRequest
+from ..step_names import StepNames
 
 _PAR_DO: str = primitives.PAR_DO.urn
 _LABELLED: str = display_data.LABELLED.urn
@@ -32,10 +33,9 @@ def describe_pipeline(pipeline: bytes) -> PipelineDescription:
     Raises:
         InvalidRequest: it is not one.
     """
-    try:
-        message = beam_runner_api_pb2.Pipeline.FromString(pipeline)
-    except DecodeError as error:
-        raise InvalidRequest("the pipeline cannot be read") from error
+    message = _parsed(beam_runner_api_pb2.Pipeline, pipeline)
+    if message is None:
+        raise InvalidRequest("the pipeline cannot be read")
     components = message.components
     parents = {
         child: key for key, node in components.transforms.items() for child in node.subtransforms
@@ -60,6 +60,13 @@ def describe_pipeline(pipeline: bytes) -> PipelineDescription:
             for key, node in components.environments.items()
         },
     )
+
+
+def step_names(pipeline: bytes) -> StepNames:
+    """The steps of a serialized `beam_runner_api.Pipeline` by their names; none where it is not one."""
+    message = _parsed(beam_runner_api_pb2.Pipeline, pipeline)
+    transforms = {} if message is None else message.components.transforms
+    return StepNames({key: node.unique_name for key, node in transforms.items()})
 
 
 def _step(key: str, node: Any, parent: str) -> StepDescription:

@@ -1,0 +1,54 @@
+"""How names in messages and metrics find the steps of a pipeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_PREFIX = re.compile(r"^\[(?P<step>[^\n]+?)\] ")
+_LONGEST_PREFIX = 1_000
+
+
+class StepNames:
+    """The steps of a pipeline: full names by id."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self._by_name = {name: key for key, name in names.items() if name}
+
+    def find(self, name: str) -> str:
+        """The id of the step that is meant by `name`; empty if none is.
+
+        It may be an id or a full name; of a step that the runner has made within a known one, the
+        innermost known one.
+        """
+        if name in self._names:
+            return name
+        while name:
+            if name in self._by_name:
+                return self._by_name[name]
+            name = name.rpartition("/")[0]
+        return ""
+
+    def named(self, name: str) -> str:
+        """The id of the step with just this full name; empty if there is none."""
+        return self._by_name.get(name, "")
+
+    def step_of(self, text: str) -> tuple[str, str]:
+        """The id of the step that a message is about, and the text without the step's name.
+
+        The name stands in brackets before the text; brackets around anything else belong to the text.
+        """
+        found = _PREFIX.match(text)
+        if found is not None:
+            for end in (found.end("step"), *_ends(text)):
+                step = self.find(text[1:end]) if text[end : end + 2] == "] " else ""
+                if step and text[1:end].startswith(self._names[step]):
+                    return step, text[end + 2 :]
+        return "", text
+
+
+def _ends(text: str) -> list[int]:
+    """Where brackets close in the first line: names may hold some, too."""
+    line = text.partition("\n")[0]
+    return [at for at, character in enumerate(line[:_LONGEST_PREFIX]) if character == "]"]

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from beam_runner_jobservices import (
+    Errors,
+    Importance,
+    JobClient,
+    JobMessage,
+    JobState,
+    Limits,
+    StateEvent,
+    StepNames,
+    grouped,
+)
+from beam_runner_jobservices.error_log import ErrorLog
+from beam_runner_jobservices.history import JobHistory
+from beam_runner_jobservices.observation import decode, encode, record_of
+
+from .fakes import FakeExecutor
+
+NAMES = StepNames({"t3": "Count"})
+MOST_BYTES = 4 << 20
+
+
+def text(line: int = 4, kind: str = "ValueError: no") -> str:
+    return (
+        f"{kind} [while running 'Count']\nTraceback (most recent call last):\n"
+        f'  File "/home/me/mine.py", line {line}, in parse\n    int(text)\n{kind}'
+    )
+
+
+def error(number: int, words: str) -> JobMessage:
+    return JobMessage(str(number), "2026-11-23T02:22:37.232+00:00", Importance.ERROR, words)
+
+
+def log(errors: Errors | None = None) -> ErrorLog:
+    return ErrorLog(lambda: NAMES, errors)
+
+
+def test_errors_of_one_place_are_one_group() -> None:
+    same = [error(n, text(4, f"ValueError: {n}")) for n in range(1, 4)]
+    other = error(4, text(5))
+    quiet = attrs.evolve(error(5, "no error"), importance=Importance.WARNING)
+    found = log().take([*same, other, quiet])
+    assert [one.count for one in found.groups] == [3, 1]
+    assert found.groups[0].failure.text == "3", "the latest is shown"
+    assert grouped([*same, other, quiet], NAMES) == found.groups
+
+
+def test_attempts_that_were_followed_by_another_count() -> None:
+    again = error(1, f"attempt 1 at a bundle failed, and it is tried again: {text()}")
+    again = attrs.evolve(again, importance=Importance.WARNING)
+    (found,) = log().take([again, error(2, text())]).groups
+    assert (found.count, found.retried, found.failure.step) == (2, 1, "t3")
+
+
+def test_a_message_counts_once_however_often_it_is_seen() -> None:
+    taken = log()
+    messages = [error(number, text()) for number in range(1, 6)]
+    for end in (2, 2, 5, 5):
+        taken.take(messages[:end])
+    assert [one.count for one in taken.errors.groups] == [5]
+    after_a_restart = log(taken.errors)
+    assert after_a_restart.take([*messages, error(6, text())]).groups[0].count == 6
+
+
+@pytest.mark.parametrize("character", ["x", "\U0001f600", "\ud83d"])
+def test_an_answer_stays_small_whatever_is_raised(character: str) -> None:
+    taken = log()
+    long = character * 20_000
+    found = taken.take(error(n, f"{text(n)}\n{long}: {long}\n{long}") for n in range(1, 251))
+    assert found.groups and found.dropped == 250 - len(found.groups)
+    assert found.groups[-1].failure.frames[0].line == 250
+    sent = encode(found)
+    assert len(sent) < MOST_BYTES
+    assert record_of(Errors, decode(sent)) == found
+
+
+def test_errors_of_messages_that_are_dropped_are_kept() -> None:
+    history = JobHistory(Limits(messages=100), [StateEvent(JobState.STOPPED, 1.0)], log())
+    for number in range(1_000):
+        kind = Importance.ERROR if number in (3, 700) else Importance.BASIC
+        history.add_messages([history.new_message(kind, text(), 1.0 + number)])
+    assert history.first_message_id > 701
+    (group,) = history.errors().groups
+    assert (group.count, group.first, group.last) == (2, 4.0, 701.0)
+
+
+def test_the_server_tells_the_errors_of_jobs_that_run_and_that_have_ended(
+    client: JobClient, executor: FakeExecutor, pipeline: bytes
+) -> None:
+    job_id = client.submit(pipeline)
+    reporter = executor.job(job_id).reporter
+    assert client.errors(job_id) == Errors()
+    reporter.state(JobState.RUNNING)
+    reporter.message(Importance.ERROR, text(4).replace("Count", "Create/Impulse"))
+    (running,) = client.errors(job_id).groups
+    assert (running.count, running.failure.step) == (1, "impulse")
+    reporter.state(JobState.FAILED, text(4).replace("Count", "Create/Impulse"))
+    (ended,) = client.errors(job_id).groups
+    assert (ended.count, ended.failure.type) == (2, "ValueError")
+    assert ended.failure.users_frame is not None and ended.failure.users_frame.line == 4
+
+
+def test_fields_of_a_newer_server_are_left_out() -> None:
+    sent = json.loads(encode(log().take([error(1, text())])))
+    sent["new"] = sent["groups"][0]["failure"]["new"] = 1
+    assert record_of(Errors, sent).groups[0].failure.type == "ValueError"

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_jobservices import StepNames
+from beam_runner_jobservices.failures import failure_of
+
+STEPS = {
+    "root": "",
+    "t0": "Read",
+    "t2": "Read/Lines",
+    "t3": "Count",
+    "t4": "Write",
+    "odd": "Map(<lambda at [x] y.py:1>)",
+    "quoted": "Ev\"il' <img> 's",
+}
+
+
+@pytest.fixture
+def names() -> StepNames:
+    return StepNames(STEPS)
+
+
+def trace(line: int, kind: str = "ValueError: no") -> str:
+    return (
+        "Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3.11/json/decoder.py", line 3, in decode\n    raise\n'
+        f'  File "/home/me/mine.py", line {line}, in parse\n    int(text)\n'
+        '  File "/usr/lib/python3.11/json/decoder.py", line 9, in scan\n    raise no\n'
+        f"{kind}"
+    )
+
+
+def test_the_users_innermost_line_is_found(names: StepNames) -> None:
+    failure = failure_of(f"ValueError: no [while running 'Count']\n{trace(4)}", names)
+    assert (failure.type, failure.text, failure.step) == ("ValueError", "no", "t3")
+    assert failure.users_frame is not None
+    assert failure.users_frame.place == "mine.py:4 in parse"
+    assert failure.users_frame.code == "int(text)"
+
+
+def test_the_element_that_was_processed_is_told(names: StepNames) -> None:
+    text = f"ValueError: no [while running 'Count']\nThe element: ('a', <b>)\n{trace(4)}"
+    failure = failure_of(text, names)
+    assert (failure.element, failure.text) == ("('a', <b>)", "no")
+    assert failure_of(f"ValueError: no\n{trace(4)}", names).element == ""
+
+
+def test_an_error_as_an_sdk_over_the_fn_api_tells_it(names: StepNames) -> None:
+    text = "Error processing instruction 5. Original traceback is\n" + trace(
+        4, "mine.Bad: a b [while running 'Read/Lines']"
+    )
+    failure = failure_of(text, names)
+    assert (failure.type, failure.text, failure.step) == ("Bad", "a b", "t2")
+
+
+def test_of_errors_that_raised_each_other_the_last_counts(names: StepNames) -> None:
+    text = f"x\n{trace(1)}\n\nDuring handling of the above exception:\n\n{trace(2, 'KeyError: 7')}"
+    failure = failure_of(text, names)
+    assert (failure.type, failure.text) == ("KeyError", "7")
+    assert failure.users_frame is not None and failure.users_frame.line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("Spark has ended unexpectedly", "", "Spark has ended unexpectedly"),
+        ("ValueError: 5", "ValueError", "5"),
+        ("'Write' was tried 4 times: lost", "", "'Write' was tried 4 times: lost"),
+        ("", "", ""),
+    ],
+)
+def test_an_error_without_a_traceback(names: StepNames, text: str, kind: str, words: str) -> None:
+    failure = failure_of(text, names)
+    assert (failure.type, failure.text, failure.frames) == (kind, words, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "rest"),
+    [
+        ("[Count] a line", "t3", "a line"),
+        ("[Map(<lambda at [x] y.py:1>)] a line", "odd", "a line"),
+        ("[Read/Lines/made by the runner] a line", "t2", "a line"),
+        ("[INFO] a line", "", "[INFO] a line"),
+        ("[] a line", "", "[] a line"),
+        ("no brackets", "", "no brackets"),
+    ],
+)
+def test_a_messages_step_stands_in_brackets(
+    names: StepNames, text: str, step: str, rest: str
+) -> None:
+    assert names.step_of(text) == (step, rest)
+
+
+def test_compiled_modules_of_beam_are_not_the_users(names: StepNames) -> None:
+    text = trace(4).replace("/usr/lib/python3.11/json/decoder.py", "apache_beam/runners/common.py")
+    failure = failure_of(f"ValueError: no [while running 'Count']\n{text}", names)
+    assert [frame.function for frame in failure.frames if frame.users] == ["parse"]
+
+
+def test_a_step_whose_name_holds_quotes_is_found(names: StepNames) -> None:
+    text = f"ValueError: no [while running 'Ev\"il' <img> 's']\n{trace(4)}"
+    assert failure_of(text, names).step == "quoted"
