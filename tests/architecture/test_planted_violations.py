@@ -19,8 +19,10 @@ ENGINE = "packages/engine/src/beam_runner_engine/planted{}.py"
 ENGINE_VALUES = "packages/engine/src/beam_runner_engine/values/planted{}.py"
 CLIENT = "packages/executor/src/beam_spark_executor/client/planted{}.py"
 DATA = "packages/executor/src/beam_spark_executor/data/planted{}.py"
+DRIVER = "packages/executor/src/beam_spark_executor/driver/planted{}.py"
 EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
 JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
+PROCESSES = "packages/executor/src/beam_spark_executor/processes/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
 WEB = "packages/web/src/beam_runner_web/planted{}.py"
 WORKER = "packages/worker/src/beam_runner_worker/planted{}.py"
@@ -134,6 +136,16 @@ LAYERS = [
         DATA,
         "import beam_spark_executor.driver",
         "beam_spark_executor.data is not allowed to import beam_spark_executor.driver",
+    ),
+    Plant(
+        DRIVER,
+        "import beam_spark_executor.spark",
+        "beam_spark_executor.driver is not allowed to import beam_spark_executor.spark",
+    ),
+    Plant(
+        PROCESSES,
+        "import pyspark",
+        "beam_spark_executor.processes.planted{} -> pyspark (l.5)",
     ),
     planted_import(WEB, "import grpc"),
     planted_import(WEB, "import apache_beam"),

@@ -1,4 +1,4 @@
-"""The executor behind the real Job API, without Spark: what happens before and after any Spark job."""
+"""The executor behind the real Job API, without worker processes: what happens before and after any of them."""
 
 from __future__ import annotations
 
@@ -7,38 +7,58 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import attrs
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from beam_runner_jobservices import JobApiError, JobClient, JobServer, JobState
+from beam_spark_executor.channel.section_ends import Tasks
+from beam_spark_executor.channel.stand_by import StandByOrder, StandDown
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.journal.store import Store
-from beam_spark_executor.spark.pool import WorkerPools
 
 
-@attrs.define
-class NoSpark:
-    """A session of a Spark that is never asked to run anything."""
+class Idle:
+    """A placement and its job's, of which no process is ever wanted."""
 
-    environment: dict[str, str] = attrs.field(factory=dict)
-    defaultParallelism: int = 2
+    host, cores, slots, interface, is_alive = "127.0.0.1", 2, 2, "", True
 
-    @property
-    def sparkContext(self) -> Any:
+    def attach(self, endpoint: object) -> None:
+        """Nobody needs to know it."""
+
+    def order(self, number: int) -> StandByOrder:
+        """Nobody asks."""
+        return StandDown()
+
+    def job(self, job_id: str, name: str) -> Idle:
         return self
 
-    def cancelJobGroup(self, group: str) -> None:
+    def start_lane(self, number: int, on_end: object) -> None:
+        raise AssertionError("no bundle is to run")
+
+    def start_section(self, order: object, title: str, on_end: object) -> None:
+        raise AssertionError("no section is to run")
+
+    def section_tasks(self) -> Tasks:
+        return Tasks()
+
+    def cancel(self) -> None:
         """There is nothing to cancel."""
+
+    def close(self, *, workers_gone: bool) -> None:
+        """There is nothing to close."""
+
+    def job_ended(self) -> None:
+        """Nothing is to be got ready."""
+
+    def stand_down(self) -> None:
+        """Nobody stands by."""
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[JobClient]:
-    session: Any = NoSpark()
     store = Store(tmp_path / "state", durable=False)
-    settings = ExecutorSettings(tmp_path / "jobs", cores=2)
-    executor = SparkJobExecutor(session, WorkerPools(session), store, settings)
+    executor = SparkJobExecutor(Idle(), store, ExecutorSettings(tmp_path / "jobs"))
     server = JobServer(executor, artifacts_dir=tmp_path / "artifacts", host="localhost", port=0)
     address = server.start()
     with JobClient(address) as client:

@@ -18,12 +18,16 @@ from pathlib import Path
 from processes import marked, parent, threads
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
+WITHOUT_SPARK = ("-m", "beam_spark_executor.without_spark")
 WITHOUT_LOOP = (str(Path(__file__).with_name("server_without_loop.py")),)
-_SERVES = re.compile(r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \(Spark .+\).*")
+_SERVES = re.compile(
+    r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \((?:Spark|plain) .+\).*"
+)
 _MARK = "BEAM_TEST_SERVER"
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
-_DAEMON = "beam_spark_executor.spark.python_daemon"
+_DAEMONS = ("beam_spark_executor.spark.python_daemon", "beam_spark_executor.processes.parent")
+"""In the command lines of what workers are forked from, on Spark and on plain processes."""
 # The server's own: marks, locks, the list of all jobs and their journals, with what is kept beside them.
 _BOOKS = (
     "beam-runner-folder",
@@ -111,7 +115,11 @@ class JobServerProcess:
         those that no job has reached, which have one thread: Spark keeps them for a minute where
         their task was cancelled before it began, and gives them to the next job.
         """
-        daemons = {pid for pid, command in self.processes().items() if _DAEMON in command}
+        daemons = {
+            pid
+            for pid, command in self.processes().items()
+            if any(each in command for each in _DAEMONS)
+        }
         forkers = {parent(pid) for pid in daemons}
         forked = {pid for pid in daemons - forkers if parent(pid) in daemons}
         return {pid for pid in forked - self._warm if threads(pid) > 1}

@@ -6,12 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from beam_spark_executor.job_options import JOB_OPTIONS, JobWishes, WrongOption, job_wishes
-from beam_spark_executor.server import job_server as server_module
 from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.job_server import Server
 
@@ -56,9 +54,8 @@ def test_what_is_no_such_number_is_refused_by_name(option: Any, value: Any) -> N
 
 
 @pytest.mark.timeout(120)
-def test_beams_own_client_sends_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(server_module, "RunningSpark", Mock())
-    served = Server(ServerSettings(job_port=0, state_dir=tmp_path / "state"))
+def test_beams_own_client_sends_them(tmp_path: Path) -> None:
+    served = Server(ServerSettings(job_port=0, state_dir=tmp_path / "state", plain_cores=1))
     try:
         flags = ("--beam_spark_task_attempts=4", "--beam_spark_key_shards=9", "--beam_spark_x=1")
         command = [sys.executable, "-c", CLIENT, served.serve(), *flags]

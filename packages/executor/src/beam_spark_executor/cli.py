@@ -1,6 +1,6 @@
 """``beam-spark-jobserver``: starts the server, says where it serves, and stops it in good order.
 
-Exit codes: 0 after a signal asked for the end, 1 where the server could not start or lost Spark, 2
+Exit codes: 0 after a signal asked for the end, 1 where the server could not start or lost what jobs run on, 2
 where the command line is wrong.
 """
 
@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 from beam_spark_executor import garbage, logs
 from beam_spark_executor.server import extensions, lifelines
 from beam_spark_executor.server.flags import PROGRAM, ServerSettings, parse
-from beam_spark_executor.spark.settings import SparkUnavailable
 from beam_spark_executor.stores.ports import StoreError
+from beam_spark_executor.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from beam_spark_executor.server.job_server import Server
 
-_SPARK_CHECK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _START_CHECK_SECONDS = 0.1
 _GIVE_UP_SECONDS = 10.0
 _ORPHAN_SECONDS = 5.0
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signals.on_hurry(server.kill)
     try:
         lifelines.watch(sys.stdout.fileno(), settings.parent_pid, signals.on_orphaned)
-        server.spark.check()
-    except (lifelines.AlreadyGone, SparkUnavailable) as error:
+        server.placement.check()
+    except (lifelines.AlreadyGone, Unavailable) as error:
         server.stop()
         return _say(str(error))
     server.serve()
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         garbage.settle()
         served = (
             f"{PROGRAM} serves the Beam Job API at {server.address} "
-            f"(Spark {server.spark.version}, {server.spark.master})"
+            f"({server.placement.name}, {server.placement.where})"
         )
         with contextlib.suppress(BrokenPipeError):
             print("; ".join((served, *told)), flush=True)
@@ -157,7 +157,7 @@ def _start(server: Server, signals: _Signals) -> str | None:
         except Exception as error:
             if signals.received.is_set():
                 return  # no wonder
-            if not isinstance(error, SparkUnavailable | StoreError):
+            if not isinstance(error, Unavailable | StoreError):
                 log.exception("the server did not start")
             failures.append(str(error) or type(error).__name__)
 
@@ -172,11 +172,11 @@ def _start(server: Server, signals: _Signals) -> str | None:
 
 
 def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str | None:
-    """Waits for a signal, or until no job has run for so long; what is wrong if Spark ends first."""
+    """Waits for a signal, or until no job has run for so long; what is wrong if what they run on ends first."""
     busy = time.monotonic()
-    while not signals.received.wait(_SPARK_CHECK_SECONDS):
-        if not server.spark.is_alive:
-            return "Spark's Java process has ended unexpectedly; its last lines are in the log"
+    while not signals.received.wait(_CHECK_SECONDS):
+        if not server.placement.is_alive:
+            return server.placement.loss
         if idle_limit is None or server.has_jobs():
             busy = time.monotonic()
         elif time.monotonic() - busy > idle_limit:

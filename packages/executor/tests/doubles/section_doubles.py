@@ -20,8 +20,8 @@ from beam_spark_executor.channel.messages import (
     SectionRefusal,
     UserFailure,
 )
+from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.plan import BufferKind, JobPlan
-from beam_spark_executor.spark.spark_jobs import SectionEnd, Tasks
 
 PLAN = plan_of(
     [
@@ -53,7 +53,7 @@ def refused(order: RunBundle) -> SectionRefusal:
 
 @attrs.define(eq=False)
 class FakeSections:
-    """Implements ``driver.sections.SectionHost``.
+    """Implements ``driver.ports.SectionHost``.
 
     Attributes:
         waiting: what was started and has not ended, with its title.

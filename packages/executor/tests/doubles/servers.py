@@ -26,6 +26,7 @@ from beam_spark_executor.channel.messages import (
     RunBundle,
     RunLoop,
 )
+from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.executor import recover
 from beam_spark_executor.driver.job import RunningJob
@@ -35,7 +36,6 @@ from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.spark.spark_jobs import SectionEnd, Tasks
 from beam_spark_executor.translation.scheduling import roots_of
 
 SECONDS = 60

@@ -21,6 +21,7 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
     UserFailure,
 )
+from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.driver import condition as condition_module
 from beam_spark_executor.driver import litter as litter_module
 from beam_spark_executor.driver import sections as sections_module
@@ -28,7 +29,6 @@ from beam_spark_executor.driver.condition import STILL_SECONDS, JobCondition
 from beam_spark_executor.driver.observing import JobObserving
 from beam_spark_executor.driver.reporting import end_text
 from beam_spark_executor.plan import BufferKind
-from beam_spark_executor.spark.spark_jobs import SectionEnd, Tasks
 
 LOOP_BYTES = 1 << 20
 DONE = FinishJob(Outcome.DONE)

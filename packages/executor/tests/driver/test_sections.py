@@ -13,11 +13,11 @@ from small_plans import bundle_of
 from worker_doubles import harnesses
 
 from beam_spark_executor.channel.messages import Attempt, BundleBroke, RunBundle, SectionRefusal
+from beam_spark_executor.channel.section_ends import Tasks
 from beam_spark_executor.driver import sections as module
 from beam_spark_executor.driver import slots as slots_module
 from beam_spark_executor.driver.sections import LOOK_SECONDS, Sections
 from beam_spark_executor.driver.slots import JobSlots, Slots
-from beam_spark_executor.spark.spark_jobs import Tasks
 
 
 def section(number: int = 1, attempt: int = 1) -> Bundle:

@@ -27,7 +27,8 @@ for number, line in enumerate(sys.stdin):
 """
 DAEMON = """
 import json, os, sys, time
-from beam_spark_executor.spark import fork_server, reaper
+from beam_spark_executor.processes import reaper
+from beam_spark_executor.spark import fork_server
 
 reaper.GRACE_SECONDS = 1.0
 made = []

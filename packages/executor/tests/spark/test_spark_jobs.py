@@ -13,9 +13,10 @@ import pytest
 from beam_runner_engine.scheduler import Bundle
 
 from beam_spark_executor.channel.messages import Attempt, BundleBroke, RunBundle, SectionRefusal
+from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.spark import spark_jobs as module
 from beam_spark_executor.spark.pool import Slot
-from beam_spark_executor.spark.spark_jobs import SectionEnd, SparkJobs, Tasks
+from beam_spark_executor.spark.spark_jobs import SparkJobs
 
 ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
 REFUSAL = SectionRefusal(Attempt(7, 2), "no")

@@ -45,6 +45,7 @@ from beam_spark_executor.channel.messages import (
     SplitReply,
     SplitRequest,
 )
+from beam_spark_executor.channel.section_ends import SectionEnd
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.driver.finalizers import Finalizers
@@ -54,12 +55,12 @@ from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
 from beam_spark_executor.driver.loop_lease import LoopLease
 from beam_spark_executor.driver.metrics import MetricsTally
-from beam_spark_executor.driver.sections import SectionHost, Sections
+from beam_spark_executor.driver.ports import SectionHost
+from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
-from beam_spark_executor.spark.spark_jobs import LaneStarter, SectionEnd
 
 _ENTRIES_PER_SNAPSHOT = 2000
 _LANE_FAILURES = 4
@@ -92,7 +93,7 @@ class Coordinator:
         ledger: Ledger,
         journal: Journal,
         metrics: MetricsTally,
-        start_lane: LaneStarter,
+        start_lane: Callable[[int], None],
         host: SectionHost,
         on_section_end: Callable[[SectionEnd], None],
         slots: JobSlots,
@@ -187,7 +188,7 @@ class Coordinator:
         self._lose(self.lanes.lost(link), f"the worker process {where} was lost")
 
     def lane_ended(self, number: int, error: str) -> None:
-        """Spark has ended a lane, with an error or without."""
+        """A lane has ended, with an error or without."""
         self._lose(self.lanes.ended(number), f"its Spark task failed: {error}")
         if not error:
             return

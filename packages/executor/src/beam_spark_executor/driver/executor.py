@@ -13,7 +13,6 @@ from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.folders import sync_folder
 from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.records import Importance, JobSpec
-from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.clock import ProcessingClock
@@ -21,6 +20,7 @@ from beam_spark_executor.driver.job import RunningJob
 from beam_spark_executor.driver.job_data import JobData
 from beam_spark_executor.driver.kept import Kept
 from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.ports import Placement
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.starts import counted_start
@@ -30,9 +30,6 @@ from beam_spark_executor.journal.codec import FormError
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.spark.pool import WorkerPools
-from beam_spark_executor.spark.spark_jobs import SparkJobs
-from beam_spark_executor.spark.stand_by import StandBys
 from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.no_effect import without_effect
@@ -50,57 +47,43 @@ class ExecutorSettings:
     Attributes:
         folder: one that the driver and, unless there is a store, all executors can read and write; each job
             has a folder of its own in it, removed when the job ends.
-        cores: of the whole cluster.
-        channel_host: the address at which executors reach this process.
         task_attempts: how often a bundle is tried in which user code raises.
-        slots: how many tasks Spark runs at once; None if only the cluster knows.
         hides_elements: whether errors must not show the element that was processed.
         sync_data: whether what is committed is to survive the machine.
         store: where data between stages lies if machines share no folder.
     """
 
     folder: Path
-    cores: int
-    channel_host: str = "127.0.0.1"
     task_attempts: int = 1
-    slots: int | None = None
     hides_elements: bool = False
     sync_data: bool = False
     store: StoreSpec | None = None
 
 
 class SparkJobExecutor:
-    """Runs jobs on one Spark session (``beam_runner_jobservices.ports.JobExecutor``).
+    """Runs jobs on worker processes (``beam_runner_jobservices.ports.JobExecutor``).
 
     Args:
-        session: the server's Spark session.
-        pools: its pools of Python workers.
+        placement: where these run; it was started.
         store: where jobs are written down.
         settings: how they are run.
     """
 
     def __init__(
         self,
-        session: SparkSession,
-        pools: WorkerPools,
+        placement: Placement,
         store: Store,
         settings: ExecutorSettings,
     ) -> None:
-        self._session = session
-        self._pools = pools
+        self._placement = placement
         self._store = store
         self._settings = settings
-        total = settings.slots
-        stands_by = total is not None and total > settings.cores
-        self._slots = Slots(total if total is None else total - stands_by)
+        self._slots = Slots(placement.slots)
         self._lock = threading.Lock()
         self._jobs: dict[str, RunningJob] = {}
-        self._channel = ChannelServer(
-            settings.channel_host, self._jobs.get, lambda number: self._stand_bys.order(number)
-        )
+        self._channel = ChannelServer(placement.host, self._jobs.get, placement.order)
         self._channel.start()
-        self._stand_bys = StandBys(session, pools, self._channel.endpoint, wanted=stands_by)
-        self._stand_bys.renew()
+        placement.attach(self._channel.endpoint)
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         """Starts a job, or goes on with one that an earlier server had begun.
@@ -125,14 +108,7 @@ class SparkJobExecutor:
             ledger,
             journal,
             reporter,
-            SparkJobs(
-                self._session,
-                self._pools,
-                self._stand_bys,
-                self._channel.endpoint,
-                job.job_id,
-                job.job_name,
-            ),
+            self._placement.job(job.job_id, job.job_name),
             JobSlots(self._slots, job.job_id),
             settings,
             lambda sha256: _read(Path(paths[sha256])),
@@ -159,7 +135,7 @@ class SparkJobExecutor:
                 job.cancel()
         for job in jobs:
             job.join(seconds)
-        self._stand_bys.close()
+        self._placement.stand_down()
         self._channel.stop()
 
     def _settings_of(self, job_id: str, folder: Path) -> JobSettings:
@@ -167,8 +143,8 @@ class SparkJobExecutor:
         return JobSettings(
             folder,
             self._store.epoch,
-            self._settings.cores,
-            self._settings.cores * LANES_PER_CORE,
+            self._placement.cores,
+            self._placement.cores * LANES_PER_CORE,
             resumable=self._store.durable,
             hides_elements=self._settings.hides_elements,
             durable=self._settings.sync_data,
@@ -212,7 +188,7 @@ class SparkJobExecutor:
             wishes = job_wishes(job.options)
         except WrongOption as error:
             raise JobRejected(str(error), unsupported=False) from error
-        tuning = tuning_of(plan, settings.cores, settings.task_attempts, wishes)
+        tuning = tuning_of(plan, self._placement.cores, settings.task_attempts, wishes)
         ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy)
         # A scripted clock counts from 0: what tests set their timers by.
         start = 0 if plan.scripts_clock else ProcessingClock().now()
@@ -222,7 +198,7 @@ class SparkJobExecutor:
     def _forget(self, job: RunningJob) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
-        self._stand_bys.renew()
+        self._placement.job_ended()
 
 
 def recover(journal: Journal) -> Ledger:

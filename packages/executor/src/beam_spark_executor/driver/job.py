@@ -42,13 +42,13 @@ from beam_spark_executor.driver.happenings import (
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.observing import JobObserving
+from beam_spark_executor.driver.ports import JobPlacement
 from beam_spark_executor.driver.processes import JobProcesses
 from beam_spark_executor.driver.reporting import end_text, report_logs
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.journal.errors import JournalError, JournalFenced
 from beam_spark_executor.journal.journal import Journal
-from beam_spark_executor.spark.spark_jobs import SparkJobs
 
 _TEARDOWN_SECONDS = 10.0
 _ABORT_SECONDS = 3.0
@@ -73,7 +73,7 @@ class RunningJob:
         ledger: what is committed so far.
         journal: where it is written down.
         reporter: who is told how it goes.
-        spark: its Spark jobs.
+        placement: of its worker processes.
         slots: of the cluster.
         settings: what it is run with.
         artifact: reads a staged file by its hash.
@@ -85,7 +85,7 @@ class RunningJob:
         ledger: Ledger,
         journal: Journal,
         reporter: JobReporter,
-        spark: SparkJobs,
+        placement: JobPlacement,
         slots: JobSlots,
         settings: JobSettings,
         artifact: Callable[[str], Iterator[bytes]],
@@ -95,7 +95,7 @@ class RunningJob:
         self._ledger = ledger
         self._journal = journal
         self._reporter = reporter
-        self._spark = spark
+        self._placement = placement
         self._slots = slots
         self._settings = settings
         self._artifact = artifact
@@ -103,14 +103,16 @@ class RunningJob:
         self._metrics = MetricsTally(ledger.metrics.infos())
         self._processes = JobProcesses(settings.folder)
         self._condition = JobCondition(self._plan, reporter, self._processes.look)
-        self._observing = JobObserving(self._plan, self._processes.links, lambda: spark.interface)
+        self._observing = JobObserving(
+            self._plan, self._processes.links, lambda: placement.interface
+        )
         self._inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._coordinator = Coordinator(
             ledger,
             journal,
             self._metrics,
-            lambda number: spark.start_lane(number, self._lane_ended),
-            spark,
+            lambda number: placement.start_lane(number, self._lane_ended),
+            placement,
             lambda end: self._inbox.put(SectionEnded(end)),
             slots,
             settings,
@@ -253,7 +255,7 @@ class RunningJob:
 
     def _ends_with_spark(self) -> bool:
         """Whether Spark is gone, with which the server ends: no attempt at a bundle counts then."""
-        if self._spark.is_alive:
+        if self._placement.is_alive:
             return False
         if self._settings.resumable:
             _LOGGER.warning("job %s stops, and is left to the next server: no Spark", self.job_id)
@@ -274,7 +276,7 @@ class RunningJob:
         if self._cancelled_at is None or self._ledger.end is not None:
             return
         if time.monotonic() > self._cancelled_at + _HEARD_SECONDS:
-            self._spark.cancel()
+            self._placement.cancel()
 
     def _next_items(self) -> list[Item]:
         """What has come in; waits for the first, at most until something else is due."""
@@ -319,8 +321,8 @@ class RunningJob:
             link.send(GiveUp())
         if in_order:
             self._processes.tear_down()
-        if self._spark.is_alive:
-            self._wait_for_spark(cancel=not in_order)
+        if self._placement.is_alive:
+            self._wait_for_placement(cancel=not in_order)
         # Spark takes a process that is gone before its lane for a crash: it says so, and tries again.
         for link in busy:
             link.send(Abort())
@@ -332,7 +334,7 @@ class RunningJob:
             gone = self._processes.end(abort=False, seconds=_TEARDOWN_SECONDS)
         if not gone:
             gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
-        self._spark.close(workers_gone=gone)
+        self._placement.close(workers_gone=gone)
         self._slots.forget()
         # A server that stops takes no end on record: then the next one goes on from the journal.
         if end is not None and self._report_end(end):
@@ -351,7 +353,7 @@ class RunningJob:
         self._settings.data.remove_all()
         shutil.rmtree(self._settings.folder, ignore_errors=True)
 
-    def _wait_for_spark(self, *, cancel: bool) -> None:
+    def _wait_for_placement(self, *, cancel: bool) -> None:
         """Waits until Spark has ended all lanes and sections.
 
         A Spark job that was about to start when its group was cancelled is not in that group yet;
@@ -366,7 +368,7 @@ class RunningJob:
             if (cancel or stuck or sections.alive) and time.monotonic() >= again:
                 again = time.monotonic() + _LOOK_SECONDS
                 try:
-                    self._spark.cancel()
+                    self._placement.cancel()
                 except Exception:
                     # Spark itself may be what has failed; the job's end is told all the same.
                     _LOGGER.warning("job %s: Spark does not cancel it", self.job_id, exc_info=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 import attrs
 from beam_runner_engine.scheduler import Bundle, SectionRefused
@@ -21,25 +20,14 @@ from beam_spark_executor.channel.messages import (
     RunBundle,
     SectionRefusal,
 )
+from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
+from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.spark.spark_jobs import SectionEnd, Tasks
 
 LOOK_SECONDS = 1.0
 """How often Spark is asked how far sections are."""
 _LOGGER = logging.getLogger(__name__)
-
-
-class SectionHost(Protocol):
-    """What sections ask of Spark."""
-
-    def start_section(
-        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
-    ) -> None:
-        """Runs a section on a thread of its own, which calls ``on_end`` with what came of it."""
-
-    def section_tasks(self) -> Tasks:
-        """How far the sections of the job are, together."""
 
 
 @attrs.define(eq=False)

@@ -5,26 +5,20 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib.metadata
-import re
+import os
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
 
+from beam_spark_executor.server import flag_values
 from beam_spark_executor.server.extensions import Extension, find
-from beam_spark_executor.spark.settings import (
-    DEFAULT_MASTER,
-    SparkSettings,
-    SparkUnavailable,
-    check_master,
-)
-from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
+from beam_spark_executor.spark.settings import DEFAULT_MASTER, SparkSettings
+from beam_spark_executor.stores.spec import StoreSpec
 
 PROGRAM = "beam-spark-jobserver"
 DEFAULT_PORT = 8099
-
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 # What Prism, for which SDKs may start this program, calls them.
 _LOG_LEVELS_ELSEWHERE = {"warn": "warning"}
@@ -52,6 +46,7 @@ class ServerSettings:
     - ``token_file``: has the token that clients must send with every call.
     - ``tls_cert``, ``tls_key``, ``tls_client_ca``: PEM files of the server, and of the authority whose
       certificates clients must have.
+    - ``plain_cores``: with a number jobs run in plain processes of this machine, on so many cores, without Spark.
     - ``hide_elements``: whether the errors of jobs leave out the element that was processed.
     - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
     - ``log_kind``: ``text``, or ``json`` for one object per line.
@@ -71,6 +66,7 @@ class ServerSettings:
     max_task_attempts: int = 1
     hide_elements: bool = False
     spark: SparkSettings = attrs.field(factory=SparkSettings)
+    plain_cores: int | None = None
     log_level: str = "info"
     log_kind: str = "text"
     extensions: tuple[Extension, ...] = ()
@@ -109,6 +105,11 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         parser.error(str(error))
     if found.sync_data and found.state_dir is None:
         parser.error("--sync-data needs a --state-dir from which jobs can be resumed")
+    if found.without_spark is not None and (found.spark_master_url or found.spark_conf):
+        flag = "--spark-master-url" if found.spark_master_url else "--spark-conf"
+        parser.error(
+            f"--without-spark runs jobs in plain processes of this machine: {flag} has no effect there"
+        )
     return ServerSettings(
         job_host=found.job_host,
         job_port=found.job_port,
@@ -124,6 +125,7 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
             conf=dict(found.spark_conf),
             log_level=_SPARK_LOG_LEVELS[found.log_level],
         ),
+        plain_cores=found.without_spark,
         log_level=found.log_level,
         log_kind=found.log_kind,
         extensions=extensions if found.serve_http else (),
@@ -160,7 +162,7 @@ def _parser() -> _Parser:
 def _add_server_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--job-port",
-        type=_port,
+        type=flag_values.port,
         default=DEFAULT_PORT,
         metavar="PORT",
         help="port to serve at; 0 picks a free one (default: %(default)s)",
@@ -179,14 +181,14 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--parent-pid",
-        type=_pid,
+        type=flag_values.pid,
         metavar="PID",
         help="process with which the server ends; it also ends when its output is a pipe that nobody"
         " reads any more",
     )
     flag(
         "--idle-shutdown-timeout",
-        type=_duration,
+        type=flag_values.duration,
         metavar="DURATION",
         help="end when no job has run for so long, as in 90s or 1h30m (default: never, as with -1)",
     )
@@ -206,7 +208,7 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--serve-http",
-        type=_truth,
+        type=flag_values.truth,
         nargs="?",
         const=True,
         default=True,
@@ -250,7 +252,7 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--data-dir",
-        type=_data_dir,
+        type=flag_values.data_dir,
         metavar="URL",
         help="where the data between stages lies: s3://BUCKET/PREFIX, gs://, az://, abfss://, or a folder that"
         " all machines have under this path (default, and enough where Spark runs on this machine:"
@@ -280,7 +282,7 @@ def _add_end_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--max-task-attempts",
-        type=_attempts,
+        type=flag_values.attempts,
         default=1,
         metavar="N",
         help="how often a bundle is tried whose user code raises, before its job fails (default:"
@@ -294,17 +296,26 @@ def _add_end_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--spark-master-url",
-        type=_master,
+        type=flag_values.master_url,
         metavar="URL",
         help=f"Spark master (default: that of the ambient Spark session, else {DEFAULT_MASTER})",
     )
     flag(
         "--spark-conf",
-        type=_property,
+        type=flag_values.spark_property,
         action="append",
         default=[],
         metavar="KEY=VALUE",
         help="a Spark property, as in spark.driver.memory=4g; may be repeated",
+    )
+    flag(
+        "--without-spark",
+        type=flag_values.cores,
+        nargs="?",
+        const=os.cpu_count() or 1,
+        metavar="CORES",
+        help="run jobs in plain processes of this machine, without Spark and Java, to try pipelines and to test"
+        " (default for CORES: all of this machine)",
     )
 
 
@@ -324,64 +335,6 @@ def _unknown(argument: str, parser: argparse.ArgumentParser) -> str:
     known = [option for action in parser._actions for option in action.option_strings]
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"unknown flag {name}" + (f": did you mean {nearest[0]}?" if nearest else "")
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
-    return int(text)
-
-
-def _pid(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected the id of a process, got {text!r}")
-    return int(text)
-
-
-def _duration(text: str) -> float | None:
-    """Seconds of a duration as Go writes it; None of one that is negative."""
-    if re.fullmatch(r"-(\d+(\.\d+)?)(h|m|s|ms|us|ns)?", text):
-        return None
-    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|ns)", text)
-    if not parts or "".join(map("".join, parts)) != text:
-        raise argparse.ArgumentTypeError(f"expected a duration as in 90s or 1h30m, got {text!r}")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
-    return text.lower() == "true"
-
-
-def _data_dir(text: str) -> StoreSpec | Path:
-    try:
-        return parse_data_dir(text) or Path(text).absolute()
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _attempts(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
-    return int(text)
-
-
-def _master(text: str) -> str:
-    try:
-        check_master(text)
-    except SparkUnavailable as error:
-        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
-    return text
-
-
-def _property(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.startswith("spark."):
-        raise argparse.ArgumentTypeError(
-            f"expected KEY=VALUE with a key that begins with 'spark.', got {text!r}"
-        )
-    return key, value
 
 
 def _versions() -> str:

@@ -1,4 +1,4 @@
-"""The job server as a whole: the Job API, Spark, and the executor that joins them."""
+"""The job server as a whole: the Job API, what worker processes run on, and the executor that joins them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 
+from apache_beam.version import __version__ as beam_version
 from beam_runner_jobservices import (
     Guard,
     JobHandle,
@@ -26,11 +27,9 @@ from beam_spark_executor.job_options import JOB_OPTIONS
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.server.data_place import DataPlace
 from beam_spark_executor.server.flags import ServerSettings
-from beam_spark_executor.server.versions import untried
-from beam_spark_executor.spark.pool import WorkerPools, warm_up
-from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.settings import is_on_this_machine, slots_of
+from beam_spark_executor.server.ports import PlacementService
 from beam_spark_executor.temporary import TemporaryFolder
+from beam_spark_executor.versions import BEAM
 
 JOBS_LIMIT_SECONDS = 10.0
 """How long jobs have to end when the server stops."""
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class Server:
-    """A job server on Spark, in this process.
+    """A job server with its worker processes, in this process.
 
         server = Server(ServerSettings(job_port=0))
         address = server.start()
@@ -49,7 +48,7 @@ class Server:
         server.stop()
 
     Making one takes the port and the state folder, and costs next to nothing else where no jobs are
-    left to resume. `serve` answers clients; jobs that they run begin once `start` has started Spark.
+    left to resume. `serve` answers clients; jobs that they run begin once `start` has started what they run on.
 
     Raises:
         beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
@@ -75,7 +74,7 @@ class Server:
         self._stopping = threading.Lock()
         self._serving = self._stopped = False
         self._executor: Future[SparkJobExecutor] = Future()
-        self.spark = RunningSpark(settings.spark)
+        self.placement = _placement(settings)
         self._private: TemporaryFolder | None = None
         try:
             guard = _guard(settings)
@@ -119,13 +118,13 @@ class Server:
         return self.address
 
     def start(self) -> str:
-        """Serves, starts Spark, and warms it up unless there are jobs already; returns the address.
+        """Serves, starts what jobs run on, and warms it up unless there are jobs already; returns the address.
 
         Takes about ten seconds. To be called once; if it raises, the jobs that wait for it fail, and
         `stop` cleans up.
 
         Raises:
-            SparkUnavailable: Spark does not start; says why in one sentence.
+            Unavailable: what jobs run on does not start; says why in one sentence.
             StoreError: there is no place for data between stages; says likewise.
             Exception: `kill` was called meanwhile.
         """
@@ -140,28 +139,23 @@ class Server:
 
     def _start_executor(self) -> SparkJobExecutor:
         self._data.check()
-        self.spark.start()
-        if not is_on_this_machine(self.spark.master):
-            self._data.check_reach(self.spark.master)
-        for sentence in untried(self.spark.version):
-            log.warning("%s", sentence)
-        log.info("Spark %s is up at %s", self.spark.version, self.spark.master)
-        pools = WorkerPools(self.spark.session)
+        self.placement.start()
+        if not self.placement.is_on_this_machine:
+            self._data.check_reach(self.placement.where)
+        if remark := BEAM.remark(beam_version):
+            log.warning("%s", remark)
+        log.info("%s is up at %s", self.placement.name, self.placement.where)
         unfinished = self._unfinished()
         if not unfinished:
             # Jobs that are there already are not to wait for it, and warm up what they need.
-            warm_up(self.spark.session, pools)
+            self.placement.warm_up()
         self._remove_leftovers(unfinished)
         return SparkJobExecutor(
-            self.spark.session,
-            pools,
+            self.placement,
             self._store,
             ExecutorSettings(
                 self._data.folder,
-                self.spark.session.sparkContext.defaultParallelism,
-                self._channel_host(self.spark),
                 self._task_attempts,
-                slots_of(self.spark.master),
                 self._hides_elements,
                 sync_data=self._sync_data,
                 store=self._data.store,
@@ -175,16 +169,16 @@ class Server:
     def drain_jobs(self) -> None:
         """Takes no more jobs, drains those that run, and waits for their ends as long as it takes.
 
-        Clients are served meanwhile. Returns early only if Spark ends.
+        Clients are served meanwhile. Returns early only if what they run on ends.
         """
         draining = self._job_server.drain_all()
-        while self.spark.is_alive:
+        while self.placement.is_alive:
             if self._unfinished().isdisjoint(draining):
                 return
             time.sleep(_DRAIN_CHECK_SECONDS)
 
     def stop(self) -> None:
-        """Stops serving, ends the work on all jobs and stops Spark; again does nothing.
+        """Stops serving, ends the work on all jobs and what they run on; again does nothing.
 
         With a state folder jobs are left to the next server, without one they are cancelled and all
         files removed. Takes about two seconds where no job runs. May be called from any thread.
@@ -197,13 +191,13 @@ class Server:
             self._job_server.stop(grace=JOBS_LIMIT_SECONDS)
             if not self._executor.exception():
                 self._executor.result().close(suspend=self._durable)
-            self.spark.stop()
+            self.placement.stop()
             self._store.close()
             self._remove_temporary()
 
     def kill(self) -> None:
-        """Ends Spark at once, whatever it does, also while it starts, and removes temporary files."""
-        self.spark.kill()
+        """Ends what jobs run on at once, whatever it does, also while it starts, and removes temporary files."""
+        self.placement.kill()
         self._remove_temporary()
 
     def _socket(self, settings: ServerSettings, guard: Guard) -> Path | None:
@@ -219,7 +213,7 @@ class Server:
                 folder.remove()
 
     def _answer_waiting_jobs(self, error: BaseException) -> None:
-        """Fails the jobs that wait for Spark, now and later, unless it has come up."""
+        """Fails the jobs that wait for the start, now and later, unless that is done."""
         with contextlib.suppress(InvalidStateError):
             self._executor.set_exception(error)
 
@@ -243,11 +237,16 @@ class Server:
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         return self._executor.result()(job, reporter)
 
-    @staticmethod
-    def _channel_host(spark: RunningSpark) -> str:
-        if is_on_this_machine(spark.master):
-            return "127.0.0.1"
-        return str(spark.session.conf.get("spark.driver.host"))
+
+def _placement(settings: ServerSettings) -> PlacementService:
+    """What worker processes run on; of the two, only what is asked for is imported."""
+    if settings.plain_cores is not None:
+        from beam_spark_executor.processes.placement import PlainPlacement
+
+        return PlainPlacement(settings.plain_cores)
+    from beam_spark_executor.spark.placement import SparkPlacement
+
+    return SparkPlacement(settings.spark)
 
 
 def _guard(settings: ServerSettings) -> Guard:

@@ -3,7 +3,7 @@
 Spark starts a daemon for each pool of workers, and what a daemon has to import takes seconds. So the
 first one that Spark starts has a *fork server* made, which imports it once; and each becomes a small
 process that hands its standard streams, arguments and environment to the fork server, and stands for
-the daemon that is forked there. A reaper (:mod:`~beam_spark_executor.spark.reaper`) watches over all.
+the daemon that is forked there. A reaper (:mod:`~beam_spark_executor.processes.reaper`) watches over all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from beam_spark_executor.spark import reaper
+from beam_spark_executor.processes import reaper
 
 SERVER_VARIABLE = "BEAM_SPARK_SERVER"
 """Names the job server in the environment of all that it starts: process id, a dot, and at random."""

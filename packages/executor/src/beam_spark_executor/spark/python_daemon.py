@@ -12,7 +12,6 @@ replacement. It also works where Spark runs its stock daemon: then only the warm
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import logging
@@ -23,34 +22,23 @@ import threading
 import time
 import zipimport
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import BinaryIO, NoReturn
 
-from beam_spark_executor import garbage
-from beam_spark_executor.logs import hushed
-from beam_spark_executor.spark import fork_server, reaper
+from beam_spark_executor.processes import reaper
+from beam_spark_executor.processes.warmth import be_killed_first, import_what_workers_need
+from beam_spark_executor.spark import fork_server
 
 EXIT_LIMIT_SECONDS = 5
 IDLE_LIMIT_SECONDS = 10
 """How long a daemon without workers stays."""
 
-_KILLED_FIRST = 500
-"""As if a worker had half of the memory besides what it has."""
-
 _WARM_MODULES = (
-    "pyarrow",
-    "numpy",
-    "pandas",
-    "grpc",
     "pyspark.worker",
     "pyspark.sql.pandas.serializers",
-    "apache_beam",
-    "apache_beam.runners.worker.bundle_processor",
-    "apache_beam.runners.worker.sdk_worker_main",
-    "beam_runner_worker.embedded",
     "beam_spark_executor.spark.lane",
 )
+"""What Spark's workers need besides."""
 
 log = logging.getLogger(__name__)
 
@@ -157,15 +145,8 @@ def _send_nowhere(outfile: BinaryIO) -> None:
 
 
 def _import_what_tasks_need() -> None:
-    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # no channel is ever made before the fork
-    with hushed():
-        for name in _WARM_MODULES:
-            try:
-                importlib.import_module(name)
-            except Exception as error:  # a task that needs it will say so; here only warmth is lost
-                sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
+    import_what_workers_need(_WARM_MODULES)
     _forget_zip_importers()
-    garbage.settle()
 
 
 def _forget_zip_importers() -> None:
@@ -200,16 +181,6 @@ def _end_when_idle() -> None:
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
-def _be_killed_first() -> None:
-    """Has the system, where memory runs out, kill a worker rather than the server or Spark.
-
-    A bundle whose worker is gone is tried again; without the server all jobs end. Workers and what
-    they start inherit it.
-    """
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(_KILLED_FIRST))
-
-
 def _has_workers() -> bool:
     try:
         os.waitpid(-1, os.WNOHANG)  # SIGCHLD is ignored, so that none is left to be reaped
@@ -222,7 +193,7 @@ def _run_daemon() -> None:
     """Forks workers until Spark closes the standard input or ends this process, or it is idle."""
     import pyspark.daemon
 
-    _be_killed_first()
+    be_killed_first()
     _watch_tasks()
     _end_when_idle()
     pyspark.daemon.manager()

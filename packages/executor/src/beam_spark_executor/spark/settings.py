@@ -13,6 +13,8 @@ from pathlib import Path
 
 import attrs
 
+from beam_spark_executor.unavailable import Unavailable
+
 DEFAULT_MASTER = "local[*,4]"
 """All cores, and four attempts of a task: plain ``local[*]`` never repeats one."""
 
@@ -43,7 +45,7 @@ _MASTERS = (
 )
 
 
-class SparkUnavailable(Exception):
+class SparkUnavailable(Unavailable):
     """Spark could not be started; the text is one sentence for the person at the terminal."""
 
 

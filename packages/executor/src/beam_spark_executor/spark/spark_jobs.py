@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-import attrs
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.messages import (
     Attempt,
     BundleBroke,
-    BundleReply,
     Endpoint,
     RunBundle,
-    SectionRefusal,
 )
+from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane
 from beam_spark_executor.spark.lane import LaneRef, run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
@@ -25,20 +23,7 @@ from beam_spark_executor.spark.session import answers
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
 from beam_spark_executor.spark.threads import job_thread
 
-LaneStarter = Callable[[int], None]
-"""Has Spark start the lane with this number."""
-SectionEnd: TypeAlias = BundleReply | BundleBroke | SectionRefusal
-"""What comes of an attempt at a section."""
 _LOGGER = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class Tasks:
-    """How many tasks Spark has done, how many run, and of how many it knows yet."""
-
-    done: int = 0
-    running: int = 0
-    known: int = 0
 
 
 class SectionRunner(Protocol):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from processes import alive
 
-from beam_spark_executor.spark import reaper
+from beam_spark_executor.processes import reaper
 
 pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone has subreapers")
 
@@ -21,7 +21,7 @@ BLOCKED = "import ctypes; ctypes.PyDLL(None).sleep(600)"
 PROGRAM = f"""
 import os, signal, sys, time
 from pathlib import Path
-from beam_spark_executor.spark import reaper
+from beam_spark_executor.processes import reaper
 
 def note(name):
     Path(sys.argv[1], name).write_text(str(os.getpid()))

@@ -6,10 +6,7 @@ the package's metadata knows why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import attrs
-from apache_beam.version import __version__ as beam_version
 
 
 @attrs.frozen
@@ -35,13 +32,6 @@ class Range:
 
 BEAM = Range("apache-beam", (2, 72), (2, 77))
 SPARK = Range("pyspark", (3, 5), (4, 3))
-
-
-def untried(spark_version: str) -> Iterator[str]:
-    """A sentence for each of Beam and Spark that was not tried."""
-    for remark in (BEAM.remark(beam_version), SPARK.remark(spark_version)):
-        if remark is not None:
-            yield remark
 
 
 def _text(version: tuple[int, int]) -> str:

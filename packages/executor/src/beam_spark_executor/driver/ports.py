@@ -1,0 +1,86 @@
+"""What the driver asks of whatever runs worker processes: how many there may be, and to start, watch and cancel them.
+
+A process that a placement has started serves one lane after the other with what
+`beam_spark_executor.bundles.binding.bind` returns, and never works for two jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from beam_spark_executor.channel.messages import Endpoint, RunBundle
+from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
+from beam_spark_executor.channel.stand_by import StandByOrder
+
+
+class SectionHost(Protocol):
+    """What runs sections, each as many tasks at once."""
+
+    def start_section(
+        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        """Runs a section, and calls ``on_end`` with what came of it, on any thread.
+
+        A placement that has no sections refuses each: its stages then run apart, on lanes.
+        """
+
+    def section_tasks(self) -> Tasks:
+        """How far the sections of the job are, together."""
+
+
+class JobPlacement(SectionHost, Protocol):
+    """The worker processes of one job. Methods belong to the job's own thread, but ``is_alive`` to any."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is anything to run on; costs about a millisecond."""
+
+    @property
+    def interface(self) -> str:
+        """The address of its own pages about what runs; empty where it has none."""
+
+    def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
+        """Has a process of this job alone serve a lane, as soon as there is a slot; returns at once.
+
+        Where the process is lost, the lane may be tried again in another one. ``on_end`` is called once, on any
+        thread, with the lane's number when it has ended: with an error in a few words if that could not be
+        done, else with nothing.
+        """
+
+    def cancel(self) -> None:
+        """Ends all lanes that are there now, whatever their processes do, and no other job's; returns at once."""
+
+    def close(self, *, workers_gone: bool) -> None:
+        """The job has no lanes any more; says whether all of its processes have ended, too."""
+
+
+class Placement(Protocol):
+    """Where worker processes run, for as long as a server lives. Methods may be called from any thread."""
+
+    @property
+    def host(self) -> str:
+        """The address at which its processes reach this one."""
+
+    @property
+    def cores(self) -> int:
+        """How many bundles can use a core at once."""
+
+    @property
+    def slots(self) -> int | None:
+        """How many lanes may run at once; None if nobody knows beforehand."""
+
+    def attach(self, endpoint: Endpoint) -> None:
+        """From now on processes reach this one there, and may ask for `order`."""
+
+    def order(self, number: int) -> StandByOrder:
+        """What the process is to do that stands by under a number; may take half a minute. None: it is to ask again."""
+
+    def job(self, job_id: str, name: str) -> JobPlacement:
+        """The processes of a job; ``name`` is for people."""
+
+    def job_ended(self) -> None:
+        """A job has ended; what it took may be got ready for the next one."""
+
+    def stand_down(self) -> None:
+        """No job comes any more: sends processes away that stand by, and waits a moment for that."""

@@ -1,0 +1,118 @@
+"""The process that plain workers are forked from: it has imported what they need, and tells when one ends.
+
+The server starts it as ``python -m beam_spark_executor.processes.parent``. A line of its standard input is an order:
+where the server's channel is, as JSON; then ``fork 7``, which makes the worker with that number, or ``kill 7``. A
+line of its standard output is ``ready``, or ``ended 7 -9`` with the exit code or the signal. It ends with its
+standard input, or with the server, and all beneath it with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import traceback
+from types import FrameType
+from typing import NoReturn
+
+from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.processes import reaper
+from beam_spark_executor.processes.warmth import be_killed_first, import_what_workers_need
+
+READY = "ready"
+
+
+class _Parent:
+    """Forks workers and waits for their ends, all in one thread: there must be no other at a fork."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._pids: dict[int, int] = {}
+
+    def obey(self, order: str, number: int) -> None:
+        """Carries out one line."""
+        # An end is taken note of before or after this, but not in the midst of it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        try:
+            if order == "fork":
+                pid = os.fork()
+                if pid == 0:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                    _become_worker(self._endpoint, number)
+                self._pids[pid] = number
+            else:
+                for pid in [pid for pid, known in self._pids.items() if known == number]:
+                    os.kill(pid, signal.SIGKILL)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def bury(self, signal_number: int, frame: FrameType | None) -> None:
+        """Tells of the workers that have ended."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                _tell(f"ended {self._pids.pop(pid)} {os.waitstatus_to_exitcode(status)}")
+
+
+def _become_worker(endpoint: Endpoint, number: int) -> NoReturn:
+    """Serves lanes as the worker with a number, and ends."""
+    code = 1
+    try:
+        if reaper.is_possible():
+            reaper.end_with_parent()
+            # What user code leaves behind is this worker's as long as it lives, then the reaper's.
+            reaper.adopt_orphans()
+        for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _make_silent(0)
+        os.dup2(2, 1)  # what user code prints is nothing for the server to read
+        from beam_spark_executor.processes.worker import serve_lanes
+
+        serve_lanes(endpoint, number)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _tell(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
+
+
+def _make_silent(*streams: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in streams:
+        os.dup2(null, stream)
+    os.close(null)
+
+
+def _serve() -> None:
+    """Obeys until the standard input ends."""
+    import_what_workers_need()
+    be_killed_first()
+    _tell(READY)
+    lines = iter(sys.stdin.readline, "")
+    told = next(lines, "")
+    if not told:
+        return
+    parent = _Parent(Endpoint(**json.loads(told)))
+    signal.signal(signal.SIGCHLD, parent.bury)
+    for line in lines:
+        order, _, number = line.partition(" ")
+        parent.obey(order, int(number))
+
+
+def main() -> None:
+    """Forks workers for the process that has started this one."""
+    if reaper.is_possible():
+        reaper.watch_over(_serve, [os.getppid()])
+    _serve()
+
+
+if __name__ == "__main__":
+    main()

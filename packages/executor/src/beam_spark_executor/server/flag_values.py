@@ -1,0 +1,88 @@
+"""How the texts that follow flags are read, and what is said of those that can't be.
+
+Raises:
+    argparse.ArgumentTypeError: from each of these functions, where a text is not what is expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from beam_spark_executor.spark.settings import SparkUnavailable, check_master
+from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+def port(text: str) -> int:
+    """A port; 0 picks a free one."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def pid(text: str) -> int:
+    """The id of a process."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected the id of a process, got {text!r}")
+    return int(text)
+
+
+def duration(text: str) -> float | None:
+    """Seconds of a duration as Go writes it; None of one that is negative."""
+    if re.fullmatch(r"-(\d+(\.\d+)?)(h|m|s|ms|us|ns)?", text):
+        return None
+    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|ns)", text)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise argparse.ArgumentTypeError(f"expected a duration as in 90s or 1h30m, got {text!r}")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def truth(text: str) -> bool:
+    """A truth as Go writes it."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+    return text.lower() == "true"
+
+
+def data_dir(text: str) -> StoreSpec | Path:
+    """A store, by its URL, or a folder."""
+    try:
+        return parse_data_dir(text) or Path(text).absolute()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def attempts(text: str) -> int:
+    """A number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
+    return int(text)
+
+
+def cores(text: str) -> int:
+    """A number of cores."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of cores from 1 on, got {text!r}")
+    return int(text)
+
+
+def master_url(text: str) -> str:
+    """The URL of a Spark master."""
+    try:
+        check_master(text)
+    except SparkUnavailable as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+    return text
+
+
+def spark_property(text: str) -> tuple[str, str]:
+    """A Spark property and its value."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise argparse.ArgumentTypeError(
+            f"expected KEY=VALUE with a key that begins with 'spark.', got {text!r}"
+        )
+    return key, value

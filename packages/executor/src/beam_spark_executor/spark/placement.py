@@ -1,0 +1,133 @@
+"""Spark as what worker processes run on (`beam_spark_executor.server.ports.PlacementService`)."""
+
+from __future__ import annotations
+
+import logging
+
+from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.stand_by import StandByOrder
+from beam_spark_executor.spark.pool import WorkerPools, warm_up
+from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.settings import SparkSettings, is_on_this_machine, slots_of
+from beam_spark_executor.spark.spark_jobs import SparkJobs
+from beam_spark_executor.spark.stand_by import StandBys
+from beam_spark_executor.versions import SPARK
+
+log = logging.getLogger(__name__)
+
+
+class SparkPlacement:
+    """Lanes are Spark jobs of one task each, served by Python workers that Spark has forked (`PlacementService`).
+
+    Where Spark has a slot to spare, one task always stands by for the next job.
+
+    Args:
+        settings: what is wanted of Spark.
+    """
+
+    loss = "Spark's Java process has ended unexpectedly; its last lines are in the log"
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._spark = RunningSpark(settings)
+        self._pools: WorkerPools | None = None
+        self._stand_bys: StandBys | None = None
+        self._endpoint: Endpoint | None = None
+
+    @property
+    def name(self) -> str:
+        """See `PlacementService.name`."""
+        return f"Spark {self._spark.version}"
+
+    @property
+    def where(self) -> str:
+        """The master URL."""
+        return self._spark.master
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """See `PlacementService.is_on_this_machine`."""
+        return is_on_this_machine(self._spark.master)
+
+    @property
+    def host(self) -> str:
+        """See `PlacementService.host`."""
+        if self.is_on_this_machine:
+            return "127.0.0.1"
+        return str(self._spark.session.conf.get("spark.driver.host"))
+
+    @property
+    def cores(self) -> int:
+        """See `PlacementService.cores`."""
+        return self._spark.session.sparkContext.defaultParallelism
+
+    @property
+    def slots(self) -> int | None:
+        """See `PlacementService.slots`."""
+        total = slots_of(self._spark.master)
+        return total if total is None else total - self._stands_by
+
+    @property
+    def _stands_by(self) -> bool:
+        total = slots_of(self._spark.master)
+        return total is not None and total > self.cores
+
+    @property
+    def is_alive(self) -> bool:
+        """See `PlacementService.is_alive`."""
+        return self._spark.is_alive
+
+    def check(self) -> None:
+        """See `PlacementService.check`."""
+        self._spark.check()
+
+    def start(self) -> None:
+        """See `PlacementService.start`."""
+        self._spark.start()
+        if remark := SPARK.remark(self._spark.version):
+            log.warning("%s", remark)
+        self._pools = WorkerPools(self._spark.session)
+
+    def warm_up(self) -> None:
+        """See `PlacementService.warm_up`."""
+        assert self._pools is not None
+        warm_up(self._spark.session, self._pools)
+
+    def attach(self, endpoint: Endpoint) -> None:
+        """See `PlacementService.attach`."""
+        assert self._pools is not None
+        self._endpoint = endpoint
+        self._stand_bys = StandBys(
+            self._spark.session, self._pools, endpoint, wanted=self._stands_by
+        )
+        self._stand_bys.renew()
+
+    def order(self, number: int) -> StandByOrder:
+        """See `PlacementService.order`."""
+        assert self._stand_bys is not None
+        return self._stand_bys.order(number)
+
+    def job(self, job_id: str, name: str) -> SparkJobs:
+        """See `PlacementService.job`."""
+        assert self._pools is not None
+        assert self._stand_bys is not None
+        assert self._endpoint is not None
+        session = self._spark.session
+        return SparkJobs(session, self._pools, self._stand_bys, self._endpoint, job_id, name)
+
+    def job_ended(self) -> None:
+        """See `PlacementService.job_ended`."""
+        assert self._stand_bys is not None
+        self._stand_bys.renew()
+
+    def stand_down(self) -> None:
+        """See `PlacementService.stand_down`."""
+        if self._stand_bys is not None:
+            self._stand_bys.close()
+
+    def stop(self) -> None:
+        """See `PlacementService.stop`."""
+        self._spark.stop()
+
+    def kill(self) -> None:
+        """See `PlacementService.kill`."""
+        self._spark.kill()

@@ -1,0 +1,104 @@
+"""Plain processes as a placement, beyond what all placements have in common."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from beam_runner_engine.scheduler import Bundle
+from job_server import wait_until
+from placed_jobs import SECONDS, PlacedJobs, served, wait_until_gone
+from processes import parent
+
+from beam_spark_executor.channel.messages import Attempt, RunBundle, SectionRefusal
+from beam_spark_executor.channel.section_ends import SectionEnd
+from beam_spark_executor.processes.placement import PlainPlacement
+from beam_spark_executor.unavailable import Unavailable
+
+SLOTS = 2
+
+
+@pytest.fixture
+def placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlainPlacement]:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    placement = PlainPlacement(cores=1)
+    placement.slots = SLOTS
+    placement.start()
+    yield placement
+    placement.stop()
+
+
+@pytest.fixture
+def place(placement: PlainPlacement, tmp_path: Path) -> Iterator[PlacedJobs]:
+    with served(placement) as jobs:
+        yield PlacedJobs(placement, jobs, tmp_path)
+
+
+def test_a_lane_waits_until_there_is_a_slot(place: PlacedJobs) -> None:
+    job = place.job("waits")
+    links = [job.open(number) for number in range(SLOTS)]
+    job.start(SLOTS)
+    with pytest.raises(queue.Empty):
+        job.opened.get(timeout=0.5)
+    job.close(0, links[0])
+    job.close(SLOTS, job.next_opened(SLOTS))
+
+
+def test_one_that_waits_is_cancelled_without_a_process(place: PlacedJobs) -> None:
+    other, job = place.job("other"), place.job("waits")
+    for number in range(SLOTS):
+        other.open(number)
+    job.start(0)
+    job.placed.cancel()
+    assert job.ended.get(timeout=1) == (0, "")
+    assert other.ended.empty()
+
+
+def test_nothing_is_left_of_it(placement: PlainPlacement, place: PlacedJobs) -> None:
+    worker = place.job("job").open(0).hello.pid
+    started = [worker, parent(worker), parent(parent(worker))]
+    assert parent(started[-1]) == os.getpid()
+    placement.stop()
+    for pid in started:
+        wait_until_gone(pid)
+    assert not placement.is_alive
+    placement.stop()  # does nothing
+
+
+def test_it_is_noticed_when_all_of_it_is_lost(placement: PlainPlacement, place: PlacedJobs) -> None:
+    job = place.job("job")
+    worker = job.open(0).hello.pid
+    os.kill(parent(parent(worker)), signal.SIGKILL)
+    wait_until_gone(worker)
+    wait_until(lambda: not placement.is_alive, SECONDS, "it is told that it has ended")
+    assert not job.placed.is_alive
+
+
+def test_sections_are_refused_so_that_their_stages_run_apart() -> None:
+    told: list[SectionEnd] = []
+    order = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
+    PlainPlacement(cores=1).job("job", "name").start_section(order, "A to B", told.append)
+    (refusal,) = told
+    assert isinstance(refusal, SectionRefusal)
+    assert refusal.attempt == Attempt(7, 2)
+
+
+def test_it_can_be_killed_while_it_starts() -> None:
+    placement = PlainPlacement(cores=1)
+    killer = threading.Timer(0.3, placement.kill)
+    killer.start()
+    with pytest.raises(Unavailable, match="did not start"):
+        placement.start()
+    wait_until(lambda: not placement.is_alive, SECONDS, "it ends")
+
+
+def test_one_that_does_not_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(Unavailable, match="did not start"):
+        PlainPlacement(cores=1).start()
