@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
@@ -13,11 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
 from served_process import Serve, serving
 
 from beam_spark_executor.bundles import telling as telling_module
+from beam_spark_executor.tuning import TUNING
 
 
 @pytest.fixture
 def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Makes worker processes that serve a lane."""
-    monkeypatch.setattr(telling_module, "PROGRESS_SECONDS", 0.02)
+    monkeypatch.setattr(telling_module, "TUNING", attrs.evolve(TUNING, progress_seconds=0.02))
     with serving(tmp_path, monkeypatch) as make:
         yield make

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from beam_runner_engine.scheduler import BundleFailed as Failed
 from beam_runner_engine.scheduler import FinishJob, Outcome
@@ -17,7 +18,7 @@ from small_plans import buffer, plan_of, stage
 from worker_doubles import FakeWorker, seen_in
 
 from beam_spark_executor.bundles import loop as loop_module
-from beam_spark_executor.bundles.loop import TELL_MS, TaskLoop
+from beam_spark_executor.bundles.loop import TaskLoop
 from beam_spark_executor.channel.messages import (
     Attempt,
     BundleReply,
@@ -27,6 +28,7 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
 )
 from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.tuning import TUNING
 
 # Two sources, so that the shards keep state between the data of one and of the other.
 PLAN = plan_of(
@@ -46,6 +48,11 @@ TRANSFORMS: Any = {
 EXPECTED = {"a=2": 1, "b=1": 1, "c=1": 1}
 LOOP_BYTES = 1 << 20
 SECONDS = 60
+
+
+def tune(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> None:
+    """Has loops go by other numbers."""
+    monkeypatch.setattr(loop_module, "TUNING", attrs.evolve(TUNING, **numbers))
 
 
 def rig_in_loop(place: Path) -> tuple[Rig, FakeWorker, RunLoop]:
@@ -103,13 +110,13 @@ BUNDLES = 8
 """More than there are in the job."""
 
 
-@pytest.mark.parametrize("tell_ms", [0, TELL_MS])
+@pytest.mark.parametrize("report_ms", [0, TUNING.loop_report_ms])
 @pytest.mark.parametrize("number", range(BUNDLES))
 def test_a_loop_left_as_a_bundle_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, tell_ms: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
 ) -> None:
     """That bundle is one of the lane's: what it did to its shard is told by it, and by it alone."""
-    monkeypatch.setattr(loop_module, "TELL_MS", tell_ms)
+    tune(monkeypatch, loop_report_ms=report_ms)
     rig, worker, order = rig_in_loop(tmp_path)
     worker.in_loop = leave_after(number)
     said = worker.loop(order)
@@ -157,7 +164,7 @@ def test_a_process_lost_before_its_loop_was_left(tmp_path: Path) -> None:
 
 
 def test_a_long_bundle_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "BUNDLE_MS", 500)
+    tune(monkeypatch, loop_bundle_ms=500)
     rig, worker, order = rig_in_loop(tmp_path)
     left = threading.Event()
     rig.stages["count"].during = lambda chunk: left.wait(60)
@@ -177,7 +184,7 @@ def test_a_long_bundle_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_loop_is_committed_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "TELL_MS", 5)
+    tune(monkeypatch, loop_report_ms=5)
     rig, worker, order = rig_in_loop(tmp_path)
     for harness in rig.stages.values():
         harness.during = lambda chunk: time.sleep(0.01)
@@ -197,8 +204,7 @@ def test_what_is_told_on_the_way_is_told_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if the thread that sends it comes late, or only after the loop's end."""
-    monkeypatch.setattr(loop_module, "TELL_MS", 0)
-    monkeypatch.setattr(loop_module, "_WATCH_SECONDS", SECONDS)
+    tune(monkeypatch, loop_report_ms=0, loop_watch_seconds=SECONDS)
     rig, worker, order = rig_in_loop(tmp_path)
     *progress, reply = worker.loop(order)
     assert len(progress) > 1
@@ -220,7 +226,7 @@ def test_a_process_lost_in_the_middle_of_its_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: int
 ) -> None:
     """What it had told is kept, with the state that goes with it, and all else is done again."""
-    monkeypatch.setattr(loop_module, "TELL_MS", 0)
+    tune(monkeypatch, loop_report_ms=0)
     rig, worker, order = rig_in_loop(tmp_path)
     *progress, _ = worker.loop(order)
     rig.heard(worker, *progress[:heard])
@@ -231,7 +237,7 @@ def test_a_process_lost_in_the_middle_of_its_loop(
 
 
 def test_much_data_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "WAITING_BYTES", 10)
+    tune(monkeypatch, loop_waiting_bytes=10)
     rig, worker, order = rig_in_loop(tmp_path)
     said = worker.loop(order)
     assert said[0].outgrown and said[0].running is None

@@ -12,9 +12,10 @@ from beam_runner_urns import metrics as urns
 from beam_runner_worker.records import MonitoringInfo
 
 from beam_spark_executor.bundles import telling as telling_module
-from beam_spark_executor.bundles.telling import LINGERS_MS, ProgressTeller
+from beam_spark_executor.bundles.telling import ProgressTeller
 from beam_spark_executor.channel.messages import Attempt, BundleProgressed
 from beam_spark_executor.slowness import CoreTime
+from beam_spark_executor.tuning import TUNING
 
 
 def count(number: int) -> MonitoringInfo:
@@ -71,7 +72,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
 def test_a_source_that_waits_tells_when_it_has_put_out_something(telling: Telling) -> None:
     told = telling.run(Running(), 0.4)
     assert told[0].lingers
-    assert LINGERS_MS <= told[0].elapsed < 300
+    assert TUNING.lingers_ms <= told[0].elapsed < 300
     # Not split, it tells again, less and less often.
     assert 2 <= len(told) <= 4
 
@@ -110,7 +111,7 @@ def test_on_a_crowded_machine_a_turn_lasts_longer(
 ) -> None:
     monkeypatch.setattr(telling.teller._slowness, "now", lambda: 4.0)
     told = telling.run(Running(), 0.6)
-    assert told[0].elapsed >= 4 * LINGERS_MS
+    assert told[0].elapsed >= 4 * TUNING.lingers_ms
     assert told[0].lingers
 
 

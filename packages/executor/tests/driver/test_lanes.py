@@ -24,9 +24,9 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_spark_executor.channel.messages import Abort, Attempt, CloseLane
 from beam_spark_executor.driver import lanes as lanes_module
-from beam_spark_executor.driver.lane import BLOCKED_SECONDS
-from beam_spark_executor.driver.lanes import IDLE_SECONDS, Lanes, Loss
+from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.slots import JobSlots, Slots
+from beam_spark_executor.tuning import TUNING
 
 
 @attrs.define
@@ -117,10 +117,10 @@ def blocked_lane(cluster: Cluster) -> tuple[Lanes, FakeLink]:
 
 def test_a_blocked_bundle_makes_room_for_one_more_lane(cluster: Cluster) -> None:
     lanes, _ = blocked_lane(cluster)
-    cluster.now += BLOCKED_SECONDS * 0.9
+    cluster.now += TUNING.blocked_seconds * 0.9
     lanes.dispatch()
     assert cluster.started == [0]
-    cluster.now += BLOCKED_SECONDS * 0.2
+    cluster.now += TUNING.blocked_seconds * 0.2
     lanes.dispatch()
     lanes.dispatch()
     assert cluster.started == [0, 1]
@@ -129,7 +129,7 @@ def test_a_blocked_bundle_makes_room_for_one_more_lane(cluster: Cluster) -> None
 def test_blocked_bundles_do_not_make_more_lanes_than_allowed(cluster: Cluster) -> None:
     lanes, _ = blocked_lane(cluster)
     for number in range(1, 6):
-        cluster.now += 2 * BLOCKED_SECONDS
+        cluster.now += 2 * TUNING.blocked_seconds
         lanes.dispatch()
         if number in cluster.started:
             opened(lanes, number, FakeLink())
@@ -139,7 +139,7 @@ def test_blocked_bundles_do_not_make_more_lanes_than_allowed(cluster: Cluster) -
 def test_a_bundle_that_moves_is_not_blocked(cluster: Cluster) -> None:
     lanes, link = blocked_lane(cluster)
     for step in range(1, 5):
-        cluster.now += BLOCKED_SECONDS * 0.8
+        cluster.now += TUNING.blocked_seconds * 0.8
         lanes.progressed(link, Attempt(0, 1), step / 10)
         lanes.dispatch()
     assert cluster.started == [0]
@@ -148,7 +148,7 @@ def test_a_bundle_that_moves_is_not_blocked(cluster: Cluster) -> None:
 def test_a_report_without_progress_is_none(cluster: Cluster) -> None:
     lanes, link = blocked_lane(cluster)
     lanes.progressed(link, Attempt(0, 1), 0.5)
-    cluster.now += BLOCKED_SECONDS * 1.1
+    cluster.now += TUNING.blocked_seconds * 1.1
     lanes.progressed(link, Attempt(0, 1), 0.5)
     lanes.progressed(link, Attempt(3, 1), 0.9)
     lanes.dispatch()
@@ -265,10 +265,10 @@ def test_opened_again_by_spark_before_the_loss_is_known(cluster: Cluster, state:
 @pytest.mark.parametrize("state", STATES)
 def test_idle_for_long(cluster: Cluster, state: Any) -> None:
     lanes, link = state(cluster)
-    cluster.now += IDLE_SECONDS * 0.9
+    cluster.now += TUNING.lane_idle_seconds * 0.9
     lanes.close_idle()
     assert CloseLane() not in link.told
-    cluster.now += IDLE_SECONDS * 0.2
+    cluster.now += TUNING.lane_idle_seconds * 0.2
     lanes.close_idle()
     assert (CloseLane() in link.told) is (state is idle)
     if state is idle:
@@ -326,7 +326,7 @@ def test_what_still_runs_is_told_when_the_lanes_are_closed(cluster: Cluster) -> 
 def test_a_process_that_comes_back_for_another_lane(cluster: Cluster) -> None:
     """Spark gives the same worker process one lane after the other."""
     lanes, link = idle(cluster)
-    cluster.now += 2 * IDLE_SECONDS
+    cluster.now += 2 * TUNING.lane_idle_seconds
     lanes.close_idle()
     lanes.ended(0)
     lanes.run([bundle(6)])

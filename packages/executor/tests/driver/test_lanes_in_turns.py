@@ -11,9 +11,9 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_spark_executor.channel.messages import Attempt
 from beam_spark_executor.driver import lanes as lanes_module
-from beam_spark_executor.driver.lane import BLOCKED_SECONDS, UNHEARD_SECONDS
 from beam_spark_executor.driver.lanes import Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots
+from beam_spark_executor.tuning import TUNING
 
 
 @attrs.define
@@ -69,7 +69,7 @@ def test_an_interpreter_with_time_runs_as_many_as_there_are_cores(job: Job) -> N
 def test_a_blocked_bundle_leaves_the_interpreter_to_another(job: Job) -> None:
     lanes = job.lanes()
     lanes.progressed(job.link, Attempt(0, 1), 0.0)
-    job.now += BLOCKED_SECONDS * 1.1
+    job.now += TUNING.blocked_seconds * 1.1
     lanes.dispatch()
     assert job.started == [0, 1]
     other = FakeLink()
@@ -81,16 +81,16 @@ def test_a_bundle_that_is_busy_with_one_element_keeps_the_interpreter(job: Job) 
     lanes = job.lanes()
     for _ in range(10):
         lanes.progressed(job.link, Attempt(0, 1), 0.0, waits=False)
-        job.now += BLOCKED_SECONDS * 1.1
+        job.now += TUNING.blocked_seconds * 1.1
         lanes.dispatch()
     assert job.started == [0]
 
 
 def test_a_bundle_that_was_not_heard_of_is_not_blocked_yet(job: Job) -> None:
     lanes = job.lanes()
-    job.now += BLOCKED_SECONDS * 1.1
+    job.now += TUNING.blocked_seconds * 1.1
     lanes.dispatch()
     assert job.started == [0]
-    job.now += UNHEARD_SECONDS
+    job.now += TUNING.unheard_seconds
     lanes.dispatch()
     assert job.started == [0, 1]

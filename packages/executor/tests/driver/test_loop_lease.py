@@ -6,11 +6,11 @@ import pytest
 from clocks import Clock, clock_of
 
 from beam_spark_executor.driver import loop_lease
-from beam_spark_executor.driver.loop_lease import (
-    BROKEN_PAUSE_SECONDS,
-    OUTGROWN_PAUSE_SECONDS,
-    LoopLease,
-)
+from beam_spark_executor.driver.loop_lease import LoopLease
+from beam_spark_executor.tuning import TUNING
+
+BROKEN_PAUSE_SECONDS = TUNING.loop_broken_pause_seconds
+OUTGROWN_PAUSE_SECONDS = TUNING.loop_outgrown_pause_seconds
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from fake_links import FakeLink, bundle, opened
 from beam_spark_executor.channel.messages import CloseLane, LeaveLoop
 from beam_spark_executor.driver import lanes as lanes_module
 from beam_spark_executor.driver import slots as module
-from beam_spark_executor.driver.lane import BLOCKED_SECONDS
 from beam_spark_executor.driver.lanes import Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots
+from beam_spark_executor.tuning import TUNING
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
     for number in range(20):
         if number in started:
             opened(lanes, number, FakeLink())
-        clock.now += 2 * BLOCKED_SECONDS
+        clock.now += 2 * TUNING.blocked_seconds
         lanes.dispatch()
     assert started == [0, 1, 2, 3, 4], "two of seven are left, one per core"
     _holding(slots, "other", 1)

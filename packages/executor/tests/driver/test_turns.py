@@ -5,7 +5,8 @@ from __future__ import annotations
 from unittest.mock import patch
 
 from beam_spark_executor.driver import turns as module
-from beam_spark_executor.driver.turns import COUNTING_SECONDS, Turns
+from beam_spark_executor.driver.turns import Turns
+from beam_spark_executor.tuning import TUNING
 
 
 def nobody() -> None: ...
@@ -32,7 +33,7 @@ def test_a_long_job_holds_nobody_up() -> None:
         turns = Turns(1)
         assert turns.take("stream", nobody)
         assert not turns.take("other", nobody)
-        now += COUNTING_SECONDS
+        now += TUNING.job_turn_seconds
         assert turns.take("other", nobody)
         assert not turns.take("third", nobody)
         turns.leave("other")

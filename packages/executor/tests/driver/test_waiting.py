@@ -13,9 +13,10 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 from beam_spark_executor.channel.messages import Attempt
 from beam_spark_executor.driver import lanes as lanes_module
 from beam_spark_executor.driver import waiting as waiting_module
-from beam_spark_executor.driver.lanes import GIVE_WAY_SECONDS, Lanes
+from beam_spark_executor.driver.lanes import Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots
-from beam_spark_executor.driver.waiting import SOURCE_SECONDS, WaitingBundles
+from beam_spark_executor.driver.waiting import WaitingBundles
+from beam_spark_executor.tuning import TUNING
 
 
 @pytest.fixture
@@ -36,9 +37,9 @@ def order_of(waiting: WaitingBundles) -> list[int]:
 def test_a_source_lets_others_pass_for_a_while(clock: Clock) -> None:
     waiting = WaitingBundles(is_source)
     waiting.add([bundle(100), bundle(1)])
-    clock.now += SOURCE_SECONDS * 0.9
+    clock.now += TUNING.source_seconds * 0.9
     waiting.add([bundle(101), bundle(2)])
-    clock.now += SOURCE_SECONDS * 0.2
+    clock.now += TUNING.source_seconds * 0.2
     waiting.add([bundle(3)])
     assert waiting.not_of_sources == 3
     assert order_of(waiting) == [1, 2, 100, 3, 101]
@@ -68,11 +69,11 @@ def at_work(*numbers: int) -> tuple[Lanes, list[FakeLink]]:
 def test_a_source_gives_way_once_it_has_had_its_time(clock: Clock) -> None:
     lanes, (link,) = at_work(100)
     assert lanes.seconds_to_give_way is None
-    clock.now += GIVE_WAY_SECONDS / 2
+    clock.now += TUNING.yield_seconds / 2
     lanes.run([bundle(1)])
-    assert lanes.seconds_to_give_way == pytest.approx(GIVE_WAY_SECONDS / 2)
+    assert lanes.seconds_to_give_way == pytest.approx(TUNING.yield_seconds / 2)
     assert lanes.take_giving_way() == []
-    clock.now += GIVE_WAY_SECONDS
+    clock.now += TUNING.yield_seconds
     assert lanes.seconds_to_give_way == 0
     assert lanes.take_giving_way() == [Attempt(100, 1)]
     assert lanes.take_giving_way() == []
@@ -85,11 +86,11 @@ def test_a_source_gives_way_once_it_has_had_its_time(clock: Clock) -> None:
 def test_a_source_that_gave_nothing_away_is_asked_again(clock: Clock) -> None:
     lanes, _ = at_work(100)
     lanes.run([bundle(1)])
-    clock.now += 2 * GIVE_WAY_SECONDS
+    clock.now += 2 * TUNING.yield_seconds
     assert lanes.take_giving_way() == [Attempt(100, 1)]
     lanes.stays(Attempt(100, 1))
     assert lanes.take_giving_way() == []
-    clock.now += 2 * GIVE_WAY_SECONDS
+    clock.now += 2 * TUNING.yield_seconds
     assert lanes.take_giving_way() == [Attempt(100, 1)]
 
 
@@ -99,15 +100,15 @@ def test_on_a_crowded_machine_a_source_has_more_time(
     lanes, _ = at_work(100)
     monkeypatch.setattr(lanes._slowness, "now", lambda: 5.0)
     lanes.run([bundle(1)])
-    clock.now += 2 * GIVE_WAY_SECONDS
+    clock.now += 2 * TUNING.yield_seconds
     assert lanes.take_giving_way() == []
-    clock.now += GIVE_WAY_SECONDS
+    clock.now += TUNING.yield_seconds
     assert lanes.take_giving_way() == [Attempt(100, 1)]
 
 
 def test_no_more_give_way_than_others_wait(clock: Clock) -> None:
     lanes, _ = at_work(100, 101, 102)
-    clock.now += 2 * GIVE_WAY_SECONDS
+    clock.now += 2 * TUNING.yield_seconds
     lanes.run([bundle(1), bundle(103)])
     assert len(lanes.take_giving_way()) == 1
     lanes.run([bundle(2)])
@@ -116,10 +117,10 @@ def test_no_more_give_way_than_others_wait(clock: Clock) -> None:
 
 def test_only_sources_give_way_and_not_to_a_source(clock: Clock) -> None:
     lanes, _ = at_work(100, 1)
-    clock.now += 2 * GIVE_WAY_SECONDS
+    clock.now += 2 * TUNING.yield_seconds
     lanes.run([bundle(101)])
     assert lanes.take_giving_way() == []
     lanes, _ = at_work(1)
-    clock.now += 2 * GIVE_WAY_SECONDS
+    clock.now += 2 * TUNING.yield_seconds
     lanes.run([bundle(2)])
     assert lanes.take_giving_way() == []

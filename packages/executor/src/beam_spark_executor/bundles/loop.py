@@ -7,10 +7,10 @@ then what has happened, as entries of the journal, to be committed together. The
 | when | then |
 |---|---|
 | nothing is left to run | the server waits for what is next |
-| a bundle runs longer than ``BUNDLE_MS``, or ``SOURCE_MS`` | it goes on as a bundle of the lane, beside others |
-| the data that waits exceeds ``WAITING_BYTES`` | the server spreads it over lanes |
+| a bundle runs longer than ``loop_bundle_ms``, or ``loop_source_ms`` | it goes on as a bundle of the lane, beside others |
+| the data that waits exceeds ``loop_waiting_bytes`` | the server spreads it over lanes |
 | a section is opened | the server has Spark run it |
-| several bundles wait, and the last took more than ``PARALLEL_BUNDLE_MS`` | they run side by side |
+| several bundles wait, and the last took more than ``loop_parallel_ms`` | they run side by side |
 | the server asks | as soon as possible |
 """
 
@@ -50,16 +50,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.state.shard_stores import LoopStores
-
-BUNDLE_MS = 200
-SOURCE_MS = 50
-TELL_MS = 300
-PARALLEL_BUNDLE_MS = 15
-WAITING_BYTES = 1 << 20
-_NAP_MS = 20
-_WEIGHT = 0.2
-_MOST_ENTRIES = 2000
-_WATCH_SECONDS = 0.02
+from beam_spark_executor.tuning import TUNING
 
 
 class BundleHost(Protocol):
@@ -151,7 +142,7 @@ class TaskLoop:
                 self._hand_back(outgrown=outgrown)
 
     def _watch(self) -> None:
-        while not self._left.wait(_WATCH_SECONDS):
+        while not self._left.wait(TUNING.loop_watch_seconds):
             with self._lock:
                 self._send_untold()
             running = self._running
@@ -160,7 +151,8 @@ class TaskLoop:
 
     def _patience(self, bundle: Bundle) -> int:
         """How long a bundle may take: what a source puts out in the loop is seen only after its end."""
-        return SOURCE_MS if bundle.stage in self._sources else BUNDLE_MS
+        is_source = bundle.stage in self._sources
+        return TUNING.loop_source_ms if is_source else TUNING.loop_bundle_ms
 
     def _send_untold(self) -> None:
         untold, self._untold = self._untold, None
@@ -184,14 +176,15 @@ class TaskLoop:
         return None
 
     def _is_time_to_tell(self) -> bool:
-        late = bool(self._entries) and _ms_since(self._told_at) > TELL_MS
-        return late or len(self._entries) > _MOST_ENTRIES
+        late = bool(self._entries) and _ms_since(self._told_at) > TUNING.loop_report_ms
+        return late or len(self._entries) > TUNING.loop_report_entries
 
     def _is_outgrown(self) -> bool:
         # Small bundles cost less here, one by one, than their way to other lanes.
-        parallel = len(self._waiting) > 1 and self._usual_ms > PARALLEL_BUNDLE_MS
+        parallel = len(self._waiting) > 1 and self._usual_ms > TUNING.loop_parallel_ms
         size = sum(one.data.facts.size for bundle in self._waiting for one in bundle.inputs)
-        return parallel or size > WAITING_BYTES or any(bundle.parts for bundle in self._waiting)
+        is_much = size > TUNING.loop_waiting_bytes
+        return parallel or is_much or any(bundle.parts for bundle in self._waiting)
 
     def _nap(self) -> bool:
         """Waits for an alarm that is about to ring; whether there was one."""
@@ -199,7 +192,7 @@ class TaskLoop:
         if wake is None:
             return False
         wait = wake - self._clock.now()
-        if wait > _NAP_MS:
+        if wait > TUNING.loop_nap_ms:
             return False
         time.sleep(max(0, wait) / 1000)
         self._tick()
@@ -208,7 +201,7 @@ class TaskLoop:
     def _record(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
         self._tick()
         # The first bundle of a stage builds it; so a slow one alone does not count for much.
-        self._usual_ms += _WEIGHT * (_ms_since(self._since) - self._usual_ms)
+        self._usual_ms += TUNING.loop_usual_weight * (_ms_since(self._since) - self._usual_ms)
         if isinstance(reply, BundleBroke):
             self._handle(reply.to_event(), None)
             return

@@ -18,13 +18,8 @@ from beam_runner_urns import metrics as urns
 from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.channel.messages import BundleProgressed
 from beam_spark_executor.slowness import Slowness, core_time
+from beam_spark_executor.tuning import TUNING
 
-PROGRESS_SECONDS = 0.5
-LINGERS_MS = 50
-"""What a source that waits has put out by then is handed on."""
-_TOLD_IN_TURNS_AFTER_MS = 100
-_LOOK_SECONDS = 0.025
-_BUSY = 0.5
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -43,7 +38,7 @@ class _Turn:
     wanted: float | None
     seen: float
     again: float
-    pause: float = LINGERS_MS
+    pause: float = TUNING.lingers_ms
 
 
 class ProgressTeller:
@@ -68,7 +63,7 @@ class ProgressTeller:
         self._send = send
         self._sources = sources
         # Where bundles take turns, it counts how soon one shows that it leaves time to others.
-        self._after = _TOLD_IN_TURNS_AFTER_MS if in_turns else 1000 * PROGRESS_SECONDS
+        self._after = TUNING.progress_in_turns_ms if in_turns else 1000 * TUNING.progress_seconds
         self._begun = threading.Event()
         self._turn: _Turn | None = None
         self._slowness = Slowness()
@@ -83,7 +78,8 @@ class ProgressTeller:
         while True:
             running = self._running()
             is_source = running is not None and running.stage_id in self._sources
-            if self._begun.wait(_LOOK_SECONDS if is_source else PROGRESS_SECONDS):
+            pause = TUNING.source_look_seconds if is_source else TUNING.progress_seconds
+            if self._begun.wait(pause):
                 self._begun.clear()
             elif running is not None and running is self._running():
                 try:
@@ -105,15 +101,15 @@ class ProgressTeller:
         if turn is None or turn.running is not running:
             told = core_time(running.thread)
             seen = running.elapsed / 1000
-            first = 1000 * self._slowness.turn(LINGERS_MS / 1000)
+            first = 1000 * self._slowness.turn(TUNING.lingers_ms / 1000)
             wanted = None if told is None else told.wanted
             turn = self._turn = _Turn(running, wanted, seen, first)
         elapsed = running.elapsed
         if elapsed < turn.again:
             return
-        is_late = elapsed >= 1000 * self._slowness.turn(PROGRESS_SECONDS)
+        is_late = elapsed >= 1000 * self._slowness.turn(TUNING.progress_seconds)
         if not is_late and running.embedded and _is_busy(turn):
-            turn.again = elapsed + LINGERS_MS
+            turn.again = elapsed + TUNING.lingers_ms
             return
         progress = running.progress()
         if progress is None:
@@ -125,7 +121,7 @@ class ProgressTeller:
         if lingers or is_late:
             self._send(attrs.evolve(progress, lingers=lingers))
             # It is still here after that only if it could not be split: soon it may be.
-            turn.pause = min(2 * turn.pause, 1000 * PROGRESS_SECONDS)
+            turn.pause = min(2 * turn.pause, 1000 * TUNING.progress_seconds)
 
 
 def _is_busy(turn: _Turn) -> bool:
@@ -133,7 +129,8 @@ def _is_busy(turn: _Turn) -> bool:
     told = core_time(turn.running.thread)
     if told is None or turn.wanted is None:
         return True
-    return told.wanted - turn.wanted > _BUSY * (turn.running.elapsed / 1000 - turn.seen)
+    since = turn.running.elapsed / 1000 - turn.seen
+    return told.wanted - turn.wanted > TUNING.source_busy_share * since
 
 
 def _has_output(progress: BundleProgressed) -> bool:

@@ -61,9 +61,9 @@ from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
+from beam_spark_executor.tuning import TUNING
 
 _ENTRIES_PER_SNAPSHOT = 2000
-_LANE_FAILURES = 4
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -194,7 +194,7 @@ class Coordinator:
             return
         self._lane_failures += 1
         _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
-        if self._lane_failures >= _LANE_FAILURES:
+        if self._lane_failures >= TUNING.lane_failures:
             reason = f"Spark could not run the job's tasks, the last time because: {error}"
             self._end(Abort(reason))
 

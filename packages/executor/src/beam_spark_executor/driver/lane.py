@@ -7,11 +7,7 @@ from beam_runner_engine.scheduler import Bundle
 
 from beam_spark_executor.channel.messages import Attempt
 from beam_spark_executor.channel.server import WorkerLink
-
-BLOCKED_SECONDS = 0.7
-"""A bundle that has come no further for so long does not count as one that uses a core."""
-UNHEARD_SECONDS = 3.0
-"""The same for a bundle of one interpreter that has not told yet whether it leaves time to others."""
+from beam_spark_executor.tuning import TUNING
 
 
 @attrs.define(eq=False)
@@ -60,10 +56,10 @@ class Lane:
 
     def is_blocked(self, now: float, *, takes_turns: bool) -> bool:
         """Whether what it runs does not use a core; ``takes_turns`` as in ``Lanes``."""
-        patience = BLOCKED_SECONDS
+        patience = TUNING.blocked_seconds
         if takes_turns:
             if self.waits is False:
                 return False  # it is busy with one element
             if not self.heard:
-                patience = UNHEARD_SECONDS
+                patience = TUNING.unheard_seconds
         return self.is_busy and self.changed < now - patience

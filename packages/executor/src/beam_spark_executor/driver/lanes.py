@@ -17,11 +17,7 @@ from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.waiting import WaitingBundles
 from beam_spark_executor.slowness import Slowness
-
-IDLE_SECONDS = 5.0
-"""How long a lane keeps its place on the cluster without work."""
-GIVE_WAY_SECONDS = 0.1
-"""How long a source keeps its lane at least while others wait for one, on a machine that is not crowded."""
+from beam_spark_executor.tuning import TUNING
 
 
 @attrs.frozen
@@ -254,7 +250,7 @@ class Lanes:
 
     def close_idle(self, *, at_once: bool = False) -> None:
         """Closes lanes that had nothing to do for a while, or have nothing to do now."""
-        limit = time.monotonic() - (0.0 if at_once else IDLE_SECONDS)
+        limit = time.monotonic() - (0.0 if at_once else TUNING.lane_idle_seconds)
         for lane in list(self._lanes.values()):
             if lane.is_idle and lane.changed < limit:
                 self._close(lane)
@@ -313,7 +309,7 @@ class Lanes:
 
     def _turn_ends(self, lane: Lane) -> float:
         """Until when a source keeps its lane: on a crowded machine, where a turn costs more, for longer."""
-        return max(lane.began, lane.asked) + self._slowness.turn(GIVE_WAY_SECONDS)
+        return max(lane.began, lane.asked) + self._slowness.turn(TUNING.yield_seconds)
 
     def _in_the_way(self) -> list[Lane]:
         """The lanes of sources that others wait for, those first that have run for longest."""

@@ -5,11 +5,7 @@ from __future__ import annotations
 import time
 
 from beam_spark_executor.channel.messages import LoopProgress, LoopReply
-
-BROKEN_PAUSE_SECONDS = 30.0
-"""After a loop was lost, bundles run in lanes for so long, that the one to blame can be told."""
-OUTGROWN_PAUSE_SECONDS = 0.5
-"""The same after a loop that soon found that lanes do better; one that lasted as long was worth it."""
+from beam_spark_executor.tuning import TUNING
 
 
 class LoopLease:
@@ -49,10 +45,10 @@ class LoopLease:
         """The loop has given the scheduler back to lanes."""
         self.is_out = False
         now = time.monotonic()
-        if now - self._began < OUTGROWN_PAUSE_SECONDS:
-            self._not_before = now + OUTGROWN_PAUSE_SECONDS
+        if now - self._began < TUNING.loop_outgrown_pause_seconds:
+            self._not_before = now + TUNING.loop_outgrown_pause_seconds
 
     def broke(self) -> None:
         """The loop was lost with its process."""
         self.is_out = False
-        self._not_before = time.monotonic() + BROKEN_PAUSE_SECONDS
+        self._not_before = time.monotonic() + TUNING.loop_broken_pause_seconds

@@ -10,6 +10,7 @@ from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.driver.job_data import JobData, SharedJobData, StoredJobData
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.stores.spec import StoreSpec
+from beam_spark_executor.tuning import TUNING
 
 
 @attrs.frozen
@@ -33,7 +34,7 @@ class JobSettings:
     epoch: int
     cores: int
     most_lanes: int
-    loop_bytes: int = 256 * 1024
+    loop_bytes: int = TUNING.loop_bytes
     resumable: bool = False
     hides_elements: bool = False
     durable: bool = False

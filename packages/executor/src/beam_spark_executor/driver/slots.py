@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable
 
 from beam_spark_executor.driver.turns import Turns
-
-_PATIENCE_SECONDS = 0.3
-"""How long a lane may wait to be started before others make room."""
+from beam_spark_executor.tuning import TUNING
 
 
 class Slots:
@@ -63,7 +61,7 @@ class Slots:
 
     def is_wanted(self, job_id: str) -> bool:
         """Whether the job should give up one of its lanes to another."""
-        limit = time.monotonic() - _PATIENCE_SECONDS
+        limit = time.monotonic() - TUNING.slot_patience_seconds
         with self._lock:
             mine = len(self._held.get(job_id, ()))
             return any(

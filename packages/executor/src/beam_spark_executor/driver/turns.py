@@ -11,8 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-COUNTING_SECONDS = 10.0
-"""For how long a job that has begun counts at most."""
+from beam_spark_executor.tuning import TUNING
 
 
 class Turns:
@@ -55,6 +54,6 @@ class Turns:
 
     def _next(self) -> list[str]:
         """Those that may begin now."""
-        limit = time.monotonic() - COUNTING_SECONDS
+        limit = time.monotonic() - TUNING.job_turn_seconds
         free = self._most - sum(began > limit for began in self._begun.values())
         return [job_id for place, job_id in enumerate(self._waiting) if place < free]

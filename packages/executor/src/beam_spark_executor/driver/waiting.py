@@ -13,8 +13,7 @@ from heapq import heapify, heappop, heappush
 
 from beam_runner_engine.scheduler import Bundle
 
-SOURCE_SECONDS = 0.25
-"""How much later a bundle may come and still run before that of a source."""
+from beam_spark_executor.tuning import TUNING
 
 
 class WaitingBundles:
@@ -44,7 +43,7 @@ class WaitingBundles:
         """More wait."""
         now = time.monotonic()
         for bundle in bundles:
-            turn = now + SOURCE_SECONDS * self._is_source(bundle)
+            turn = now + TUNING.source_seconds * self._is_source(bundle)
             heappush(self._heap, (turn, self._count, bundle))
             self._count += 1
 

@@ -1,0 +1,71 @@
+"""The numbers by which is decided what of a job runs next, where, and for how long.
+
+Results are the same with any of them. ``docs/tuning.md`` has them as a table, made of this record.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Tuning:
+    """All of them; units are in the names, times are elapsed ones.
+
+    Attributes:
+        lane_idle_seconds: how long a lane keeps its place on the cluster without work.
+        lane_failures: so many lanes that Spark could not run, one after the other, fail the job.
+        blocked_seconds: a bundle that has come no further for so long counts as one that uses no core.
+        unheard_seconds: the same for one that takes turns and has not told whether it leaves time to others.
+        source_seconds: how much later a bundle may come and still run before that of a source.
+        yield_seconds: how long a source keeps its lane at least while others wait for one.
+        slot_patience_seconds: how long a job waits for its first slots before others make room.
+        job_turn_seconds: how long a job that has begun keeps others from beginning, at most.
+        loop_bytes: inputs that are together no larger are for the loop inside a task.
+        loop_bundle_ms: a bundle that takes longer leaves the loop.
+        loop_source_ms: the same for that of a source, whose outputs are seen only after its end.
+        loop_parallel_ms: where several bundles wait and usual ones take longer, they run side by side.
+        loop_usual_weight: how much the last bundle counts in what is usual.
+        loop_waiting_bytes: more data that waits than that leaves the loop.
+        loop_nap_ms: for an alarm that is so near the loop waits.
+        loop_report_ms: how long a loop goes on before it has committed what it has done.
+        loop_report_entries: after so many entries it does not wait for that.
+        loop_watch_seconds: how often it is looked at from the side.
+        loop_outgrown_pause_seconds: lanes that soon did better than a loop have so long; a loop that lasted as long was worth it.
+        loop_broken_pause_seconds: the same after a loop that was lost with its process, that the bundle to blame can be told.
+        progress_seconds: how often a bundle reports how far it is.
+        progress_in_turns_ms: the same where bundles take turns at one interpreter.
+        lingers_ms: what a source that waits has put out by then is handed on.
+        source_look_seconds: how often a source is looked at.
+        source_busy_share: one whose thread wanted a core for more of the time is busy.
+    """
+
+    lane_idle_seconds: float = 5.0
+    lane_failures: int = 4
+    blocked_seconds: float = 0.7
+    unheard_seconds: float = 3.0
+    source_seconds: float = 0.25
+    yield_seconds: float = 0.1
+    slot_patience_seconds: float = 0.3
+    job_turn_seconds: float = 10.0
+    loop_bytes: int = 256 << 10
+    loop_bundle_ms: int = 200
+    loop_source_ms: int = 50
+    loop_parallel_ms: int = 15
+    loop_usual_weight: float = 0.2
+    loop_waiting_bytes: int = 1 << 20
+    loop_nap_ms: int = 20
+    loop_report_ms: int = 300
+    loop_report_entries: int = 2000
+    loop_watch_seconds: float = 0.02
+    loop_outgrown_pause_seconds: float = 0.5
+    loop_broken_pause_seconds: float = 30.0
+    progress_seconds: float = 0.5
+    progress_in_turns_ms: int = 100
+    lingers_ms: int = 50
+    source_look_seconds: float = 0.025
+    source_busy_share: float = 0.5
+
+
+TUNING = Tuning()
+"""What holds on every server."""
