@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from beam_runner_jobservices import (
+    Execution,
     Importance,
     JobApiError,
     JobClient,
@@ -19,10 +20,19 @@ from beam_runner_jobservices import (
     JobState,
     Limits,
     MonitoringInfo,
+    StageSeries,
     StateEvent,
 )
 
-from .fakes import LIMIT, FakeExecutor, eventually, file_artifact, pipeline_proto, run_to_end
+from .fakes import (
+    LIMIT,
+    FakeExecutor,
+    FakeJob,
+    eventually,
+    file_artifact,
+    pipeline_proto,
+    run_to_end,
+)
 
 RESUMED = "the job server was started again; the job goes on from what was committed"
 
@@ -320,3 +330,37 @@ def test_errors_of_messages_that_are_not_kept_any_more_are_there_after_restarts(
     assert [one.failure.text for one in client.errors(job_id).groups] == ["early", "at last"]
     client = servers.start()
     assert [one.failure.text for one in client.errors(job_id).groups] == ["early", "at last"]
+
+
+class Observed(FakeJob):
+    """A job that tells how its stages have been getting on."""
+
+    points = ()
+
+    def execution(self):
+        return Execution()
+
+    def series(self):
+        return (StageSeries("s", self.points),)
+
+    def stacks(self):
+        return ()
+
+
+def test_series_go_on_after_restarts_and_are_there_of_jobs_that_ended(
+    servers, pipeline, monkeypatch
+):
+    monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
+    client = servers.start()
+    job_id = client.submit(pipeline)
+    servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+    servers.executor.job(job_id).points = tuple((10.0 * n, n, 0, 1, n) for n in range(60))
+    client = servers.start()
+    resumed = servers.resumed(job_id)
+    resumed.points = ((700.0, 70, 0, 1, 70),)
+    assert eventually(lambda: client.series(job_id)[0].points[-1][0] == 700.0)
+    (found,) = client.series(job_id)
+    assert [point[0] for point in found.points] == [*(60.0 * n for n in range(10)), 700.0]
+    resumed.reporter.state(JobState.DONE)
+    assert client.series(job_id) == (found,)
+    assert servers.start().series(job_id) == (found,)

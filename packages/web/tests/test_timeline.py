@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 import time
 
 from beam_runner_jobservices import JobMetrics, JobState, StageSeries
 from starlette.testclient import TestClient
 
-from .conftest import Observed, Server, stage
+from .conftest import Observed, Server, eventually, stage
 
 START = 1_790_000_000_000
 
@@ -50,6 +51,11 @@ def test_what_was_before_anybody_looked_is_part_of_the_lines(
     page = web.get(f"/jobs/{job.id}/stages").text
     assert "waiting: <b>5 B</b> <small>at most 179 KB in 30 min</small>" in page
     assert "bundles per second: <b>" in page
+    job.reporter.state(JobState.DONE)
+    eventually(lambda: "done</span>" in web.get(f"/jobs/{job.id}").text)
+    ended = web.get(f"/jobs/{job.id}/stages").text
+    assert re.search(r"waiting: <b>.{3,9}</b> <small>at most 17\d KB in (29|30) min</small>", ended)
+    assert "bundles per second: <b>" in ended
 
 
 def test_a_server_that_knows_no_past_shows_none(server: Server, web: TestClient) -> None:

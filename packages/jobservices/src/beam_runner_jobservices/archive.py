@@ -12,7 +12,7 @@ import attrs
 from .error_log import Errors
 from .errors import Damaged
 from .history import Entry
-from .observation import record_of
+from .observation import StageSeries, record_of
 from .records import Importance, JobMessage, JobMetrics, JobState, StateEvent
 from .texts import one_line
 from .wire.jobs import metrics_bytes, metrics_of_bytes
@@ -26,13 +26,14 @@ _LEVEL = 3
 class Archive:
     """A job that has ended: its pipeline, its states and messages, oldest first, and final metrics.
 
-    `errors` has those of messages that are not kept any more.
+    `errors` has those of messages that are not kept any more, `series` how stages had been getting on.
     """
 
     pipeline: bytes = attrs.field(repr=False)
     entries: tuple[Entry, ...] = attrs.field(repr=False)
     metrics: JobMetrics = attrs.field(repr=False)
     errors: Errors = attrs.field(factory=Errors, repr=False)
+    series: tuple[StageSeries, ...] = attrs.field(default=(), repr=False)
 
 
 def pack(archive: Archive) -> bytes:
@@ -43,6 +44,7 @@ def pack(archive: Archive) -> bytes:
         "metrics": base64.b64encode(metrics_bytes(archive.metrics)).decode(),
         "entries": [_row(entry) for entry in archive.entries],
         "errors": attrs.asdict(archive.errors),
+        "series": [attrs.asdict(one) for one in archive.series],
     }
     packed = zlib.compress(json.dumps(content, ensure_ascii=False).encode(), _LEVEL)
     return zlib.crc32(packed).to_bytes(4, "big") + packed
@@ -62,8 +64,9 @@ def unpack(data: bytes) -> Archive:
             base64.b64decode(content["pipeline"]),
             tuple(_entry(row) for row in content["entries"]),
             metrics_of_bytes(base64.b64decode(content["metrics"])),
-            # Those of an older version have none.
+            # Those of an older version have neither.
             record_of(Errors, content.get("errors", {})),
+            tuple(record_of(StageSeries, one) for one in content.get("series", ())),
         )
     except (zlib.error, ValueError, TypeError, LookupError) as error:
         raise Damaged(one_line(error)) from error

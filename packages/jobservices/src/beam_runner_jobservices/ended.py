@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from .archive import Archive
 from .error_log import ErrorLog, Errors
+from .errors import NotReady
 from .history import JobHistory
 from .limits import Limits
-from .observation import JobTimes
+from .observation import JobTimes, StageSeries
+from .ports import JobObserver
 from .recorder import EndedJob, Recorder
 from .records import JobInfo, JobMetrics, JobState, StateEvent
 from .wire.descriptions import step_names
@@ -50,9 +52,13 @@ class Ended:
         return self._history(self._read())
 
     @property
-    def handle(self) -> None:
-        """No executor has it any more."""
-        return None
+    def observer(self) -> JobObserver:
+        """Nothing tells any more what it does: raises `NotReady`."""
+        raise NotReady("the job does not run")
+
+    def series(self) -> tuple[StageSeries, ...]:
+        """How its stages had been getting on in its last hour."""
+        return self._read().series
 
     def times(self) -> JobTimes:
         """When it was submitted, came to run and ended."""

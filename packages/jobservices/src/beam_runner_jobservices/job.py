@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 
 from .archive import Archive
 from .error_log import Errors
-from .errors import Unavailable
+from .errors import JobRejected, NotReady, Unavailable
 from .history import JobHistory
-from .observation import JobTimes
-from .ports import JobHandle, MessageLine
+from .kept_series import joined, thinned
+from .observation import JobTimes, StageSeries
+from .ports import JobHandle, JobObserver, MessageLine
 from .recorder import Recorder
 from .records import Importance, JobInfo, JobMetrics, JobSpec, JobState, StateEvent
 from .states import Verdict, judge
@@ -23,7 +24,7 @@ _LOGGER = logging.getLogger(__name__)
 class Job:
     """A job and its history. Implements `JobReporter`. Thread-safe.
 
-    `history` is what has become of it so far. `on_end` is called once, on the thread that reports the
+    `history` is what has become of it so far, and `series` how its stages were getting on before. `on_end` is called once, on the thread that reports the
     terminal state, after that is recorded and before readers learn of it; `on_ended` after they have.
     """
 
@@ -31,6 +32,7 @@ class Job:
         self,
         spec: JobSpec,
         history: JobHistory,
+        series: tuple[StageSeries, ...] = (),
         *,
         recorder: Recorder,
         clock: Callable[[], float],
@@ -46,6 +48,7 @@ class Job:
         self._lock = threading.RLock()
         self._handle: JobHandle | None = None
         self._metrics = JobMetrics()
+        self._series = series
         self.kept_bytes: int | None = None
         """About how many bytes are kept of it, once it has ended and can be read back."""
         self._suspended = False
@@ -86,6 +89,7 @@ class Job:
                     (*self.history.entries(), event),
                     self._metrics,
                     self.history.early_errors,
+                    self._series,
                 )
                 self.kept_bytes = self._recorder.end(self.spec, archive)
                 self._on_end()
@@ -163,6 +167,37 @@ class Job:
         """Its errors so far, by type, step and line."""
         return self.history.errors()
 
+    def series(self) -> tuple[StageSeries, ...]:
+        """How its stages have been getting on for the last hour, also under an earlier server.
+
+        Raises as `observer`.
+        """
+        return joined(self._series, self.observer.series())
+
+    def note_series(self) -> None:
+        """Record how its stages have been getting on, if the runner tells."""
+        try:
+            series = thinned(self.series())
+        except (JobRejected, NotReady):
+            return
+        if not self._suspended:
+            self._recorder.series(self.spec.job_id, series)
+
+    @property
+    def observer(self) -> JobObserver:
+        """What tells what the job does now.
+
+        Raises:
+            JobRejected: the runner does not tell.
+            NotReady: no executor has the job.
+        """
+        handle = self.handle
+        if handle is None:
+            raise NotReady("the job does not run")
+        if not isinstance(handle, JobObserver):
+            raise JobRejected("this runner does not tell of the bundles of its jobs")
+        return handle
+
     def pipeline(self) -> bytes:
         """The serialized pipeline."""
         return self.spec.pipeline
@@ -223,7 +258,7 @@ class Job:
         return metrics if ended or handle is None else handle.metrics()
 
     def _collect_metrics(self) -> JobHandle | None:
-        """Keep the metrics as they are now, and return the handle that gave them.
+        """Keep the metrics and series as they are now, and return the handle that gave them.
 
         For a job that ends, or whose handle came after its end.
         """
@@ -233,11 +268,12 @@ class Job:
             return None
         try:
             metrics = handle.metrics()
+            series = thinned(self.series()) if isinstance(handle, JobObserver) else self._series
         except BaseException:
             _LOGGER.exception("job %s: the executor failed to give metrics", self.spec.job_id)
         else:
             with self._lock:
-                self._metrics = metrics
+                self._metrics, self._series = metrics, series
                 if self.history.current.state.is_terminal:
                     self._recorder.metrics(self.spec.job_id, metrics)
         return handle

@@ -24,6 +24,7 @@ from .job_tables import (
     IDENTITY,
     NO_JOB,
     SCHEMA,
+    SERIES,
     artifacts_of,
     artifacts_text,
     content_of,
@@ -37,7 +38,7 @@ from .job_tables import (
     put_state,
     seal,
 )
-from .observation import JobTimes, record_of
+from .observation import JobTimes, StageSeries, record_of
 from .recorder import EndedJob, KeptJob
 from .records import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
 from .seals import Change, Seals
@@ -168,7 +169,9 @@ class JobFile:
             retrieval_endpoint="",
         )
         errors = record_of(Errors, self._note(job_id, ERRORS) or {})
-        return KeptJob(spec, preparation_id, owner, entries, bool(taken_on), errors)
+        told = (self._note(job_id, SERIES) or {}).get("series", ())
+        series = tuple(record_of(StageSeries, one) for one in told)
+        return KeptJob(spec, preparation_id, owner, entries, bool(taken_on), errors, series)
 
     def _note(self, job_id: str, kind: str) -> Any:
         """A note of a job; None where there is none, or it is damaged, which is told."""
@@ -244,6 +247,13 @@ class JobFile:
                     (job_id, first_message_id),
                 )
         self._last_message_ids[job_id] = last
+
+    def series(self, job_id: str, series: Sequence[StageSeries]) -> None:
+        """See `Recorder.series`."""
+        with self._told(), self._quick() as connection:
+            running = "SELECT 1 FROM jobs WHERE job_id = ? AND end IS NULL"
+            if connection.execute(running, (job_id,)).fetchone() is not None:
+                put_note(connection, job_id, SERIES, {"series": series})
 
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
         """See `Recorder.end`."""

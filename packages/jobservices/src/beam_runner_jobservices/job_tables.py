@@ -58,7 +58,7 @@ _NOTES = """
     """
 """Of jobs that have not ended: what is told of them beside their history, as JSON, packed."""
 
-ERRORS = "errors"
+ERRORS, SERIES = "errors", "series"
 IDENTITY = "job_id, preparation_id, job_name, options, owner, artifacts"
 _HISTORY = (
     "SELECT state, time, message_id, importance, text, checksum FROM history WHERE job_id = ?"

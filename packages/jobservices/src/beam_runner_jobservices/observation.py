@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
@@ -96,6 +96,9 @@ class Execution:
     interface: str = ""
 
 
+SeriesPoint: TypeAlias = tuple[float, int, int, int, int]
+
+
 @attrs.frozen
 class StageSeries:
     """How a stage has been getting on, a point every few seconds for an hour or so, oldest first.
@@ -105,7 +108,7 @@ class StageSeries:
     """
 
     stage: str
-    points: tuple[tuple[float, int, int, int, int], ...] = ()
+    points: tuple[SeriesPoint, ...] = ()
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ import grpc
 
 from .answering import answering
 from .ended import Ended
-from .errors import InvalidRequest, JobRejected, NotReady
+from .errors import InvalidRequest
 from .job import Job
 from .observation import SERVICE, decode, encode
 from .ports import JobObserver
@@ -51,7 +51,7 @@ class ObservationService:
 
     @answering
     def GetSeries(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return {"series": self._observer(request).series()}
+        return {"series": self._job(request).series()}
 
     @answering
     def GetStacks(self, request: bytes, context: grpc.ServicerContext) -> Any:
@@ -69,9 +69,4 @@ class ObservationService:
         return self._registry.job(job_id)
 
     def _observer(self, request: bytes) -> JobObserver:
-        handle = self._job(request).handle
-        if handle is None:
-            raise NotReady("the job does not run")
-        if not isinstance(handle, JobObserver):
-            raise JobRejected("this runner does not tell of the bundles of its jobs")
-        return handle
+        return self._job(request).observer

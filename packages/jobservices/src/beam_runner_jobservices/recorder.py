@@ -11,7 +11,7 @@ from .archive import Archive, pack, unpack
 from .error_log import Errors
 from .errors import NotFound
 from .history import Entry
-from .observation import JobTimes
+from .observation import JobTimes, StageSeries
 from .records import JobMessage, JobMetrics, JobSpec, StateEvent
 
 
@@ -24,6 +24,7 @@ class KeptJob:
     - `entries`: its states and messages, oldest first.
     - `taken_on`: whether an executor has taken it on.
     - `errors`: those of messages that are not kept any more.
+    - `series`: how its stages were getting on.
     """
 
     spec: JobSpec
@@ -32,6 +33,7 @@ class KeptJob:
     entries: tuple[Entry, ...]
     taken_on: bool = False
     errors: Errors = attrs.field(factory=Errors)
+    series: tuple[StageSeries, ...] = ()
 
 
 @attrs.frozen
@@ -84,6 +86,9 @@ class Recorder(Protocol):
         the process, not that of the machine.
         """
 
+    def series(self, job_id: str, series: Sequence[StageSeries]) -> None:
+        """The stages of a job that has not ended have been getting on like this."""
+
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
         """The job is about to enter its terminal state, the last of the archive's entries; returns when
         that is durable.
@@ -127,6 +132,8 @@ class Unrecorded:
         first_message_id: int,
         early_errors: Errors,
     ) -> None: ...
+
+    def series(self, job_id: str, series: Sequence[StageSeries]) -> None: ...
 
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
         """See `Recorder.end`."""

@@ -128,6 +128,7 @@ class Registry:
         job = Job(
             kept.spec,
             JobHistory(self._limits, kept.entries, errors),
+            kept.series,
             recorder=self._recorder,
             clock=self._clock,
             on_end=lambda: self._end(start, kept.owner),
@@ -300,6 +301,15 @@ class Registry:
     def suspend_all(self) -> tuple[str, ...]:
         """Hear nothing more of any job; returns the ids of those that have not ended."""
         return tuple(job.info.job_id for job in self.jobs() if job.suspend())
+
+    def note_series(self) -> None:
+        """Record how the stages of running jobs have been getting on, if jobs outlive the server."""
+        if not isinstance(self._recorder, Unrecorded):
+            for job in self._running():
+                try:
+                    job.note_series()
+                except Exception:
+                    _LOGGER.exception("job %s: its series could not be noted", job.spec.job_id)
 
     def refuse(self) -> None:
         """Take no more jobs."""

@@ -192,6 +192,7 @@ class JobServer:
         """
         self._registry.refuse()
         if self._file is not None:
+            self._registry.note_series()
             left = self._registry.suspend_all()
         elif left := self.cancel_all(grace):
             _LOGGER.warning("jobs that did not end within %.0f s: %s", grace, ", ".join(left))
@@ -216,6 +217,7 @@ class JobServer:
             try:
                 self._preparations.expire()
                 self._staging.cancel_idle()
+                self._registry.note_series()
             except Exception:
                 _LOGGER.exception("housekeeping failed; it is tried again")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import attrs
+from beam_runner_jobservices import SeriesPoint
 
 from .texts import duration, is_end, is_start, number, size
-from .watching import Point, Snapshot
+from .watching import Snapshot
 
 _BAR_WIDTH = 480
 _THINNEST = 2.0
@@ -87,7 +88,7 @@ def charts_of(snapshot: Snapshot, stage_id: str) -> tuple[Chart, ...]:
     )
 
 
-def _points(snapshot: Snapshot, stage_id: str) -> Iterator[Point]:
+def _points(snapshot: Snapshot, stage_id: str) -> Iterator[SeriesPoint]:
     """What was before anybody looked, and what was seen since."""
     yield from snapshot.history.get(stage_id, ())
     for sample in snapshot.samples:
@@ -102,12 +103,12 @@ def _points(snapshot: Snapshot, stage_id: str) -> Iterator[Point]:
                 )
 
 
-def _lag(point: Point) -> float | None:
+def _lag(point: SeriesPoint) -> float | None:
     mark = point[1]
     return None if is_start(mark) or is_end(mark) else max(0.0, point[0] - mark / 1000)
 
 
-def _rates(points: tuple[Point, ...]) -> Iterator[tuple[float, float]]:
+def _rates(points: tuple[SeriesPoint, ...]) -> Iterator[tuple[float, float]]:
     """Bundles committed per second, over ten seconds or more each: less would only be noise."""
     before = points[0] if points else None
     for point in points:

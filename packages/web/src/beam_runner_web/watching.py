@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 import attrs
 from beam_runner_jobservices import (
@@ -17,6 +16,7 @@ from beam_runner_jobservices import (
     JobInfo,
     JobMessage,
     JobState,
+    SeriesPoint,
     StateEvent,
     describe_pipeline,
     grouped,
@@ -34,10 +34,6 @@ _SERIES_LENGTH = 720
 _RATE_SECONDS = 10.0
 _LEAST_RATE_SECONDS = 0.8
 _COST_FACTOR = 20
-
-
-Point: TypeAlias = tuple[float, int, int, int, int]
-"""As in `StageSeries` of the job services."""
 
 
 @attrs.frozen
@@ -72,7 +68,7 @@ class Snapshot:
     execution: Execution | None = None
     away: str = ""
     failures: tuple[FailureGroup, ...] = ()
-    history: Mapping[str, tuple[Point, ...]] = attrs.field(factory=dict)
+    history: Mapping[str, tuple[SeriesPoint, ...]] = attrs.field(factory=dict)
     threads: tuple[Thread, ...] = ()
 
     @property
@@ -138,7 +134,7 @@ class JobWatch:
         self._cost = 0.0
         self._tells = True
         self._tells_errors = True
-        self._before: Mapping[str, tuple[Point, ...]] | None = None
+        self._before: Mapping[str, tuple[SeriesPoint, ...]] | None = None
         self.used = time.monotonic()
 
     @property
@@ -186,7 +182,7 @@ class JobWatch:
             taken=now,
             execution=execution,
             failures=self._failures(messages),
-            history=self._history(state),
+            history=self._history(),
             threads=self._standing.threads(execution),
         )
 
@@ -222,9 +218,9 @@ class JobWatch:
             for one in groups
         )
 
-    def _history(self, state: JobState) -> Mapping[str, tuple[Point, ...]]:
+    def _history(self) -> Mapping[str, tuple[SeriesPoint, ...]]:
         """What was before anybody looked; asked for once, since from then on it is seen here."""
-        if self._before is None and not state.is_terminal:
+        if self._before is None:
             try:
                 found = self._client.series(self._job_id)
             except JobApiError as error:

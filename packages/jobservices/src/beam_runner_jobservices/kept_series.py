@@ -1,0 +1,58 @@
+"""The series of a job's stages as they are kept beyond the server: a point a minute, of the last hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from .observation import SeriesPoint, StageSeries
+
+_SECONDS = 3_600.0
+_POINT_SECONDS = 60.0
+_MOST_STAGES = 200
+
+
+def thinned(series: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
+    """What is kept: at most 60 points of each of 200 stages, those that were last at work."""
+    found = [one for one in series if one.points]
+    found.sort(key=_last_at_work, reverse=True)
+    end = max((one.points[-1][0] for one in found), default=0.0)
+    return tuple(
+        attrs.evolve(one, points=tuple(_spaced(one.points, end - _SECONDS)))
+        for one in found[:_MOST_STAGES]
+    )
+
+
+def joined(before: Iterable[StageSeries], since: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
+    """Series of an earlier server and of this one, the last hour of each stage."""
+    found = {one.stage: one for one in before}
+    for one in since:
+        if one.points:
+            known = found.get(one.stage)
+            began, end = one.points[0][0], one.points[-1][0]
+            earlier = (
+                point
+                for point in (known.points if known else ())
+                if end - _SECONDS <= point[0] < began
+            )
+            found[one.stage] = attrs.evolve(one, points=(*earlier, *one.points))
+    return tuple(found.values())
+
+
+def _last_at_work(series: StageSeries) -> float:
+    """When a stage last had bundles that ran, or committed some."""
+    last = 0.0
+    for point, after in zip(series.points, series.points[1:] or series.points, strict=False):
+        if after[3] or after[4] != point[4]:
+            last = after[0]
+    return last
+
+
+def _spaced(points: Iterable[SeriesPoint], begin: float) -> Iterator[SeriesPoint]:
+    """The points since `begin`, a minute or more apart."""
+    next_ = begin
+    for point in points:
+        if point[0] >= next_:
+            yield point
+            next_ = point[0] + _POINT_SECONDS - 1.0
