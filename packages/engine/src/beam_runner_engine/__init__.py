@@ -118,6 +118,7 @@ from beam_runner_engine.scheduler import (
     WaitFor,
     WakeAt,
     WindowMapping,
+    describe_waits,
 )
 from beam_runner_engine.values.facts import (
     DataFacts,
@@ -337,6 +338,7 @@ __all__ = [
     "decode_pane",
     "decode_window",
     "decode_window_at",
+    "describe_waits",
     "encode_instant",
     "encode_pane",
     "encode_window",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual, Start
-from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor, describe
+from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor, describe_waits
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
 from beam_runner_engine.values.summary import ShardSummary
@@ -36,17 +36,17 @@ def running() -> Scheduler:
 
 def test_every_stage_says_what_it_waits_for() -> None:
     assert running().waits() == (
-        Wait("read", WaitFor.PROCESSING_TIME, "stage 'read' has residuals to resume later: 1"),
+        Wait("read", WaitFor.PROCESSING_TIME, "has residuals to resume later: 1"),
         Wait(
             "count",
             WaitFor.WATERMARK,
-            "stage 'count' waits in shard 0 for the watermark 9 ms; it is 5 ms",
+            "waits in shard 0 for the watermark 9 ms; it is 5 ms",
         ),
-        Wait("count", WaitFor.PROCESSING_TIME, "stage 'count' has a timer in shard 1 for 70 ms"),
+        Wait("count", WaitFor.PROCESSING_TIME, "has a timer in shard 1 for 70 ms"),
         Wait(
             "write",
             WaitFor.UPSTREAM,
-            "stage 'write' waits for collection 'count.out', whose watermark is 3 ms",
+            "waits for collection 'count.out', whose watermark is 3 ms",
         ),
     )
 
@@ -54,13 +54,13 @@ def test_every_stage_says_what_it_waits_for() -> None:
 def test_a_stage_with_bundles_says_so() -> None:
     scheduler = running()
     scheduler.handle(Drain())
-    assert scheduler.waits()[0].why == "stage 'read' has bundles running: 1"
+    assert scheduler.waits()[0].why == "has bundles running: 1"
 
 
 def test_the_end_and_the_beginning_of_time_are_told_in_words() -> None:
     scheduler = Scheduler(JOB)
     assert next(wait.why for wait in scheduler.waits()) == (
-        "stage 'read' waits for collection 'root', whose watermark is the beginning of time"
+        "waits for collection 'root', whose watermark is the beginning of time"
     )
     scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     scheduler.handle(BundleDone(0, 1, (Output("read.out", data("d", 1, 0)),)))
@@ -73,10 +73,15 @@ def test_the_end_and_the_beginning_of_time_are_told_in_words() -> None:
 def test_many_causes_are_counted() -> None:
     waits = [Wait("s", WaitFor.HOLD, f"cause {number}") for number in range(10)]
     upstream = Wait("t", WaitFor.UPSTREAM, "consequence")
-    told = describe([upstream, *waits])
-    assert told.startswith("cause 0; cause 1")
+    told = describe_waits([upstream, *waits])
+    assert told.startswith("stage 's' cause 0; stage 's' cause 1")
     assert told.endswith("cause 7; 2 more like these")
-    assert describe([upstream]) == "consequence"
+    assert describe_waits([upstream]) == "stage 't' consequence"
+
+
+def test_a_host_has_words_of_its_own_for_stages() -> None:
+    wait = Wait("t", WaitFor.HOLD, "waits for Godot")
+    assert describe_waits([wait], {"t": "The tree"}.__getitem__) == "The tree waits for Godot"
 
 
 def test_a_report_counts_the_backlog() -> None:

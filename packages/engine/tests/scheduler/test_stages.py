@@ -185,7 +185,7 @@ def test_whole_input_waits_for_the_end() -> None:
     read_done(scheduler, data("a", 1), watermark=5)
     read_done(scheduler, data("b", 6), watermark=7)
     assert [wait.why for wait in scheduler.waits() if wait.stage == "section"] == [
-        "stage 'section' waits for the end of its input, whose watermark is 7 ms"
+        "waits for the end of its input, whose watermark is 7 ms"
     ]
     whole = only(scheduler.handle(BundleDone(reading(scheduler), 1)), OpenBundles)
     assert [refs(bundle) for bundle in whole.bundles] == [["a", "b"]]

@@ -21,7 +21,7 @@ def plan_with_side_input(tmp_path: Path) -> JobPlan:
 
 
 def test_a_side_input_is_told_by_who_reads_it_and_who_gives_it(tmp_path: Path) -> None:
-    wait = Wait("see", WaitFor.SIDE_INPUT, "stage 'see' has data that waits", "Look up:side0")
+    wait = Wait("see", WaitFor.SIDE_INPUT, "has data that waits", "Look up:side0")
     assert reasons([wait, wait], plan_with_side_input(tmp_path)) == {
         "see": ("Look up waits for its side input, which the read step has not given yet",)
     }
@@ -29,7 +29,7 @@ def test_a_side_input_is_told_by_who_reads_it_and_who_gives_it(tmp_path: Path) -
 
 def test_what_only_takes_its_turn_is_no_reason(tmp_path: Path) -> None:
     waits = [
-        Wait("read", WaitFor.BUNDLES, "stage 'read' has bundles running: 1"),
-        Wait("see", WaitFor.UPSTREAM, "stage 'see' waits for collection 'x'"),
+        Wait("read", WaitFor.BUNDLES, "has bundles running: 1"),
+        Wait("see", WaitFor.UPSTREAM, "waits for collection 'x'"),
     ]
     assert reasons(waits, rig_of(tmp_path).plan) == {}

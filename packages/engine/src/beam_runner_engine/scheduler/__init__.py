@@ -52,7 +52,7 @@ from beam_runner_engine.scheduler.policy import (
     SectionPolicy,
     SplittingPolicy,
 )
-from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor
+from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor, describe_waits
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AddElements,
@@ -132,4 +132,5 @@ __all__ = [
     "WaitFor",
     "WakeAt",
     "WindowMapping",
+    "describe_waits",
 ]

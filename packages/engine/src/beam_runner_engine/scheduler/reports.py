@@ -5,7 +5,7 @@ what.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
@@ -50,8 +50,8 @@ class WaitFor(enum.Enum):
 
 @attrs.frozen
 class Wait:
-    """Why a stage is not complete; `why` is a sentence about it, without a full stop, and `side_input`
-    names the side input that is waited for, if one is.
+    """Why a stage is not complete; `why` is a sentence without its subject, the stage, and without a
+    full stop, and `side_input` names the side input that is waited for, if one is.
     """
 
     stage: str
@@ -83,10 +83,15 @@ def waits(state: SchedulerState) -> tuple[Wait, ...]:
     )
 
 
-def describe(found: Sequence[Wait]) -> str:
-    """Tells in one sentence who waits for what, the causes without their consequences."""
+def describe_waits(
+    found: Sequence[Wait], name_of: Callable[[str], str] = "stage {!r}".format
+) -> str:
+    """Tells in one sentence who waits for what, the causes without their consequences.
+
+    `name_of` gives the words for a stage by its name.
+    """
     causes = [wait for wait in found if wait.what is not WaitFor.UPSTREAM] or list(found)
-    told = [wait.why for wait in causes[:_MOST_TOLD]]
+    told = [f"{name_of(wait.stage)} {wait.why}" for wait in causes[:_MOST_TOLD]]
     if len(causes) > _MOST_TOLD:
         told.append(f"{len(causes) - _MOST_TOLD} more like these")
     return "; ".join(told)
@@ -102,8 +107,7 @@ def tell_time(time: Timestamp) -> str:
 
 
 def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
-    name = f"stage {stage.spec.name!r}"
-    found = False
+    name, found = stage.spec.name, False
     for what, why, side_input in (
         *((what, why, "") for what, why in _running(stage)),
         *_side_inputs(state, stage),
@@ -111,13 +115,13 @@ def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
         *((what, why, "") for what, why in _shards(state, stage)),
     ):
         found = True
-        yield Wait(stage.spec.name, what, f"{name} {why}", side_input)
+        yield Wait(name, what, why, side_input)
     if not found and stage.seen_upstream < MAX_TIMESTAMP:
         for collection in stage.spec.inputs:
             watermark = state.collections[collection].watermark
             if watermark < MAX_TIMESTAMP:
                 why = f"waits for collection {collection!r}, whose watermark is {tell_time(watermark)}"
-                yield Wait(stage.spec.name, WaitFor.UPSTREAM, f"{name} {why}")
+                yield Wait(name, WaitFor.UPSTREAM, why)
 
 
 def _running(stage: StageState) -> Iterator[tuple[WaitFor, str]]:

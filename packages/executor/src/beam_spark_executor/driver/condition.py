@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
-from beam_runner_engine.scheduler import BundleFailed, StageReport, Wait, WaitFor
+from beam_runner_engine.scheduler import BundleFailed, StageReport, Wait, WaitFor, describe_waits
 from beam_runner_engine.values.lengths import encode_count
 from beam_runner_engine.values.varints import encode_varint
 from beam_runner_jobservices.ports import JobReporter
@@ -45,7 +45,6 @@ LOOK_SECONDS = 0.5
 """How old the metrics of stages are at most, apart from a loop inside a task."""
 STILL_SECONDS = 5.0
 """After this long without a move people are told why; then after twice as long, and so on."""
-_MOST_TOLD = 8
 
 
 @attrs.frozen
@@ -197,14 +196,15 @@ class JobCondition:
                 "if that never ends, cancel the job"
             )
 
-    def _reasons(self, waits: Iterable[Wait], coordinator: Coordinator) -> Iterator[str]:
+    def _reasons(self, waits: Sequence[Wait], coordinator: Coordinator) -> Iterator[str]:
         sections = coordinator.sections
         for section in sections.running():
             yield f"{sections.name(section.bundle)}: {sections.told()}"
         waiting = coordinator.lanes.without_place
         if waiting:
             yield f"bundles wait for a place on Spark: {waiting}"
-        yield from _causes(waits, self._plan)
+        if waits:
+            yield describe_waits(waits, lambda name: f"'{self._plan.stages[name].spec.title}'")
 
 
 def _texts(texts: Sequence[str]) -> bytes:
@@ -221,14 +221,3 @@ def _only_waits_for_the_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:
         and not ledger.open_bundles
         and not any(wait.what is WaitFor.SIDE_INPUT for wait in waits)
     )
-
-
-def _causes(waits: Iterable[Wait], plan: JobPlan) -> Iterator[str]:
-    """Why stages wait, by their names; without those that only wait for others."""
-    found = list(waits)
-    causes = [wait for wait in found if wait.what is not WaitFor.UPSTREAM] or found
-    for wait in causes[:_MOST_TOLD]:
-        name = plan.stages[wait.stage].spec.title
-        yield wait.why.replace(f"stage {wait.stage!r}", f"'{name}'", 1)
-    if len(causes) > _MOST_TOLD:
-        yield f"{len(causes) - _MOST_TOLD} more like these"

@@ -25,8 +25,7 @@ def _sentence(wait: Wait, plan: JobPlan) -> str:
     if wait.what is WaitFor.SIDE_INPUT:
         return _of_side_input(wait, plan)
     if wait.what is WaitFor.HOLD:
-        name = plan.stages[wait.stage].spec.title
-        return wait.why.replace(f"stage {wait.stage!r}", name, 1)
+        return f"{plan.stages[wait.stage].spec.title} {wait.why}"
     return ""
 
 
@@ -35,7 +34,7 @@ def _of_side_input(wait: Wait, plan: JobPlan) -> str:
         (one for one in plan.stages[wait.stage].side_inputs if one.name == wait.side_input), None
     )
     if use is None:
-        return wait.why
+        return f"stage {wait.stage!r} {wait.why}"
     writers = [
         stage.spec.name.rpartition(" + ")[2]
         for stage in plan.stages.values()
