@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from .archive import Archive, pack, unpack
+from .commits import Commits
 from .databases import name_aside, open_database, transaction
 from .error_log import Errors
 from .errors import Damaged, DiskFull, NotFound, Unavailable
@@ -75,6 +76,7 @@ class JobFile:
         self._seals = Seals(self._path)
         try:
             self._connection = self._open()
+            self._commits = Commits(self._connection, self._seals, self._mutex)
             self.jobs = self._read_jobs()
             """The jobs that were there when the file was opened, in the order in which they were run."""
         except BaseException:
@@ -200,16 +202,19 @@ class JobFile:
             artifacts_text(spec.artifacts),
             NO_JOB,
         )
+
+        def write(connection: sqlite3.Connection, change: Change) -> None:
+            connection.execute(
+                f"INSERT INTO jobs ({IDENTITY}, item) VALUES (?, ?, ?, ?, ?, ?, ?)", row
+            )
+            put_content(connection, spec.job_id, spec.pipeline)
+            for entry in job.entries:
+                assert isinstance(entry, StateEvent), "a new job has no messages"
+                put_state(connection, spec.job_id, entry, 0)
+            seal(connection, change, spec.job_id)
+
         try:
-            with self._sealed() as (connection, change):
-                connection.execute(
-                    f"INSERT INTO jobs ({IDENTITY}, item) VALUES (?, ?, ?, ?, ?, ?, ?)", row
-                )
-                put_content(connection, spec.job_id, spec.pipeline)
-                for entry in job.entries:
-                    assert isinstance(entry, StateEvent), "a new job has no messages"
-                    put_state(connection, spec.job_id, entry, 0)
-                seal(connection, change, spec.job_id)
+            self._commits.durable(write)
         except (sqlite3.Error, OSError) as error:
             full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
             raise (DiskFull if full else Unavailable)(
@@ -218,15 +223,23 @@ class JobFile:
 
     def taken_on(self, job_id: str) -> None:
         """See `Recorder.taken_on`."""
-        with self._told(), self._sealed() as (connection, change):
+
+        def write(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", (job_id,))
             seal(connection, change, job_id)
 
+        with self._told():
+            self._commits.durable(write)
+
     def state(self, job_id: str, event: StateEvent) -> None:
         """See `Recorder.state`."""
-        with self._told(), self._sealed() as (connection, change):
+
+        def write(connection: sqlite3.Connection, change: Change) -> None:
             put_state(connection, job_id, event, self._last_message_ids.get(job_id, 0))
             seal(connection, change, job_id)
+
+        with self._told():
+            self._commits.durable(write)
 
     def messages(
         self,
@@ -237,7 +250,8 @@ class JobFile:
     ) -> None:
         """See `Recorder.messages`."""
         first, last = (int(messages[place].message_id) for place in (0, -1))
-        with self._told(), self._quick() as connection:
+
+        def write(connection: sqlite3.Connection, _: Change) -> None:
             put_messages(connection, job_id, messages)
             if last // DROPPED_EACH > (first - 1) // DROPPED_EACH:
                 if early_errors.through:
@@ -246,21 +260,33 @@ class JobFile:
                     "DELETE FROM history WHERE job_id = ? AND message_id < ? AND state IS NULL",
                     (job_id, first_message_id),
                 )
+
+        with self._told():
+            self._commits.quick(write)
         self._last_message_ids[job_id] = last
 
     def series(self, job_id: str, series: Sequence[StageSeries]) -> None:
         """See `Recorder.series`."""
-        with self._told(), self._quick() as connection:
+
+        def write(connection: sqlite3.Connection, _: Change) -> None:
             running = "SELECT 1 FROM jobs WHERE job_id = ? AND end IS NULL"
             if connection.execute(running, (job_id,)).fetchone() is not None:
                 put_note(connection, job_id, SERIES, {"series": series})
 
+        with self._told():
+            self._commits.quick(write)
+
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
         """See `Recorder.end`."""
-        size = None
-        with self._told(), self._sealed() as (connection, change):
+
+        def write(connection: sqlite3.Connection, change: Change) -> int:
             size = end(connection, spec.job_id, archive) + 2 * len(spec.options_json)
             seal(connection, change, spec.job_id)
+            return size
+
+        size = None
+        with self._told():
+            size = self._commits.durable(write)
         self._last_message_ids.pop(spec.job_id, None)
         return size
 
@@ -268,9 +294,12 @@ class JobFile:
         """See `Recorder.metrics`."""
         with self._told():
             archive = pack(attrs.evolve(self.read(job_id), metrics=metrics))
-            with self._sealed() as (connection, change):
+
+            def write(connection: sqlite3.Connection, change: Change) -> None:
                 put_content(connection, job_id, archive)
                 seal(connection, change, job_id)
+
+            self._commits.durable(write)
 
     def read(self, job_id: str) -> Archive:
         """See `Recorder.read`."""
@@ -287,11 +316,15 @@ class JobFile:
 
     def forget(self, job_id: str) -> None:
         """See `Recorder.forget`."""
-        with self._told(), self._sealed() as (connection, change):
+
+        def write(connection: sqlite3.Connection, change: Change) -> None:
             row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
             if row is not None:
                 _forget(connection, job_id)
                 change(row[0], None)
+
+        with self._told():
+            self._commits.durable(write)
 
     def close(self) -> None:
         """Give up the folder. What is recorded afterwards is not kept. May be called again."""
@@ -307,22 +340,6 @@ class JobFile:
             yield
         except (sqlite3.Error, OSError, Damaged, NotFound):
             _LOGGER.exception("%s cannot be written; a restart will not know of it", self._path)
-
-    @contextmanager
-    def _sealed(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
-        """A transaction that is on the disk at the end, with all before it, and sealed."""
-        with self._mutex:
-            self._connection.execute("PRAGMA synchronous = FULL")
-            with self._seals.transaction(self._connection) as change:
-                yield self._connection, change
-
-    @contextmanager
-    def _quick(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that survives the end of the process."""
-        with self._mutex:
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            with transaction(self._connection) as connection:
-                yield connection
 
 
 def _forget(connection: sqlite3.Connection, job_id: str) -> None:

@@ -1,0 +1,36 @@
+"""Jobs that many threads record without end: ``job_file_to_kill.py FOLDER``; prints what is acknowledged."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+from pathlib import Path
+
+from beam_runner_jobservices import JobSpec, JobState, StateEvent
+from beam_runner_jobservices.job_file import JobFile
+from beam_runner_jobservices.recorder import KeptJob
+
+THREADS = 8
+
+
+def record(file: JobFile, thread: int) -> None:
+    for number in itertools.count():
+        job_id = f"job-{thread}-{number}"
+        spec = JobSpec(job_id, "name", b"pipeline", {}, "{}", {}, "")
+        file.add(KeptJob(spec, job_id, "owner", (StateEvent(JobState.STOPPED, 1.0),)))
+        os.write(1, f"{job_id} STOPPED\n".encode())
+        file.state(job_id, StateEvent(JobState.STARTING, 2.0))
+        os.write(1, f"{job_id} STARTING\n".encode())
+
+
+def main(folder: Path) -> None:
+    """Records until it is killed."""
+    file = JobFile(folder)
+    for thread in range(THREADS):
+        threading.Thread(target=record, args=(file, thread), daemon=True).start()
+    threading.Event().wait()
+
+
+main(Path(sys.argv[1]))

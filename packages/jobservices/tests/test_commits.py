@@ -1,0 +1,105 @@
+"""Group commit: what many threads write at a time is one transaction, and each write is whole or not there."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from beam_runner_jobservices import JobState, StateEvent, Unavailable
+from beam_runner_jobservices.job_file import JobFile
+from beam_runner_jobservices.recorder import KeptJob
+
+from .fakes import LIMIT, eventually
+from .test_job_file import kept
+
+WRITERS = 20
+KILLED = Path(__file__).with_name("job_file_to_kill.py")
+
+
+@pytest.fixture
+def file(tmp_path):
+    opened = JobFile(tmp_path)
+    yield opened
+    opened.close()
+
+
+def add_at_once(file, jobs):
+    """Adds jobs from a thread each, all of which wait before the first one may write; what was raised."""
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        with file._mutex:
+            adding = [threads.submit(file.add, job) for job in jobs]
+            assert eventually(lambda: len(file._commits._waiting) == len(jobs))
+        return [future.exception(LIMIT) for future in adding]
+
+
+def test_those_who_wait_are_committed_together_and_durably(file, tmp_path):
+    statements = []
+    file._connection.set_trace_callback(statements.append)
+    jobs = [kept(f"job-{number}") for number in range(WRITERS)]
+    assert add_at_once(file, jobs) == [None] * WRITERS
+    told = [text for text in statements if text == "COMMIT" or "synchronous" in text]
+    assert told == ["PRAGMA synchronous = FULL", "COMMIT"]
+    file.close()
+    with closing(JobFile(tmp_path)) as again:
+        assert sorted(job.spec.job_id for job in again.jobs) == sorted(
+            job.spec.job_id for job in jobs
+        )
+        assert not again.damage
+
+
+def test_one_that_fails_leaves_nothing_and_harms_no_other(file, tmp_path):
+    file.add(kept("job-0"))
+    twice = KeptJob(kept("job-0").spec, "other", "other", (StateEvent(JobState.STOPPED, 9.0),))
+    raised = add_at_once(file, [kept("job-1"), twice, kept("job-2")])
+    assert [type(error) for error in raised] == [type(None), Unavailable, type(None)]
+    file.close()
+    with closing(JobFile(tmp_path)) as again:
+        assert not again.damage
+        first, *others = again.jobs
+        assert (first.preparation_id, len(first.entries)) == ("preparation-of-job-0", 1)
+        assert {job.spec.job_id for job in others} == {"job-1", "job-2"}
+
+
+def test_where_the_transaction_fails_all_who_waited_are_told(file, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "jobs.sqlite", isolation_level=None)) as other:
+        file._connection.execute("PRAGMA busy_timeout = 10")
+        other.execute("BEGIN IMMEDIATE")
+        raised = add_at_once(file, [kept(f"job-{number}") for number in range(3)])
+        assert [type(error) for error in raised] == [Unavailable] * 3
+        other.execute("ROLLBACK")
+    file.add(kept("job-9"))
+    file.close()
+    with closing(JobFile(tmp_path)) as again:
+        assert [job.spec.job_id for job in again.jobs] == ["job-9"]
+
+
+def test_what_was_acknowledged_is_there_after_a_kill_between_commits(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, str(KILLED), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    watchdog = threading.Timer(LIMIT, process.kill)
+    watchdog.start()
+    acknowledged = []
+    with process:
+        for line in process.stdout:
+            acknowledged.append(line.strip())
+            if len(acknowledged) == 60:
+                process.send_signal(signal.SIGKILL)
+    watchdog.cancel()
+    assert len(acknowledged) >= 60
+    with closing(JobFile(tmp_path)) as again:
+        assert not again.damage
+        states = {
+            job.spec.job_id: {entry.state.name for entry in job.entries} for job in again.jobs
+        }
+    for told in acknowledged[:60]:
+        job_id, state = told.split()
+        assert state in states[job_id]
