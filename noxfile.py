@@ -71,6 +71,7 @@ nox.options.sessions = [
     "kills",
     "doors",
     "memory_part",
+    "differential_part",
     "validates_runner",
     "go",
     "wordcount",
@@ -252,3 +253,14 @@ def memory_part(session: nox.Session) -> None:
     install(session, distribution("executor"), *group("test"))
     tenth = ("--part", "0.1", "-k", "embedded and not one_key", "-s")
     run_pytest(session, "tests/memory", *(session.posargs or tenth))
+
+
+@nox.session(requires=["wheels"])
+def differential_part(session: nox.Session) -> None:
+    """A few of the pipelines and streams that `differential` compares, others each time."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, "tests/differential")
+    few = ("--pipelines", "20", "--streams", "10", "--batch", "10", "--environment", "LOOPBACK")
+    compare = ("python", "-P", "tests/differential/differential.py")
+    session.run(*compare, *(session.posargs or few), env={"PYTHONPATH": ""})

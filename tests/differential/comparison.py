@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import streams
 from minimise import minimised
-from runners import Built, Refused, Runner, Server, built, built_stream
+from runners import Built, Refused, Runner, Telling, built, built_stream
 from sink import Outputs
 from spec import Spec
 from streams import StreamSpec
@@ -25,12 +25,14 @@ class Tally:
         same: how many had the oracle's outputs, by the kind of environment.
         rows: how many elements were compared.
         refused: those which the oracle could not run, and why.
+        fatal: those that ended the process in which the oracle ran.
         differences: what differs, each with the least pipeline that was found to.
     """
 
     same: Counter[str] = attrs.field(factory=Counter)
     rows: int = 0
     refused: list[str] = attrs.field(factory=list)
+    fatal: list[str] = attrs.field(factory=list)
     differences: list[str] = attrs.field(factory=list)
 
     def add(self, other: Tally) -> None:
@@ -38,7 +40,15 @@ class Tally:
         self.same += other.same
         self.rows += other.rows
         self.refused += other.refused
+        self.fatal += other.fatal
         self.differences += other.differences
+
+    def tell(self) -> None:
+        """Prints whatever is not the same."""
+        refused = (f"refused by the oracle: {text}" for text in self.refused)
+        fatal = (f"the end of the oracle: {text}" for text in self.fatal)
+        for text in (*self.differences, *refused, *fatal):
+            print(text, flush=True)
 
 
 def compare(
@@ -111,7 +121,7 @@ def _differs(oracle: Runner, runner: Runner) -> Callable[[Spec], str | None]:
     return differs
 
 
-def compare_stream(name: str, spec: StreamSpec, runners: Mapping[str, Server]) -> Tally:
+def compare_stream(name: str, spec: StreamSpec, runners: Mapping[str, Telling]) -> Tally:
     """Runs a script with its readers in each kind of environment; what differs is made smaller."""
     expected = streams.expected(spec, name)
     tally = Tally(rows=sum(rows.total() for rows in expected.values()))
@@ -126,7 +136,7 @@ def compare_stream(name: str, spec: StreamSpec, runners: Mapping[str, Server]) -
     return tally
 
 
-def _least_stream(name: str, spec: StreamSpec, runner: Server) -> StreamSpec:
+def _least_stream(name: str, spec: StreamSpec, runner: Telling) -> StreamSpec:
     for grouping in spec.groupings:
         alone = attrs.evolve(spec, groupings=(grouping,))
         if _stream_difference(name, alone, runner) is not None:
@@ -142,7 +152,7 @@ def _least_stream(name: str, spec: StreamSpec, runner: Server) -> StreamSpec:
     return spec
 
 
-def _stream_difference(name: str, spec: StreamSpec, runner: Server) -> str | None:
+def _stream_difference(name: str, spec: StreamSpec, runner: Telling) -> str | None:
     try:
         with built_stream(spec, name) as made:
             return _told(streams.expected(spec, name), runner.run_stream(made))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import logging
-import multiprocessing
 import os
 import secrets
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,17 +22,20 @@ from comparison import Tally, compare, compare_stream
 from harness_commands import boot_command
 from haste import make_haste
 from job_server import job_server
-from runners import Oracle, Server
+from mortal import At, Died, Mortals
+from runners import Oracle, Server, Telling
 from spec import Spec, from_text
 from streams import StreamSpec, random_stream
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS")
+ORACLE = "the oracle"
 _BATCH_SECONDS = 1800
-_BATCHES_PER_PROCESS = 25
+_MOST_LEFT_OUT = 0.05
 _TOLD_EVERY = 10
 _READERS = 10
-_Task: TypeAlias = tuple[dict[str, Spec] | tuple[str, StreamSpec], dict[str, Server], int]
+_Task: TypeAlias = dict[str, Spec] | tuple[str, StreamSpec]
+_Done: TypeAlias = Future[Tally | Died]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,30 +57,56 @@ def _run(
     """Runs all pipelines in each kind of environment; returns 1 if anything differs."""
     tally = Tally()
     runners = {name: Server(address, flags) for name, flags in environments.items()}
-    tasks: list[_Task] = [(batch, runners, options.tries) for batch in _batches(options, seed)]
-    tasks += [(stream, runners, options.tries) for stream in _streams(options, seed)]
-    with ProcessPoolExecutor(
-        options.jobs,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin,
-        max_tasks_per_child=_BATCHES_PER_PROCESS,
-    ) as pool:
-        running = [pool.submit(_compared, task) for task in tasks]
-        for number, future in enumerate(as_completed(running), 1):
-            done = future.result()
-            tally.add(done)
-            if number % _TOLD_EVERY == 0:
-                print(f"{number} of {len(tasks)} jobs", flush=True)
-            for text in (*done.differences, *(f"refused by the oracle: {r}" for r in done.refused)):
-                print(text, flush=True)
+    tasks: list[_Task] = [*_batches(options, seed), *_streams(options, seed)]
+    ended = 0
+    with Mortals(_begin) as mortals, ThreadPoolExecutor(options.jobs) as threads:
+
+        def begun(task: _Task) -> tuple[_Done, _Task]:
+            return threads.submit(mortals.call, _compared, task, runners, options.tries), task
+
+        running = dict(map(begun, tasks))
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                task, found = running.pop(future), future.result()
+                if isinstance(found, Died):
+                    running.update(map(begun, _halves(task)))
+                    found = _of_the_dead(task, found)
+                tally.add(found)
+                found.tell()
+                ended += 1
+                if ended % _TOLD_EVERY == 0:
+                    print(f"{ended} of {ended + len(running)} jobs", flush=True)
     for name in environments:
         print(f"{name}: {tally.same[name]} pipelines and streams are the same", flush=True)
     print(
         f"{tally.rows} elements compared; {len(tally.differences)} differences; "
-        f"{len(tally.refused)} pipelines that the oracle refuses",
+        f"{len(tally.refused)} pipelines that the oracle refuses, and {len(tally.fatal)} that end it",
         flush=True,
     )
-    return 1 if tally.differences or not tally.rows else 0
+    left_out = len(tally.refused) + len(tally.fatal)
+    too_many = left_out > 1 + _MOST_LEFT_OUT * options.pipelines
+    return 1 if tally.differences or too_many or not tally.rows else 0
+
+
+def _halves(task: _Task) -> Iterator[_Task]:
+    """What is still to be run of a batch that ended its process."""
+    if isinstance(task, dict) and len(task) > 1:
+        names = list(task)
+        for part in (names[: len(names) // 2], names[len(names) // 2 :]):
+            yield {name: task[name] for name in part}
+
+
+def _of_the_dead(task: _Task, died: Died) -> Tally:
+    """The end of the process is a difference, but for one that the oracle brought about."""
+    names = ", ".join(task) if isinstance(task, dict) else task[0]
+    text = f"the process ended at {died.at}, which ran {names}"
+    if died.at != ORACLE:
+        return Tally(differences=[text])
+    if len(task) > 1:
+        print(f"{text}; they are run again by halves", flush=True)
+        return Tally()
+    return Tally(fatal=[f"{text}\n{next(iter(task.values()))}"])
 
 
 def _begin() -> None:
@@ -106,14 +134,14 @@ def _streams(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Stre
             yield f"s{start}", random_stream(f"{seed}/{start}", many)
 
 
-def _compared(task: _Task) -> Tally:
-    what, runners, tries = task
+def _compared(at: At, task: _Task, servers: Mapping[str, Server], tries: int) -> Tally:
+    runners = {name: Telling(at, name, server) for name, server in servers.items()}
     # Beam's runner cannot be told to stop: a batch that hangs ends with a traceback of all threads.
     faulthandler.dump_traceback_later(_BATCH_SECONDS, exit=True)
     try:
-        if isinstance(what, tuple):
-            return compare_stream(*what, runners)
-        return compare(what, Oracle(), runners, tries)
+        if isinstance(task, tuple):
+            return compare_stream(*task, runners)
+        return compare(task, Telling(at, ORACLE, Oracle()), runners, tries)
     finally:
         faulthandler.cancel_dump_traceback_later()
 

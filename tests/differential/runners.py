@@ -21,6 +21,7 @@ from apache_beam.transforms.environments import EmbeddedPythonEnvironment, Envir
 from beam_runner_jobservices import JobClient, JobServicesError, JobState
 from beam_runner_jobservices.records import Importance, JobMessage
 from build import build
+from mortal import At
 from rules import mended_oracle, of_the_oracle
 from sink import Outputs, kept
 from spec import Spec
@@ -190,3 +191,21 @@ class Server:
                 m.text for m in messages if isinstance(m, JobMessage) and m.importance >= _ERROR
             ]
             raise Refused(f"the job is {state.name}: {' '.join(told)[-3000:]}")
+
+
+@attrs.frozen
+class Telling:
+    """A runner that says its name before it runs anything, which may end the process."""
+
+    at: At
+    name: str
+    runner: Oracle | Server
+
+    def run(self, built: Built) -> Outputs:
+        self.at.tell(self.name)
+        return self.runner.run(built)
+
+    def run_stream(self, built: Built) -> Outputs:
+        self.at.tell(self.name)
+        assert isinstance(self.runner, Server), "the oracle of streams is another one"
+        return self.runner.run_stream(built)

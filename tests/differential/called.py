@@ -1,0 +1,31 @@
+"""What tests call in processes that may die: spawned ones import it by its name."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+
+from mortal import At
+from runners import Oracle, built
+from sink import Outputs
+from spec import Spec
+
+
+def begin() -> None:
+    os.environ["MORTAL_BEGUN"] = "yes"
+
+
+def work(at: At, what: str) -> str:
+    """Dies, raises, or says where it was done."""
+    at.tell(f"work on {what}")
+    if what == "death":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if what == "trouble":
+        raise ValueError(what)
+    return f"{what} {os.environ['MORTAL_BEGUN']} {os.getpid()}"
+
+
+def outputs_of_the_oracle(at: At, specs: Mapping[str, Spec]) -> Outputs:
+    with built(specs) as made:
+        return Oracle().run(made)

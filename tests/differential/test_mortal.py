@@ -1,0 +1,26 @@
+"""A process that dies costs its own call alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from called import begin, work
+from mortal import Died, Mortals
+
+
+def test_a_death_is_told_and_the_next_call_has_another_process() -> None:
+    with Mortals(begin) as mortals:
+        first, second = (mortals.call(work, what) for what in ("one", "two"))
+        died = mortals.call(work, "death")
+        third = mortals.call(work, "three")
+        with pytest.raises(ValueError, match="trouble"):
+            mortals.call(work, "trouble")
+    assert died == Died("work on death")
+    assert isinstance(first, str) and isinstance(second, str) and isinstance(third, str)
+    assert first.split()[1:] == second.split()[1:]
+    assert third.startswith("three yes ") and third.split()[-1] != first.split()[-1]
