@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
+from google.protobuf import struct_pb2
 
 from beam_runner_jobservices import InvalidRequest, Limits, NotFound, NotReady, TooMany
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
@@ -132,11 +135,29 @@ def test_what_is_given_up_leaves_no_artifacts(preparations, store):
     assert not stored.path.exists()
 
 
+def test_what_waits_is_packed():
+    pipeline = pipeline_proto()
+    options = struct_pb2.Struct()
+    options.update({"x" * 100_000: 1})
+    pipeline.components.transforms["large"].unique_name = "y" * 10_000
+    message = job_api.PrepareJobRequest(pipeline=pipeline, pipeline_options=options)
+    tracemalloc.start()
+    waiting = [prepare_request(message) for _ in range(20)]
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 20 * 10_000
+    assert sum(one.held for one in waiting) < taken
+    assert {one.size > 400_000 for one in waiting} == {True}
+    assert all(one.pipeline == pipeline.SerializeToString() for one in waiting)
+    assert all(one.options == {"x" * 100_000: 1} for one in waiting)
+
+
 def test_bytes_are_bounded(store, clock):
-    size = request().size
-    assert size > 100
+    size, held = request().size, request().held
+    assert size > held > 100
+    fit = 3 * size // held
     preparations = Preparations(store, Limits(preparation_bytes=3 * size), clock)
-    added = [preparations.add(request(), PEER) for _ in range(5)]
+    added = [preparations.add(request(), PEER) for _ in range(fit + 2)]
     for preparation in added[:2]:
         with pytest.raises(TooMany):
             preparations.take(preparation.preparation_id)

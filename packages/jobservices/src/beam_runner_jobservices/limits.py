@@ -15,7 +15,7 @@ class Limits:
       told otherwise.
     - `streams`: state and message streams open at once; `calls`: everything open at once.
     - `preparations`, `preparation_bytes`, `preparation_ttl`: how many prepared jobs may wait to be run,
-      of how many bytes in all, and how long.
+      of how many bytes in all, packed as they wait, or one alone as it came; and how long.
     - `staging_idle`: how long a client that stages artifacts may be silent.
     - `ended_jobs`: how many ended jobs are remembered, and of these about as many as packed make
       `ended_bytes` on the disk, where jobs outlive the server, or else `ended_bytes_in_memory`.

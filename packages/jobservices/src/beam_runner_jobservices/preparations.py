@@ -107,7 +107,7 @@ class Preparations:
         with self._lock:
             self._by_id[preparation.preparation_id] = preparation
             self._by_token[preparation.staging_token] = preparation
-            self._bytes += request.size
+            self._bytes += request.held
             while self._are_too_many():
                 given_up.append(self._give_up())
         for one in given_up:
@@ -128,7 +128,7 @@ class Preparations:
         hosts: Counter[str] = Counter()
         connections: Counter[Peer] = Counter()
         for preparation in self._by_id.values():
-            weight = int(share + preparation.request.size)
+            weight = int(share + preparation.request.held)
             hosts[preparation.peer.host] += weight
             connections[preparation.peer] += weight
         (host, _), *_ = hosts.most_common(1)
@@ -220,4 +220,4 @@ class Preparations:
     def _remove(self, preparation: Preparation) -> None:
         del self._by_id[preparation.preparation_id]
         del self._by_token[preparation.staging_token]
-        self._bytes -= preparation.request.size
+        self._bytes -= preparation.request.held

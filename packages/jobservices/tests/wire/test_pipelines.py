@@ -56,6 +56,13 @@ def test_options_that_json_cannot_say_are_refused():
         prepare_request(request(pipeline_proto(), bad=math.nan))
 
 
+def test_a_name_without_end_is_refused():
+    named = request(pipeline_proto())
+    named.job_name = "x" * 20_001
+    with pytest.raises(InvalidRequest, match="name has 20001 characters, and 20000 is the most"):
+        prepare_request(named)
+
+
 def test_a_request_without_pipeline_is_refused():
     with pytest.raises(InvalidRequest, match="no components"):
         prepare_request(job_api.PrepareJobRequest())

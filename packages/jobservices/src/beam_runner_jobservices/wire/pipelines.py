@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,11 +20,13 @@ from .._protos import (
 )
 from ..errors import InvalidRequest
 from ..graph import PCollectionNode, PipelineGraph, TransformNode, WindowingNode, check
+from ..sizes import PIPELINE_LIMITS
 from ..staging import Dependency, Staged
 from .artifacts import artifact_information, dependency, parse
 
 _ANYOF: str = environments.ANYOF.urn
 _ANYOF_DEPTH = 8
+_QUICKLY = 1
 _PAR_DO: str = primitives.PAR_DO.urn
 _PAYLOADS = {
     _PAR_DO: beam_runner_api_pb2.ParDoPayload,
@@ -32,34 +35,64 @@ _PAYLOADS = {
 }
 
 
+def _packed(content: bytes) -> bytes:
+    return zlib.compress(content, _QUICKLY)
+
+
+def _artifact_bytes(dependencies: Mapping[str, tuple[Dependency, ...]]) -> int:
+    named = (item for items in dependencies.values() for item in items)
+    return 2 * sum(len(item.type_payload) + len(item.role_payload) for item in named)
+
+
 @attrs.frozen
 class PrepareRequest:
-    """A Prepare request whose pipeline was checked: `dependencies` per environment id, `options_json`
-    the Struct as JSON text.
+    """A Prepare request whose pipeline was checked: `dependencies` per environment id.
+
+    It may wait for an hour, so what is large of it is packed; `pipeline`, `options` and `options_json`, the
+    Struct as JSON text, unpack it each time.
     """
 
     job_name: str
-    pipeline: bytes = attrs.field(repr=False)
     dependencies: Mapping[str, tuple[Dependency, ...]]
-    options: Mapping[str, Any] = attrs.field(repr=False)
-    options_json: str = attrs.field(repr=False)
+    _pipeline: bytes = attrs.field(repr=False, converter=_packed)
+    _options_json: bytes = attrs.field(repr=False, converter=_packed)
+    size: int
+    """About how many bytes of memory it needs as a job."""
 
     @property
-    def size(self) -> int:
-        """About how many bytes of memory it holds."""
-        named = (item for items in self.dependencies.values() for item in items)
-        artifacts = sum(len(item.type_payload) + len(item.role_payload) for item in named)
-        return len(self.pipeline) + 2 * artifacts + 4 * len(self.options_json)
+    def pipeline(self) -> bytes:
+        """The serialized pipeline."""
+        return zlib.decompress(self._pipeline)
+
+    @property
+    def options_json(self) -> str:
+        return zlib.decompress(self._options_json).decode("utf-8", "surrogatepass")
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        options: Mapping[str, Any] = json.loads(self.options_json)
+        return options
+
+    @property
+    def held(self) -> int:
+        """About how many bytes of memory it holds while it waits."""
+        packed = len(self._pipeline) + len(self._options_json)
+        return packed + len(self.job_name) + _artifact_bytes(self.dependencies)
 
 
 def prepare_request(message: Any) -> PrepareRequest:
     """Decode and check a `PrepareJobRequest`.
 
     Raises:
-        InvalidRequest: it has no pipeline, a payload in it cannot be read, or the pipeline is malformed,
-            see `graph.check`.
+        InvalidRequest: it has no pipeline, a payload in it cannot be read, the pipeline is malformed,
+            see `graph.check`, or the job's name is too long.
     """
     pipeline = message.pipeline
+    if len(message.job_name) > PIPELINE_LIMITS.name_chars:
+        raise InvalidRequest(
+            f"the job's name has {len(message.job_name)} characters, and"
+            f" {PIPELINE_LIMITS.name_chars} is the most"
+        )
     if not pipeline.HasField("components"):
         raise InvalidRequest("the request has no pipeline, or the pipeline has no components")
     check(pipeline_graph(pipeline))
@@ -67,15 +100,17 @@ def prepare_request(message: Any) -> PrepareRequest:
         options_json = json_format.MessageToJson(message.pipeline_options, ensure_ascii=False)
     except (json_format.Error, ValueError) as error:
         raise InvalidRequest(f"the pipeline options cannot be written as JSON: {error}") from error
+    dependencies = {
+        environment_id: tuple(dict.fromkeys(_dependencies(environment_id, environment, 0)))
+        for environment_id, environment in pipeline.components.environments.items()
+    }
+    content = pipeline.SerializeToString()
     return PrepareRequest(
         job_name=message.job_name,
-        pipeline=pipeline.SerializeToString(),
-        dependencies={
-            environment_id: tuple(dict.fromkeys(_dependencies(environment_id, environment, 0)))
-            for environment_id, environment in pipeline.components.environments.items()
-        },
-        options=json.loads(options_json),
-        options_json=options_json,
+        dependencies=dependencies,
+        pipeline=content,
+        options_json=options_json.encode("utf-8", "surrogatepass"),
+        size=len(content) + 4 * len(options_json) + _artifact_bytes(dependencies),
     )
 
 
