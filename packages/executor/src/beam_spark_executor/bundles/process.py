@@ -23,7 +23,7 @@ from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
 
 from beam_spark_executor.bundles.bundle import RunningBundle, broke
-from beam_spark_executor.bundles.bundle_data import FolderData
+from beam_spark_executor.bundles.bundle_data import BundleData, FolderData
 from beam_spark_executor.bundles.durability import CommittedFiles
 from beam_spark_executor.bundles.essential import start_essential
 from beam_spark_executor.bundles.heart import start_heart
@@ -57,6 +57,7 @@ from beam_spark_executor.channel.messages import (
     Logged,
     RunBundle,
     RunLoop,
+    SectionRefusal,
     SplitReply,
     SplitRequest,
     TearDown,
@@ -77,7 +78,10 @@ _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 
 
 class WorkerProcess:
-    """This process, bound to a job. Use :func:`bind`."""
+    """This process, bound to a job. Use :func:`bind`.
+
+    ``work`` is the job, ``folder`` the job's, and ``scratch`` that of this process in it.
+    """
 
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
         self.job_id = job_id
@@ -98,24 +102,25 @@ class WorkerProcess:
         self.channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
         hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
-        self._work = self.channel.job_work()
-        self._clock = ProcessingClock.showing(self._work.now)
-        self._readers = self._work.plan.readers()
-        files = files_of(self._work)
-        self._folder, self._leave = files.folder, files.leave
-        self._own_folder = self._folder / hello.folder
-        self._stores = ShardStores(self._folder, hello.folder)
+        self.work = self.channel.job_work()
+        self._clock = ProcessingClock.showing(self.work.now)
+        self._readers = self.work.plan.readers()
+        files = files_of(self.work)
+        self.folder, self._leave = files.folder, files.leave
+        self.scratch = self.folder / hello.folder
+        self._stores = ShardStores(self.folder, hello.folder)
+        self._stores_of_sections = ShardStores(self.scratch)
         self._files = CommittedFiles(files.keeper)
-        self._vitals = start_heart(self._own_folder, self.channel.send)
+        self._vitals = start_heart(self.scratch, self.channel.send)
         self._teller = ProgressTeller(
             lambda: self._running,
             self.channel.send,
-            self._work.plan.sources(),
-            in_turns=self._work.plan.takes_turns,
+            self.work.plan.sources(),
+            in_turns=self.work.plan.takes_turns,
         )
         start_essential(self._teller.run, "progress")
         start_essential(self._answer, "requests")
-        if not all(stage.embedded for stage in self._work.plan.stages.values()):
+        if not all(stage.embedded for stage in self.work.plan.stages.values()):
             threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
 
     def serve(self, lane: int) -> None:
@@ -145,10 +150,25 @@ class WorkerProcess:
                 self._closed = True
                 self.channel.send(Closed())
 
+    def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
+        """Processes a bundle of a section to its end (``bundles.section_task.SectionHost``)."""
+        reply = self.run_bundle(order, self._stores_of_sections, data=data)
+        self._running = None
+        return self._files.synced(reply)
+
+    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+        """Tells the server why a section must end (``bundles.section_task.SectionHost``)."""
+        self.channel.send(end)
+
     def run_bundle(
-        self, order: RunBundle, stores: Stores, *, last: bool = False
+        self,
+        order: RunBundle,
+        stores: Stores,
+        *,
+        last: bool = False,
+        data: BundleData | None = None,
     ) -> BundleReply | BundleBroke:
-        """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``)."""
+        """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``); ``data`` is a section's."""
         attempt = Attempt(order.bundle.number, order.bundle.attempt)
         with self._busy:
             try:
@@ -156,14 +176,14 @@ class WorkerProcess:
                 stage = self._stage(order.bundle.stage)
                 stage.side_inputs.show(order.bundle.side_inputs)
                 running = RunningBundle(
-                    stage.work,
+                    stage.work if data is None else stage.work.in_section(),
                     order,
                     stage.harness,
                     stores,
-                    FolderData(self._folder),
+                    data or FolderData(self.folder),
                     stage.merger,
                     stage.truncation,
-                    self._set_up_reader if last and not self._work.plan.streaming else None,
+                    self._set_up_reader if last and not self.work.plan.streaming else None,
                 )
             except Exception as error:
                 return broke(attempt, error)
@@ -204,8 +224,8 @@ class WorkerProcess:
 
     def _loop(self, order: RunLoop) -> None:
         self._files.begin(order)
-        sources, send = self._work.plan.sources(), self._files.before(self.channel.send)
-        loop = TaskLoop(order, self._folder, self, send, sources, self._clock)
+        sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
+        loop = TaskLoop(order, self.folder, self, send, sources, self._clock)
         self._looping = loop
         reply = loop.run()
         self._looping = None
@@ -230,7 +250,7 @@ class WorkerProcess:
 
     def _begin_with_sdk(self) -> None:
         """Has the SDK start while the server makes the first bundle, if one elsewhere runs them all."""
-        stages = self._work.plan.stages.values()
+        stages = self.work.plan.stages.values()
         first = next((stage for stage in stages if stage.input_buffer is None), None)
         if first is not None and len({stage.spec.environment_id for stage in stages}) == 1:
             self._build_soon(first)
@@ -260,16 +280,16 @@ class WorkerProcess:
                 _LOGGER.debug("%s was not built ahead", stage_id, exc_info=True)
 
     def _build(self, stage_id: str) -> _Stage:
-        plan = self._work.plan.stages[stage_id]
-        side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
-        with temporary_files_in(self._own_folder):
+        plan = self.work.plan.stages[stage_id]
+        side_inputs = BundleSideInputs(plan.side_inputs, self.folder)
+        with temporary_files_in(self.scratch):
             environment = self._harness(plan)
             harness = environment.stage(plan.spec, side_inputs)
-            work = StageWork.of(self._work, stage_id, self._clock)
+            work = StageWork.of(self.work, stage_id, self._clock)
             merger = None if work.input_buffer is None else self._merger(work.input_buffer)
         truncation = None
         if plan.truncation is not None:
-            truncation = Truncation(plan.truncation, environment, side_inputs, self._folder)
+            truncation = Truncation(plan.truncation, environment, side_inputs, self.folder)
         return _Stage(work, side_inputs, harness, merger, truncation)
 
     def _merger(self, buffer: BufferPlan) -> SdkMerger | None:
@@ -278,7 +298,7 @@ class WorkerProcess:
         if plan is None:
             return None
         assert buffer.strategy is not None
-        harness = self._harness(plan).stage(plan.spec, BundleSideInputs((), self._folder))
+        harness = self._harness(plan).stage(plan.spec, BundleSideInputs((), self.folder))
         return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
 
     def _harness(self, plan: StagePlan | MergingPlan) -> Harness:
@@ -286,7 +306,7 @@ class WorkerProcess:
         key = "" if plan.embedded else plan.spec.environment_id
         if key not in self._harnesses:
             if plan.embedded:
-                job = self._work.plan
+                job = self.work.plan
                 self._harnesses[key] = EmbeddedHarness(
                     job.context, self.channel, self, table_budget(), job.embedded_specs
                 )
@@ -297,7 +317,7 @@ class WorkerProcess:
     def _fnapi_server(self) -> FnApiServer:
         if self._fnapi is None:
             self._fnapi = FnApiServer(
-                self._work.plan.context,
+                self.work.plan.context,
                 self.channel,
                 self,
                 on_external_worker=self._external_worker,

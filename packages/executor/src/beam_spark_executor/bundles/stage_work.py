@@ -62,3 +62,7 @@ class StageWork:
             clock=ProcessingClock.showing(work.now) if clock is None else clock,
             trust=Trust(kept=not stage.embedded),
         )
+
+    def in_section(self) -> StageWork:
+        """The same for a bundle of a section: what it has handed on is on its way, so it can't begin again."""
+        return attrs.evolve(self, trust=Trust(kept=False))

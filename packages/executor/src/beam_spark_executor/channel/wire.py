@@ -11,13 +11,18 @@ import msgpack
 from beam_runner_jobservices import observation
 from beam_runner_worker import log_records
 
-from beam_spark_executor.channel import messages
+from beam_spark_executor.channel import messages, section_replies
 from beam_spark_executor.channel.messages import FromWorker
+from beam_spark_executor.channel.section_replies import SectionReply
 from beam_spark_executor.journal.codec import FormError, Registry
 from beam_spark_executor.journal.forms import CONSTANTS, FORMS, SHARED, forms_of
 
 _MESSAGES = forms_of(
-    {"channel ": (messages,), "log ": (log_records,), "observation ": (observation,)}
+    {
+        "channel ": (messages, section_replies),
+        "log ": (log_records,),
+        "observation ": (observation,),
+    }
 )
 _REGISTRY = Registry({**_MESSAGES, **FORMS}, SHARED, CONSTANTS)
 
@@ -37,6 +42,23 @@ def decode_message(encoded: bytes) -> FromWorker:
     if not isinstance(message, FromWorker):
         raise FormError(f"worker processes send no {type(message).__name__}")
     return message
+
+
+def encode_section_reply(reply: SectionReply) -> bytes:
+    """What tasks of a section say, as bytes."""
+    return _REGISTRY.encode(reply)
+
+
+def decode_section_reply(encoded: bytes) -> SectionReply:
+    """What `encode_section_reply` gave.
+
+    Raises:
+        FormError: it is something else.
+    """
+    reply = _REGISTRY.decode(encoded, _REGISTRY.layout)
+    if not isinstance(reply, SectionReply):
+        raise FormError(f"tasks of a section send no {type(reply).__name__}")
+    return reply
 
 
 def encode_request(*values: str | int) -> bytes:

@@ -44,17 +44,21 @@ class WrittenBuffer:
             read it at the same time.
         folder: the job's.
         name: unique to this output of this attempt: the file's name, without suffix.
+        inline: how many bytes don't go to a file; `INLINE_BYTES` by default.
 
     Attributes:
         buffer_id: the buffer's.
     """
 
-    def __init__(self, buffer: BufferPlan, pieces: int, folder: Path, name: str) -> None:
+    def __init__(
+        self, buffer: BufferPlan, pieces: int, folder: Path, name: str, inline: int | None = None
+    ) -> None:
         self.buffer_id = buffer.buffer_id
         self._buffer = buffer
         self._pieces = pieces
         self._folder = folder
         self._name = name
+        self._most_inline = INLINE_BYTES if inline is None else inline
         self._rows: list[_Facts] = []
         self._inline: list[Row] = []
         self._size = 0
@@ -75,7 +79,7 @@ class WrittenBuffer:
             self._file.write(row)
             return
         self._inline.append(row)
-        if self._size > INLINE_BYTES:
+        if self._size > self._most_inline:
             self._file = RowFileWriter(self._folder / self._path)
             for waiting in self._inline:
                 self._file.write(waiting)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
@@ -88,11 +89,17 @@ class WorkerPools:
         PySpark copies the context's environment when it makes the function's Java object, which
         happens inside `mapInArrow`; so the variable is set for that moment only.
         """
+        with self.in_slot(slot):
+            return frame.mapInArrow(function, schema)
+
+    @contextmanager
+    def in_slot(self, slot: Slot) -> Iterator[None]:
+        """What PySpark gives to Java in it is run by the workers of ``slot``; for a moment only."""
         environment = self._context.environment
         with self._lock:
             environment[SLOT_VARIABLE] = slot.name
             try:
-                return frame.mapInArrow(function, schema)
+                yield
             finally:
                 del environment[SLOT_VARIABLE]
 

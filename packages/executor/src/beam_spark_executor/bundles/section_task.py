@@ -1,0 +1,272 @@
+"""One task of a section: runs the stages of one level over what is for one shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+from beam_runner_engine.scheduler import Bundle, BundleDone, Data, Input
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.summary import EMPTY_SUMMARY
+from beam_runner_engine.values.times import MIN_TIMESTAMP
+
+from beam_spark_executor.bundles.bundle_data import BundleData
+from beam_spark_executor.bundles.pushing import NobodyPullsError, pushed
+from beam_spark_executor.bundles.section_data import SectionData
+from beam_spark_executor.bundles.section_inbox import Inbox
+from beam_spark_executor.bundles.section_outbox import Outbox, Send
+from beam_spark_executor.bundles.section_plan import SectionPlan, SectionStage, shares
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    BundleReply,
+    JobWork,
+    RunBundle,
+    SectionRefusal,
+)
+from beam_spark_executor.channel.section_replies import (
+    SectionOutputs,
+    SectionReply,
+    Seen,
+    merge_replies,
+)
+from beam_spark_executor.data.rows import Row
+from beam_spark_executor.memory import bundle_budget
+from beam_spark_executor.plan import BufferKind, JobPlan
+
+_WAITING_SHARE = 4
+"""One part in so many of a bundle's memory may wait to be sent together with more."""
+
+
+class TaskFailedError(Exception):
+    """A task of a section failed from outside; Spark is to try it again."""
+
+
+class SectionHost(Protocol):
+    """The process that a task runs in."""
+
+    @property
+    def work(self) -> JobWork:
+        """The job."""
+
+    @property
+    def folder(self) -> Path:
+        """The job's folder."""
+
+    @property
+    def scratch(self) -> Path:
+        """Where this process may keep files of its own."""
+
+    def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
+        """Processes a bundle to its end, in this thread; files that the reply names are kept."""
+
+    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+        """Tells the server that the section must end, before Spark does."""
+
+
+@attrs.frozen
+class SectionOrder:
+    """A section to be run.
+
+    Attributes:
+        order: the bundle, with its parts.
+        shards: how many tasks each level has.
+    """
+
+    order: RunBundle
+    shards: int
+
+
+@attrs.frozen
+class Prepared:
+    """What all tasks of a section need, made once in a process.
+
+    Attributes:
+        order: the section.
+        plan: its stages.
+        inputs: of a stage, by its place, what each task reads from outside.
+    """
+
+    order: SectionOrder
+    plan: SectionPlan
+    inputs: dict[int, list[list[Input]]]
+
+    @classmethod
+    def of(cls, plan: JobPlan, section: SectionOrder) -> Prepared:
+        """That of a section of a job."""
+        stages = SectionPlan.of(plan, section.order.bundle.parts)
+        heads = [one for level in stages.levels for one in level if not one.inner]
+        inputs = {one.place: shares(plan, one, section.shards) for one in heads}
+        return cls(section, stages, inputs)
+
+
+_prepared: dict[str, Prepared] = {}
+
+
+def prepared_once(name: str, make: Callable[[], tuple[JobPlan, SectionOrder]]) -> Prepared:
+    """What was prepared under this name before; only the last is kept."""
+    if name not in _prepared:
+        made = Prepared.of(*make())
+        _prepared.clear()
+        _prepared[name] = made
+    return _prepared[name]
+
+
+class SectionTask:
+    """One attempt at one task.
+
+    Args:
+        host: the process.
+        prepared: the section that it is a task of.
+        level: which stages it runs.
+        source: its number, from 0.
+        attempt: tells it from other attempts at this task.
+    """
+
+    def __init__(
+        self,
+        host: SectionHost,
+        prepared: Prepared,
+        level: int,
+        source: int,
+        attempt: int,
+    ) -> None:
+        self._host = host
+        section = self._section = prepared.order
+        self._prepared = prepared
+        self._plan = prepared.plan
+        self._level = level
+        self._source = source
+        self._budget = bundle_budget()
+        self._wanted = True
+        self._name = f"{section.order.name}-{level}-{source}-{attempt}"
+        bundle = section.order.bundle
+        self._attempt = Attempt(bundle.number, bundle.attempt)
+
+    def run(self, parcels: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """The parcels of this task with the shard that each is for, from those that are for it.
+
+        Raises:
+            ExchangeError: Spark did not give what was sent.
+            TaskFailedError: it failed from outside, and may be tried again.
+        """
+        inbox = Inbox(self._host.scratch / f"{self._name}-rows", self._budget)
+        try:
+            for parcel in parcels:
+                inbox.take(parcel)
+            if self._level:
+                inbox.check(self._plan.name(self._level - 1), self._section.shards)
+
+            def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
+                self._work(inbox, lambda shard, parcel: push((shard, parcel)))
+
+            yield from pushed(produce)
+        finally:
+            self._wanted = False
+            inbox.close()
+
+    @property
+    def _is_last(self) -> bool:
+        return self._level == len(self._plan.levels) - 1
+
+    def _work(self, inbox: Inbox, send: Send) -> None:
+        shards = 1 if self._is_last else self._section.shards
+        outbox = Outbox(self._source, shards, send, self._budget // _WAITING_SHARE)
+        seen = (Seen(self._level, inbox.digest, 1),) if self._level else ()
+        own = SectionReply(((self._level, 1),), seen)
+        if not inbox.broken:
+            own = merge_replies((own, *self._bundles(inbox, outbox)))
+        reply = merge_replies((*inbox.replies, own))
+        outbox.finish(reply, broken=inbox.broken or reply.end is not None)
+
+    def _bundles(self, inbox: Inbox, outbox: Outbox) -> Iterator[SectionReply]:
+        """What each bundle of this task comes to, up to one that ends the section."""
+        host = self._host
+        data = SectionData(
+            self._plan, self._source, self._section.shards, inbox, outbox, host.folder, host.scratch
+        )
+        received = inbox.stages()
+        for stage in self._plan.levels[self._level]:
+            inputs = self._prepared.inputs.get(stage.place)
+            if inputs is not None:
+                own = inputs[self._source]
+            elif (rows := received.pop(stage.place, None)) is not None:
+                shard = self._source if self._kind(stage).is_keyed else None
+                facts = DataFacts(rows.count, rows.size, MIN_TIMESTAMP, shard, None)
+                own = [Input(Data(rows, facts))]
+            else:
+                own = []
+            for number, together in enumerate(self._together(stage, own)):
+                reply = self._bundle(stage, number, together, data)
+                yield reply
+                if reply.end is not None:
+                    return
+        for place in received:  # of later levels
+            for kind, count, row in inbox.rows(place):
+                outbox.add(self._source, place, Row(self._source, kind, row, count))
+
+    def _kind(self, stage: SectionStage) -> BufferKind:
+        buffer = stage.plan.input_buffer
+        assert buffer is not None
+        return self._host.work.plan.buffers[buffer].kind
+
+    def _together(self, stage: SectionStage, inputs: list[Input]) -> Iterator[tuple[Input, ...]]:
+        """The inputs of each bundle: one for each shard where state is kept by key."""
+        source = stage.plan.input_buffer
+        buffer = None if source is None else self._host.work.plan.buffers[source]
+        in_columns = buffer is not None and buffer.kind is BufferKind.GROUPED and buffer.bulk
+        if buffer is None or not buffer.kind.is_keyed or in_columns:
+            if inputs:
+                yield tuple(inputs)
+            return
+        for _, own in groupby(inputs, lambda one: one.data.facts.shard):
+            yield tuple(own)
+
+    def _bundle(
+        self, stage: SectionStage, number: int, inputs: tuple[Input, ...], data: SectionData
+    ) -> SectionReply:
+        whole, part = self._section.order.bundle, stage.part
+        bundle = Bundle(
+            number=whole.number,
+            attempt=whole.attempt,
+            stage=part.stage,
+            shard=inputs[0].data.facts.shard,
+            inputs=inputs,
+            side_inputs=part.side_inputs,
+            input_watermark=part.input_watermark,
+            end_watermark=whole.end_watermark,
+            output_watermark=min(whole.output_watermark, part.input_watermark),
+            processing_time=whole.processing_time,
+        )
+        name = f"{self._name}-{stage.place}-{number}"
+        reply = self._host.run_in_section(RunBundle(bundle, name), data)
+        if not self._wanted:
+            raise NobodyPullsError  # nor does the server want to hear of it
+        if isinstance(reply, BundleReply):
+            reason = _why_not(reply.done)
+            if data.outbox.overflows:
+                reason = "hands on elements that are too large for Spark's shuffle"
+            if not reason:
+                outputs = SectionOutputs(stage.place, self._source, reply.done.outputs)
+                return SectionReply(outputs=(outputs,), metrics=reply.metrics)
+            refusal = SectionRefusal(self._attempt, f"{stage.plan.spec.name} {reason}")
+            self._host.tell(refusal)
+            return SectionReply(end=refusal)
+        if reply.failure is None:
+            raise TaskFailedError(f"{stage.plan.spec.name}: {reply.reason}")
+        self._host.tell(reply)
+        return SectionReply(end=reply)
+
+
+def _why_not(done: BundleDone) -> str:
+    """Why what a bundle came to can't be part of a section; empty if it can."""
+    if done.residuals:
+        return "has put off a part of its work"
+    if done.finalize:
+        return "wants to be told when its bundle is committed"
+    if done.summary not in (None, EMPTY_SUMMARY):
+        return "has set timers in processing time"
+    return ""

@@ -1,0 +1,217 @@
+"""Sections as Spark jobs: each level of a section is a stage of Spark's, and rows go through its shuffle."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+from beam_runner_engine.scheduler import BundleDone
+from pyspark import Broadcast, TaskContext
+from pyspark.sql import SparkSession
+
+from beam_spark_executor.bundles.binding import bind
+from beam_spark_executor.bundles.section_inbox import Inbox
+from beam_spark_executor.bundles.section_plan import SectionPlan, why_not
+from beam_spark_executor.bundles.section_proof import mixed_level, refusal_text
+from beam_spark_executor.bundles.section_task import SectionOrder, SectionTask, prepared_once
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    BundleReply,
+    Endpoint,
+    FromWorker,
+    RunBundle,
+    SectionRefusal,
+)
+from beam_spark_executor.channel.section_ends import SectionEnd
+from beam_spark_executor.channel.section_replies import SectionReply, merge_replies
+from beam_spark_executor.channel.wire import decode_section_reply, encode_section_reply
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.spark.exchange import Exchanged, Parcels, exchange, first, gathered
+from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.python_daemon import register_exit_hook
+
+_CALL_SITE = "callSite.short"
+"""What Spark's pages call the stage of an RDD that this thread makes."""
+_ERROR = re.compile(r"^(?!org\.|java\.|py4j\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class SectionRef:
+    """A section of a job, for the tasks that run it.
+
+    Attributes:
+        endpoint: of the server.
+        job_id: the job's.
+        name: unique to this attempt at the section.
+        order: the section.
+    """
+
+    endpoint: Endpoint
+    job_id: str
+    name: str
+    order: Broadcast[SectionOrder]
+
+
+class SectionRunner:
+    """Runs sections of one job; methods may be called from any thread.
+
+    Args:
+        session: Spark's.
+        pools: its Python workers.
+        slot: the job's.
+        endpoint: where workers reach the server.
+        job_id: the job's.
+        plan: the job's.
+        shards: how many tasks each level has.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        pools: WorkerPools,
+        slot: Slot,
+        endpoint: Endpoint,
+        job_id: str,
+        plan: JobPlan,
+        shards: int,
+    ) -> None:
+        self._context = session.sparkContext
+        self._pools = pools
+        self._slot = slot
+        self._endpoint = endpoint
+        self._job_id = job_id
+        self._plan = plan
+        self._shards = shards
+        self._ends: dict[Attempt, BundleBroke | SectionRefusal | None] = {}
+
+    def run(self, order: RunBundle, title: str) -> SectionEnd:
+        """Runs a section to its end, as one Spark job; the calling thread is to be one of its own.
+
+        Args:
+            order: a bundle with parts.
+            title: what Spark's pages call the job.
+        """
+        attempt = _attempt(order)
+        if reason := why_not(self._plan, order.bundle.parts):
+            return SectionRefusal(attempt, reason)
+        self._ends[attempt] = None
+        try:
+            reply = self._run(order, title)
+        except Exception as error:
+            return self._ends[attempt] or BundleBroke(attempt, None, _reason(str(error)))
+        finally:
+            self._ends.pop(attempt)
+        return self._outcome(order, reply)
+
+    def heard(self, message: FromWorker) -> bool:
+        """A worker process has said something: if it is why a section must end, its Spark job does at once.
+
+        Returns:
+            Whether it was about a section that runs; then nobody else is to look at it.
+        """
+        if not isinstance(message, BundleBroke | SectionRefusal):
+            return False
+        if message.attempt not in self._ends:
+            return False
+        self._ends[message.attempt] = self._ends[message.attempt] or message
+        self._context.cancelJobsWithTag(self._tag(message.attempt))
+        return True
+
+    def _run(self, order: RunBundle, title: str) -> SectionReply:
+        context = self._context
+        section = context.broadcast(SectionOrder(order, self._shards))
+        # As for lanes: see `WorkerPools.run_one_task`.
+        context.setJobGroup(f"beam-{self._job_id}", title, interruptOnCancel=True)
+        context.setLocalProperty("spark.scheduler.pool", self._slot.name)
+        context.addJobTag(self._tag(_attempt(order)))
+        try:
+            with self._pools.in_slot(self._slot):
+                last = self._tasks(
+                    order, SectionRef(self._endpoint, self._job_id, order.name, section)
+                )
+            (encoded,) = last.collect()
+        finally:
+            context.clearJobTags()
+            context.setLocalProperty(_CALL_SITE, None)
+            section.destroy()
+        return decode_section_reply(encoded)
+
+    def _tasks(self, order: RunBundle, ref: SectionRef) -> Exchanged:
+        """All tasks of a section, a level after the other; the last one gathers what they say.
+
+        It runs no user code, since Spark can't run it again once it has begun.
+        """
+        stages = SectionPlan.of(self._plan, order.bundle.parts)
+        parcels = first(self._context, self._shards)
+        for level in range(len(stages.levels)):
+            self._context.setLocalProperty(_CALL_SITE, stages.name(level))
+            shards = 1 if level == len(stages.levels) - 1 else self._shards
+            parcels = exchange(parcels, _Level(ref, level), shards, stages.name(level))
+        return gathered(parcels, _Gathering(stages.name(len(stages.levels) - 1), self._shards))
+
+    def _outcome(self, order: RunBundle, reply: SectionReply) -> SectionEnd:
+        if reply.end is not None:
+            return reply.end
+        attempt = _attempt(order)
+        stages = SectionPlan.of(self._plan, order.bundle.parts)
+        level = mixed_level(reply, [self._shards] * len(stages.levels))
+        if level is not None:
+            text = refusal_text(stages.name(max(0, level - 1)))
+            _LOGGER.warning("job %s: %s", self._job_id, text)
+            return BundleBroke(attempt, None, text)
+        outputs = tuple(output for one in reply.outputs for output in one.outputs)
+        done = BundleDone(attempt.bundle, attempt.attempt, outputs)
+        return BundleReply(done, None, reply.metrics)
+
+    def _tag(self, attempt: Attempt) -> str:
+        return f"beam-{self._job_id}-section-{attempt.bundle}-{attempt.attempt}"
+
+
+@attrs.frozen
+class _Level:
+    """The tasks of one level, as Spark's Python workers call them."""
+
+    ref: SectionRef
+    level: int
+
+    def __call__(self, number: int, parcels: Parcels) -> Iterator[tuple[int, bytes]]:
+        ref = self.ref
+        process = bind(ref.endpoint, ref.job_id, register_exit_hook)
+        prepared = prepared_once(ref.name, lambda: (process.work.plan, ref.order.value))
+        context = TaskContext.get()
+        assert context is not None
+        task = SectionTask(process, prepared, self.level, number, context.taskAttemptId())
+        return task.run(parcels)
+
+
+@attrs.frozen
+class _Gathering:
+    """The last task."""
+
+    last_level: str
+    sources: int
+
+    def __call__(self, parcels: Parcels) -> Iterator[bytes]:
+        inbox = Inbox(Path(os.devnull), sys.maxsize)
+        for parcel in parcels:
+            inbox.take(parcel)
+        inbox.check(self.last_level, self.sources)
+        yield encode_section_reply(merge_replies(inbox.replies))
+
+
+def _reason(text: str) -> str:
+    """What Spark says in one line: the error of a Python worker, if it was one."""
+    errors = _ERROR.findall(text)
+    lines = text.strip().splitlines()
+    return errors[-1] if errors else lines[0] if lines else "Spark does not say why"
+
+
+def _attempt(order: RunBundle) -> Attempt:
+    return Attempt(order.bundle.number, order.bundle.attempt)

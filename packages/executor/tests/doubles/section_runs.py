@@ -1,0 +1,177 @@
+"""Sections run in this process: real plans and harnesses, and between their tasks lists in place of Spark's shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from beam_runner_engine.scheduler import Bundle, Input, SectionPart
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_jobservices.records import JobSpec
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.log_records import LogRecord
+
+from beam_spark_executor.bundles.bundle import RunningBundle
+from beam_spark_executor.bundles.bundle_data import BundleData
+from beam_spark_executor.bundles.merging import SdkMerger
+from beam_spark_executor.bundles.section_inbox import Inbox
+from beam_spark_executor.bundles.section_task import Prepared, SectionOrder, SectionTask
+from beam_spark_executor.bundles.stage_work import StageWork
+from beam_spark_executor.channel.messages import (
+    BundleBroke,
+    BundleReply,
+    JobWork,
+    RunBundle,
+    SectionRefusal,
+)
+from beam_spark_executor.channel.section_replies import SectionReply, merge_replies
+from beam_spark_executor.data.side_inputs import BundleSideInputs
+from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.state.shard_stores import ShardStores
+from beam_spark_executor.translation.scheduling import roots_of
+from beam_spark_executor.translation.translate import translate
+
+SHARDS = 4
+Build = Callable[[beam.Pipeline], Any]
+Parcels = list[list[bytes]]
+"""By shard."""
+
+
+def plan_of(build: Build) -> JobPlan:
+    """The plan of a pipeline whose user code runs in this process."""
+    flags = ["--environment_type=beam:env:embedded_python:v1", "--allow_unsafe_triggers"]
+    options = PipelineOptions(flags)
+    pipeline = beam.Pipeline(options=options)
+    build(pipeline)
+    proto = PortableRunner.get_proto_pipeline(pipeline, options)
+    for environment in proto.components.environments.values():
+        del environment.dependencies[:]
+    return translate(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))
+
+
+def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
+    """The first stages of a plan as a section, all by default: they begin with impulses."""
+    roots = {output.collection: output.data for output in roots_of(plan)}
+    parts = []
+    for stage_id in stages or plan.stages:
+        root = roots.get(f"impulse:{stage_id}")
+        inputs = () if root is None else (Input(root),)
+        parts.append(SectionPart(stage_id, inputs, (), MIN_TIMESTAMP))
+    bundle = Bundle(
+        number=7,
+        attempt=1,
+        stage=parts[0].stage,
+        shard=None,
+        inputs=(),
+        side_inputs=(),
+        input_watermark=MIN_TIMESTAMP,
+        end_watermark=MAX_TIMESTAMP,
+        output_watermark=MIN_TIMESTAMP,
+        processing_time=0,
+        parts=tuple(parts),
+    )
+    return RunBundle(bundle, "1-7-1")
+
+
+class Host:
+    """A process that runs bundles of sections (`SectionHost`); its artifacts are none."""
+
+    def __init__(self, plan: JobPlan, folder: Path) -> None:
+        self.work = JobWork(plan, SHARDS, str(folder))
+        self.folder = folder
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir(exist_ok=True)
+        self.told: list[BundleBroke | SectionRefusal] = []
+        self._harness = EmbeddedHarness(plan.context, self, self)
+        self._stages: dict[str, Any] = {}
+        self._stores = ShardStores(self.scratch)
+
+    def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
+        plan, side_inputs, harness, merger = self._stage(order.bundle.stage)
+        side_inputs.show(order.bundle.side_inputs)
+        return RunningBundle(plan, order, harness, self._stores, data, merger).run()
+
+    def _stage(self, stage_id: str) -> Any:
+        if stage_id not in self._stages:
+            stage = self.work.plan.stages[stage_id]
+            side_inputs = BundleSideInputs(stage.side_inputs, self.folder)
+            work = StageWork.of(self.work, stage_id).in_section()
+            harness = self._harness.stage(stage.spec, side_inputs)
+            merging = None if work.input_buffer is None else work.input_buffer.merging
+            merger = None
+            if merging is not None:
+                sdk = self._harness.stage(merging.spec, BundleSideInputs((), self.folder))
+                assert work.input_buffer is not None and work.input_buffer.strategy is not None
+                coder = work.input_buffer.strategy.window_coder
+                merger = SdkMerger(sdk, merging.spec.outputs[0].transform_id, coder)
+            self._stages[stage_id] = (work, side_inputs, harness, merger)
+        return self._stages[stage_id]
+
+    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+        self.told.append(end)
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        raise KeyError(sha256)
+
+    def log(self, records: Iterable[LogRecord]) -> None:
+        pass
+
+    def close(self) -> None:
+        self._harness.close()
+
+
+class Run:
+    """One attempt at a section.
+
+    Attributes:
+        between: may change what comes to a task, given its level, its number and the parcels.
+        attempts: how many tasks were begun, by which they are named.
+    """
+
+    def __init__(self, host: Host, order: RunBundle, shards: int = SHARDS) -> None:
+        self.host = host
+        self.shards = shards
+        self.prepared = Prepared.of(host.work.plan, SectionOrder(order, shards))
+        self.between: Callable[[int, int, list[bytes]], list[bytes]] = lambda level, task, some: (
+            some
+        )
+        self.attempts = 0
+
+    @property
+    def levels(self) -> int:
+        return len(self.prepared.plan.levels)
+
+    def task(self, level: int, number: int, parcels: list[bytes]) -> list[tuple[int, bytes]]:
+        """What one attempt at a task sends."""
+        self.attempts += 1
+        task = SectionTask(self.host, self.prepared, level, number, self.attempts)
+        return list(task.run(parcels))
+
+    def level(self, level: int, before: Parcels) -> Parcels:
+        """What comes to each of the tasks after a level."""
+        sent: Parcels = [[] for _ in range(1 if level == self.levels - 1 else self.shards)]
+        for number in range(self.shards):
+            for shard, parcel in self.task(
+                level, number, self.between(level, number, before[number])
+            ):
+                sent[shard].append(parcel)
+        return sent
+
+    def all(self) -> SectionReply:
+        """All levels, and what they say at the end."""
+        parcels: Parcels = [[] for _ in range(self.shards)]
+        for level in range(self.levels):
+            parcels = self.level(level, parcels)
+        return self.gathered(parcels[0])
+
+    def gathered(self, parcels: list[bytes]) -> SectionReply:
+        """What the last task makes of parcels."""
+        inbox = Inbox(self.host.scratch / "last", 1 << 30)
+        for parcel in parcels:
+            inbox.take(parcel)
+        inbox.check("the last", self.shards)
+        return merge_replies(inbox.replies)

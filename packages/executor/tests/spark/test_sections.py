@@ -1,0 +1,126 @@
+"""Sections on a real Spark: rows go through its shuffle, and what goes wrong ends them at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from section_jobs import SectionJob, goes_to_workers, texts
+from section_runs import SHARDS, Build, order_of, plan_of
+
+from beam_spark_executor.channel.messages import (
+    BundleBroke,
+    BundleReply,
+    JobWork,
+    RunBundle,
+    SectionRefusal,
+)
+from beam_spark_executor.channel.server import ChannelServer
+from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.sections import SectionRunner
+from beam_spark_executor.spark.session import RunningSpark
+
+pytestmark = pytest.mark.spark
+goes_to_workers(__name__)
+SECONDS = 60
+COUNT = 4000
+JOB = "sections-1"
+
+
+def groups(p: beam.Pipeline) -> Any:
+    some = p | beam.Create(range(COUNT)) | beam.Reshuffle()
+    pairs = some | "pair" >> beam.Map(lambda n: (f"k{n % 50:02}", n))
+    more = p | "more" >> beam.Create([(f"k{n:02}", -1) for n in range(50)])
+    return {"some": pairs, "more": more} | "join" >> beam.CoGroupByKey()
+
+
+def joined(p: beam.Pipeline) -> None:
+    found = groups(p) | "again" >> beam.MapTuple(lambda k, v: (k[-1], sum(v["some"])))
+    found = found | "sum" >> beam.CombinePerKey(sum)
+    (
+        found
+        | "text" >> beam.MapTuple(lambda k, v: f"<{k}={v}>")
+        | "out" >> beam.Reshuffle()
+        | "last" >> beam.Map(str)
+    )
+
+
+def failing(p: beam.Pipeline) -> None:
+    groups(p) | "bad" >> beam.MapTuple(lambda k, v: 1 // (k != "k07")) | "out" >> beam.Reshuffle()
+
+
+def slow(p: beam.Pipeline) -> None:
+    groups(p) | "slow" >> beam.Map(lambda one: time.sleep(SECONDS)) | "out" >> beam.Reshuffle()
+
+
+@pytest.fixture
+def start(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+) -> Iterator[Callable[[Build], tuple[SectionRunner, RunBundle]]]:
+    jobs: dict[str, SectionJob] = {}
+    server = ChannelServer("127.0.0.1", jobs.get, lambda number: pytest.fail("nobody stands by"))
+    server.start()
+
+    def make(build: Build) -> tuple[SectionRunner, RunBundle]:
+        plan = plan_of(build)
+        job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)))
+        within = [name for name, stage in plan.stages.items() if "last" not in stage.spec.name]
+        job.runner = SectionRunner(spark.session, pools, slot, server.endpoint, JOB, plan, SHARDS)
+        return job.runner, order_of(plan, within)
+
+    yield make
+    for job in jobs.values():
+        job.end()
+    server.stop()
+
+
+def run(runner: SectionRunner, order: RunBundle) -> BundleReply | BundleBroke | SectionRefusal:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(runner.run(order, "the title")))
+    thread.start()
+    thread.join(SECONDS)
+    assert found, "it hangs"
+    reply: BundleReply | BundleBroke | SectionRefusal = found[0]
+    return reply
+
+
+def test_rows_go_through_the_shuffle(start: Any, tmp_path: Path, spark: RunningSpark) -> None:
+    runner, order = start(joined)
+    reply = run(runner, order)
+    assert isinstance(reply, BundleReply), reply
+    expected = [f"{k}={sum(range(k, COUNT, 10))}" for k in range(10)]
+    assert Counter(texts(tmp_path, reply)) == Counter(expected)
+    tracker = spark.session.sparkContext.statusTracker()
+    jobs = tracker.getJobIdsForGroup(f"beam-{JOB}")
+    stages = [tracker.getStageInfo(id) for id in tracker.getJobInfo(max(jobs)).stageIds]
+    names = [stage.name for stage in sorted(stages, key=lambda stage: stage.stageId)]
+    assert "join" in " ".join(names) and "sum" in " ".join(names)
+    assert len(names) >= 4
+
+
+def test_user_code_that_fails_is_not_tried_again_by_spark(start: Any, spark: RunningSpark) -> None:
+    runner, order = start(failing)
+    reply = run(runner, order)
+    assert isinstance(reply, BundleBroke)
+    assert reply.failure is not None
+    assert (reply.failure.transform, reply.failure.summary[:17]) == ("bad", "ZeroDivisionError")
+
+
+def test_a_cancelled_one_ends_at_once(start: Any, spark: RunningSpark) -> None:
+    runner, order = start(slow)
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(runner.run(order, "slow")))
+    thread.start()
+    time.sleep(5)
+    spark.session.sparkContext.cancelJobGroup(f"beam-{JOB}")
+    thread.join(5)
+    assert not thread.is_alive()
+    (broke,) = found
+    assert isinstance(broke, BundleBroke)
+    assert broke.failure is None
