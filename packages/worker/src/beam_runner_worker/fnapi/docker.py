@@ -15,15 +15,13 @@ from collections.abc import Callable
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.guarded import GuardedProcess
-from beam_runner_worker.fnapi.process import boot_flags
+from beam_runner_worker.fnapi.process import OwnProcess, boot_flags
 
 _DOCKER = "docker"
 _REMOVE_SECONDS = 20.0
 
 
-class DockerWorker:
+class DockerWorker(OwnProcess):
     """One container.
 
     Args:
@@ -48,10 +46,9 @@ class DockerWorker:
         on_output: Callable[[str], None],
     ) -> None:
         self._image = beam_runner_api_pb2.DockerPayload.FromString(payload).container_image
-        self._environment_id = environment_id
         self._worker_id = worker_id
         self._name = f"beam-{worker_id}"
-        self._process = GuardedProcess(on_output)
+        super().__init__(f"container of the image {self._image!r}", on_output)
         self._started = False
         if not self._image:
             raise UnsupportedEnvironment(
@@ -81,28 +78,6 @@ class DockerWorker:
             )
         except OSError as error:
             raise HarnessError(f"docker does not start: {error}") from error
-
-    def failure(self, limit: float = 0.0) -> str | None:
-        """The exit code of a container that has ended, or ends within the limit."""
-        code = self._process.wait(limit)
-        if code is None:
-            return None
-        return f"its container of the image {self._image!r} ended with exit code {code}"
-
-    @property
-    def whereabouts(self) -> str:
-        """Nowhere else: what it prints is logged."""
-        return ""
-
-    def waits(self, connection: SdkConnection) -> None:
-        """Nothing is known: it shares its interpreter with nobody."""
-
-    def look(self, connection: SdkConnection) -> None:
-        """Nothing: the end of the container is seen by itself."""
-
-    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until the container has ended."""
-        self._process.wait(limit)
 
     def stop(self) -> None:
         """Ends and removes the container."""

@@ -18,7 +18,38 @@ CANNOT_PREPARE = os.EX_CONFIG
 """The exit code of a boot program that can't install what the environment needs."""
 
 
-class ProcessWorker:
+class OwnProcess:
+    """What is alike in harnesses that are a process of their own: its end is seen by itself, what it
+    prints is logged, and it shares its interpreter with nobody.
+
+    Args:
+        called: it, in messages.
+        on_output: takes every line that the process prints.
+    """
+
+    whereabouts = ""
+
+    def __init__(self, called: str, on_output: Callable[[str], None]) -> None:
+        self._called = called
+        self._process = GuardedProcess(on_output)
+
+    def failure(self, limit: float = 0.0) -> str | None:
+        """The exit code of a process that has ended, or ends within the limit."""
+        code = self._process.wait(limit)
+        return None if code is None else f"its {self._called} ended with exit code {code}"
+
+    def waits(self, connection: SdkConnection) -> None:
+        """Nothing is known."""
+
+    def look(self, connection: SdkConnection) -> None:
+        """Nothing is to be seen."""
+
+    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
+        """Waits until the process has ended."""
+        self._process.wait(limit)
+
+
+class ProcessWorker(OwnProcess):
     """One harness process, which ends with this one, however this one ends; so do its files.
 
     Args:
@@ -45,7 +76,7 @@ class ProcessWorker:
         self._command = tuple(command)
         self._env = dict(env)
         self._worker_id = worker_id
-        self._process = GuardedProcess(on_output)
+        super().__init__(f"process {shlex.join(self._command)!r}", on_output)
         self._directory: str | None = None
 
     @property
@@ -76,28 +107,6 @@ class ProcessWorker:
             env,
             shlex.join(("rm", "-rf", "--", self._directory)),
         )
-
-    def failure(self, limit: float = 0.0) -> str | None:
-        """The exit code of a process that has ended, or ends within the limit."""
-        code = self._process.wait(limit)
-        if code is None:
-            return None
-        return f"its process {shlex.join(self._command)!r} ended with exit code {code}"
-
-    @property
-    def whereabouts(self) -> str:
-        """Nowhere else: what it prints is logged."""
-        return ""
-
-    def waits(self, connection: SdkConnection) -> None:
-        """Nothing is known: it shares its interpreter with nobody."""
-
-    def look(self, connection: SdkConnection) -> None:
-        """Nothing: the end of the process is seen by itself."""
-
-    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until the process has ended."""
-        self._process.wait(limit)
 
     def stop(self) -> None:
         """Ends the process group: SIGTERM, and SIGKILL a second later."""
