@@ -8,8 +8,8 @@ changed, not on what there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import attrs
 
@@ -64,6 +64,39 @@ class CellDelta:
             removed=self.removed | later.removed,
             added=added,
         )
+
+
+class Layer(Protocol):
+    """What lies over the contents of a cell: a delta, or one that is still being made."""
+
+    @property
+    def added(self) -> Mapping[bytes, Sequence[Any]]: ...
+
+    def hides(self, subkey: bytes) -> bool: ...
+
+
+def scan_over(
+    below: Iterable[tuple[bytes, Sequence[Any]]], layer: Layer, start: bytes, end: bytes | None
+) -> Iterator[tuple[bytes, Sequence[Any]]]:
+    """Returns subkeys and values from `start` to before `end` (None: the last) with a layer over them.
+
+    `below` has those without it; both are in ascending order.
+    """
+    added = sorted(s for s in layer.added if in_ranges(s, ((start, end),)))
+    position = 0
+    for subkey, values in below:
+        while position < len(added) and added[position] < subkey:
+            yield added[position], tuple(layer.added[added[position]])
+            position += 1
+        hidden = layer.hides(subkey)
+        if position < len(added) and added[position] == subkey:
+            position += 1
+            here = layer.added[subkey]
+            yield subkey, tuple(here) if hidden else (*values, *here)
+        elif not hidden:
+            yield subkey, values
+    for subkey in added[position:]:
+        yield subkey, tuple(layer.added[subkey])
 
 
 def in_ranges(subkey: bytes, ranges: Iterable[Range]) -> bool:

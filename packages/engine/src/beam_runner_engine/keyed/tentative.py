@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, in_ranges
+from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, in_ranges, scan_over
 from beam_runner_engine.keyed.ports import CellStore
 
 
@@ -62,21 +62,7 @@ class TentativeCells:
         if draft is None:
             yield from stored
             return
-        added = sorted(s for s in draft.added if in_ranges(s, ((start, end),)))
-        position = 0
-        for subkey, values in stored:
-            while position < len(added) and added[position] < subkey:
-                yield added[position], tuple(draft.added[added[position]])
-                position += 1
-            hidden = draft.hides(subkey)
-            if position < len(added) and added[position] == subkey:
-                position += 1
-                here = draft.added[subkey]
-                yield subkey, tuple(here) if hidden else (*values, *here)
-            elif not hidden:
-                yield subkey, values
-        for subkey in added[position:]:
-            yield subkey, tuple(draft.added[subkey])
+        yield from scan_over(stored, draft, start, end)
 
     def append(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
         """Appends values at a subkey, which is present afterwards even without values."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from beam_runner_engine.keyed.cells import CellDelta, CellId
+from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_over
 
 from beam_spark_executor.data.refs import Segment, StateCommit
 from beam_spark_executor.state.compaction import compact
@@ -191,17 +188,7 @@ class LoopStore:
         """The subkeys from ``start`` to before ``end``, ascending."""
         delta = self.accepted.get(cell)
         base = self._base.scan(cell, start, end)
-        if delta is None:
-            yield from base
-            return
-        kept = ((subkey, values) for subkey, values in base if not delta.hides(subkey))
-        added = sorted(
-            (subkey, values)
-            for subkey, values in delta.added.items()
-            if start <= subkey and (end is None or subkey < end)
-        )
-        for subkey, parts in groupby(heapq.merge(kept, added, key=itemgetter(0)), itemgetter(0)):
-            yield subkey, [value for _, values in parts for value in values]
+        return base if delta is None else scan_over(base, delta, start, end)
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
         """Keeps what a bundle has changed apart, until the loop says what becomes of it."""
