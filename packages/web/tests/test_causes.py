@@ -8,17 +8,26 @@ import pytest
 from beam_runner_jobservices import (
     Execution,
     Importance,
+    JobInfo,
     JobMetrics,
+    JobState,
+    MonitoringInfo,
     RunningBundle,
     StackFrame,
     ThreadStack,
+    describe_pipeline,
 )
 from starlette.testclient import TestClient
 
+from beam_runner_web.causes import causes_of
+from beam_runner_web.facts import Facts, Weight
+from beam_runner_web.figures import figures_of
 from beam_runner_web.standing import Standing, place_of
+from beam_runner_web.steps import StepTree
 from beam_runner_web.threads import Thread
+from beam_runner_web.watching import Sample, Snapshot
 
-from .conftest import Observed, Server, count, eventually, stage, waits, wall
+from .conftest import Observed, Server, count, eventually, stage, varint, waits, wall, word_count
 
 LIBRARY = StackFrame("/usr/lib/python3.11/threading.py", 3, "run", "")
 HARNESS = StackFrame("/v/site-packages/apache_beam/runners/worker/sdk_worker.py", 9, "work", "")
@@ -131,3 +140,73 @@ def test_nothing_is_thrown_where_nobody_looks_any_more(
     assert standing.threads(Execution((bundle(7, 23.0, 21.5),))) == ()
     assert eventually(lambda: not any(t.name == "beam-web-stacks" for t in threading.enumerate()))
     assert thrown == []
+
+
+def bundle_msecs(count: int, total: int) -> MonitoringInfo:
+    payload = b"".join(map(varint, (count, total, 1, 400)))
+    labels = {"STAGE": "s", "PTRANSFORM": "Count"}
+    urn = "beam_spark:stage:bundle_msecs:v1"
+    return MonitoringInfo(urn, "beam:metrics:distribution_int64:v1", payload, labels)
+
+
+def test_a_bundle_of_groups_that_takes_far_longer_than_others_may_have_one_large_key(
+    server: Server, web: TestClient
+) -> None:
+    server.kind = Observed
+    pipeline = word_count()
+    group = pipeline.components.transforms["t2"]
+    pipeline.components.transforms["t0"].spec.urn = "beam:transform:composite:v1"
+    for urn, told in (("beam:transform:group_by_key:v1", True), ("beam:transform:pardo:v1", False)):
+        group.spec.urn = urn
+        job = server.submit(pipeline)
+        job.runs = Execution((bundle(7, 40.0, 0.1),))
+        job.given = JobMetrics((stage("s", "Count", "open_bundles", 1), bundle_msecs(20, 2_000)))
+        found = [text for weight, text in causes(web, job) if weight == "WARN"]
+        assert found[0].startswith("Count has worked on one bundle for 40 s, where one takes 0.1 s")
+        assert ("a key with far more values" in found[0]) == told
+
+
+@pytest.mark.parametrize(("elements", "told"), [(600, True), (60_000, False)])
+def test_bundles_of_next_to_nothing_are_told(
+    server: Server, web: TestClient, monkeypatch: pytest.MonkeyPatch, elements: int, told: bool
+) -> None:
+    monkeypatch.setattr(Snapshot, "seconds", property(lambda snapshot: 20.0))
+    job = server.submit()
+    job.given = JobMetrics(
+        (
+            stage("s", "Count", "bundles_committed", 500),
+            bundle_msecs(500, 10_000),
+            count("lines", elements),
+        )
+    )
+    found = [text for weight, text in causes(web, job) if weight == "WARN"]
+    wanted = [
+        "Count gets its work in very small bundles: 1.2 elements in each, 500 bundles so far, < 0.1 s each. "
+        "Beginning and committing them takes much of that"
+    ]
+    assert found == (wanted if told else [])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "waits_for", "told"), [(5, 0, False), (40, 0, True), (40, 9, False)]
+)
+def test_a_stream_whose_sources_give_nothing_is_idle(
+    seconds: int, waits_for: int, told: bool
+) -> None:
+    tree = StepTree(describe_pipeline(word_count().SerializeToString()))
+    given = (count("lines", 5), stage("s", "Count", "backlog_bytes", waits_for))
+    before = figures_of(JobMetrics((count("lines", 4), given[1])), tree)
+    figures = figures_of(JobMetrics(given), tree)
+    samples = (Sample(900.0, before), Sample(1_000.0 - seconds, figures), Sample(1_000.0, figures))
+    running = JobInfo("words", "words", JobState.RUNNING)
+    snapshot = Snapshot(running, tree, (), (), figures, samples, 1_000.0)
+    (found,) = causes_of(Facts(snapshot, (), {}))
+    assert found.weight is Weight.GOOD
+    assert found.text.startswith("Nothing has come in for 40 s" if told else "Nothing stands out")
+
+
+def test_what_waits_for_a_place_is_told_with_why(web: TestClient, job: Any) -> None:
+    job.runs = Execution(without_place=3, interface="http://spark:4040")
+    (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
+    assert told["text"] == "3 bundles wait for a place on the cluster"
+    assert told["more"].endswith("no executor has come yet: see http://spark:4040")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import attrs
 from beam_runner_jobservices import FailureGroup, Importance, JobState, RunningBundle, seconds_of
 
+from .facts import Cause, Facts, Weight
 from .figures import StageFigures
+from .shape_causes import SHAPE_RULES
 from .standing import OLD_SECONDS, STILL_SECONDS, place_of, stands
-from .states import StepState
 from .texts import duration, is_end, is_start, number, one_line, percent, size
 from .watching import Snapshot
 
@@ -23,42 +23,14 @@ _GROWING_SECONDS = 30.0
 _LAG_SECONDS = 60.0
 _STILL_SECONDS = 5.0
 _STRAGGLES = 5
+_GROUP_BY_KEY = "beam:transform:group_by_key:v1"
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
-
-
-class Weight(enum.IntEnum):
-    """How bad it is."""
-
-    BAD = 0
-    WARN = 1
-    GOOD = 2
-    NOTE = 3
-
-
-@attrs.frozen
-class Cause:
-    """A sentence, and where to read more: `page` is one of the job's, `step` what it is about."""
-
-    weight: Weight
-    text: str
-    page: str = ""
-    step: str = ""
-    more: str = ""
-
-
-@attrs.frozen
-class Facts:
-    """What the sentences are made of."""
-
-    snapshot: Snapshot
-    failures: Sequence[FailureGroup]
-    states: dict[str, StepState]
 
 
 def causes_of(facts: Facts) -> tuple[Cause, ...]:
     """The sentences, the worst first; at least one."""
     found = [cause for rule in _RULES for cause in rule(facts)]
-    if not any(cause.weight <= Weight.WARN for cause in found):
+    if not any(cause.weight <= Weight.GOOD for cause in found):
         found.append(Cause(Weight.GOOD, _all_is_well(facts.snapshot)))
     return tuple(sorted(found, key=lambda cause: cause.weight))
 
@@ -130,7 +102,7 @@ def _stands_still(facts: Facts) -> Iterator[Cause]:
     stages = [stage for stage in snapshot.figures.stages if stage.waits]
     for stage in stages:
         for wait in stage.waits:
-            yield Cause(Weight.WARN, wait, "stages", _step(facts, stage))
+            yield Cause(Weight.WARN, wait, "stages", facts.step(stage))
     last = snapshot.messages[-1] if snapshot.messages else None
     for message in () if stages or last is None else snapshot.messages[-20:]:
         found = _NOTHING_COMMITTED.match(message.text)
@@ -151,7 +123,12 @@ def _no_place(facts: Facts) -> Iterator[Cause]:
     if execution is not None and execution.without_place:
         count = execution.without_place
         text = "One bundle waits" if count == 1 else f"{number(count)} bundles wait"
-        yield Cause(Weight.WARN, f"{text} for a place on the cluster", "now")
+        more = (
+            "Spark begins a task for each place when an executor has a free core. Other jobs may hold "
+            "them all, or no executor has come yet"
+        )
+        where = f": see {execution.interface}" if execution.interface else "."
+        yield Cause(Weight.WARN, f"{text} for a place on the cluster", "now", more=more + where)
 
 
 def _long_bundles(facts: Facts) -> Iterator[Cause]:
@@ -173,7 +150,7 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
     """What is said of bundles of one stage, which all stand, or none of them does."""
     tree = facts.snapshot.tree
     one = max(bundles, key=lambda bundle: bundle.seconds)
-    step = _hottest(facts, [step for step in map(tree.find, one.steps) if step])
+    step = facts.hottest([step for step in map(tree.find, one.steps) if step])
     name = tree.steps[step].name if step else " + ".join(one.steps)
     many = "one bundle" if len(bundles) == 1 else f"{number(len(bundles))} bundles"
     length = duration(one.seconds) if len(bundles) == 1 else f"up to {duration(one.seconds)}"
@@ -191,9 +168,28 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
     if 0 < usual < one.seconds / _STRAGGLES:
         mean = f"one takes {duration(usual)} on average"
         text = f"{name} has worked on {many} for {length}, where {mean} ({process})"
+        if stage and _reads_groups(facts, stage):
+            text += ": a key with far more values than others does that"
         return Cause(Weight.WARN, text, "stacks", step)
     text = f"{name} is at work on {many}, for {length} ({process}): see what its code does"
     return Cause(Weight.NOTE, text, "stacks", step)
+
+
+def _reads_groups(facts: Facts, stage: StageFigures) -> bool:
+    """Whether what comes into a stage was grouped by key: all values of a key are in one bundle then."""
+    tree = facts.snapshot.tree
+    producers = tree.producers()
+    inside = frozenset(stage.steps)
+    makers = (
+        producers.get(pcollection, "")
+        for key in stage.steps[:1]
+        for pcollection in tree.steps[key].description.inputs.values()
+    )
+    return any(
+        tree.steps[maker].description.urn == _GROUP_BY_KEY
+        for maker in makers
+        if maker and maker not in inside
+    )
 
 
 def _old_bundles(facts: Facts) -> Iterator[Cause]:
@@ -206,9 +202,9 @@ def _old_bundles(facts: Facts) -> Iterator[Cause]:
         age = duration((stage.commit_lag or 0) / 1000)
         yield Cause(
             Weight.WARN,
-            f"{_name(facts, stage)} has worked on one bundle for {age}",
+            f"{facts.name(stage)} has worked on one bundle for {age}",
             "stages",
-            _step(facts, stage),
+            facts.step(stage),
         )
 
 
@@ -227,10 +223,10 @@ def _backlog_grows(facts: Facts) -> Iterator[Cause]:
         if stage.id in before and now > 2 * before[stage.id] > 0 and now > 1_000_000:
             yield Cause(
                 Weight.WARN,
-                f"{_name(facts, stage)} does not keep up: {size(now)} wait for it, "
+                f"{facts.name(stage)} does not keep up: {size(now)} wait for it, "
                 f"{size(before[stage.id])} half a minute ago",
                 "stages",
-                _step(facts, stage),
+                facts.step(stage),
             )
 
 
@@ -255,12 +251,12 @@ def _watermark_lags(facts: Facts) -> Iterator[Cause]:
         if lag > _LAG_SECONDS and max(own, oldest) > lag / 2:
             late.append((lag, oldest if oldest > own else 0.0, stage))
     for lag, oldest, stage in sorted(late, key=lambda item: -item[0])[:3]:
-        name = _name(facts, stage)
+        name = facts.name(stage)
         behind = f"what comes out of it is {duration(lag)} behind"
         text = f"{name} holds event time back: {behind}"
         if oldest:
             text = f"{name} does not keep up: {behind}, and its oldest bundle has run for {duration(oldest)}"
-        yield Cause(Weight.WARN, text, "stages", _step(facts, stage))
+        yield Cause(Weight.WARN, text, "stages", facts.step(stage))
 
 
 def _retried(facts: Facts) -> Iterator[Cause]:
@@ -268,9 +264,9 @@ def _retried(facts: Facts) -> Iterator[Cause]:
         if stage.retried:
             yield Cause(
                 Weight.WARN,
-                f"{_name(facts, stage)} had {number(stage.retried)} bundles tried again",
+                f"{facts.name(stage)} had {number(stage.retried)} bundles tried again",
                 "stages",
-                _step(facts, stage),
+                facts.step(stage),
             )
 
 
@@ -304,26 +300,6 @@ def _warnings(facts: Facts) -> Iterator[Cause]:
         yield Cause(Weight.NOTE, f"{one}{where}: {one_line(text, 160)}", page)
 
 
-def _name(facts: Facts, stage: StageFigures) -> str:
-    """A stage by the step that people would look at."""
-    step = _step(facts, stage)
-    return facts.snapshot.tree.steps[step].name if step else stage.name
-
-
-def _step(facts: Facts, stage: StageFigures) -> str:
-    """The step in a stage that takes most of its time; the last one where none has told of time."""
-    return _hottest(facts, stage.steps)
-
-
-def _hottest(facts: Facts, steps: Sequence[str]) -> str:
-    walls = [
-        (facts.snapshot.figures.steps[key].wall or 0, at, key)
-        for at, key in enumerate(steps)
-        if key in facts.snapshot.figures.steps
-    ]
-    return max(walls)[2] if walls else ""
-
-
 _RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
     _away,
     _failed,
@@ -335,6 +311,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
     _watermark_lags,
     _errors_so_far,
     _retried,
+    *SHAPE_RULES,
     _hot_step,
     _warnings,
 )

@@ -10,7 +10,8 @@ import attrs
 from beam_runner_jobservices import FailureGroup, JobState
 
 from . import masking
-from .causes import Cause, Facts, causes_of
+from .causes import causes_of
+from .facts import Cause, Facts
 from .figures import StageFigures, StepFigures
 from .graph import View, default_open, view
 from .states import ENDED_WELL, StepState, of_stage, step_states
