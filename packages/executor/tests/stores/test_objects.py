@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +12,18 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from beam_spark_executor.stores import objects
 from beam_spark_executor.stores.ports import DataStore, MissingFileError, StoreError
 from beam_spark_executor.stores.probe import probe
 from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
 
 BUCKET = "bucket"
+S3 = {
+    "AWS_ALLOW_HTTP": "true",
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_REGION": "us-east-1",
+}
 
 
 @pytest.fixture(scope="session")
@@ -34,13 +43,7 @@ def spec(
     if request.param == "file":
         return StoreSpec(f"file://{tmp_path / 'store'}")
     address = request.getfixturevalue("s3")
-    for name, value in {
-        "AWS_ENDPOINT_URL": address,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-    }.items():
+    for name, value in {**S3, "AWS_ENDPOINT_URL": address}.items():
         monkeypatch.setenv(name, value)
     client = boto3.client("s3", endpoint_url=address)
     client.create_bucket(Bucket=BUCKET)
@@ -114,8 +117,36 @@ def test_a_bucket_that_is_not_there_is_named(
 ) -> None:
     if not spec.url.startswith("s3:"):
         pytest.skip("a folder is made")
-    with pytest.raises(StoreError, match="s3://missing/x/probe does not take"):
+    with pytest.raises(
+        StoreError, match="s3://missing/x/probe does not take .*: NoSuchBucket: "
+    ) as told:
         probe(StoreSpec("s3://missing/x"))
+    assert len(str(told.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("patience", [0.5, 2.0])
+def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        for name, value in S3.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", nowhere)
+        began = time.monotonic()
+        with pytest.raises(StoreError, match=f"does not take file: .*{nowhere}.*after .* retries"):
+            put(StoreSpec("s3://bucket/x").open(patience), tmp_path, "file", b"x")
+    assert patience <= time.monotonic() - began < 25
+
+
+def test_who_has_no_credentials_is_told_so() -> None:
+    reason = objects._reason(
+        OSError(
+            "Error performing PUT http://169.254.169.254/latest/api/token in 1 ms - 403 Forbidden"
+        )
+    )
+    assert reason.startswith("no credentials are in the environment")
 
 
 @pytest.mark.parametrize(

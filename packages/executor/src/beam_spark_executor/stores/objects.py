@@ -7,6 +7,7 @@ the server and processes that run bundles use it, never the daemon that forks th
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
@@ -20,8 +21,10 @@ from beam_spark_executor.stores.ports import MissingFileError, StoreError
 
 _AT_ONCE = 1000
 _PIECE = 8 << 20
-_RETRIES = 10
-_RETRY_SECONDS = 60
+_RETRIES = 1000
+"""It is the time that is limited: the waits between retries are random, and ten of them may take a second."""
+_METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
+"""Whom clients ask for credentials that are nowhere else."""
 
 
 class ObjectStore:
@@ -30,14 +33,15 @@ class ObjectStore:
     Args:
         url: of the prefix. Region, endpoint and credentials are those that the cloud's own variables, files and
             services say (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``).
+        patience: for how many seconds a request that fails is tried again.
 
     Raises:
         StoreError: the URL or a variable is malformed.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: float) -> None:
         self._url = url
-        retries = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
+        retries = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=patience)}
         options = {"mkdir": True} if url.startswith("file:") else {"retry_config": retries}
         try:
             self._store = from_url(url, **options)
@@ -99,6 +103,17 @@ class ObjectStore:
             raise self._error(f"does not remove {names[0]}", error) from error
 
     def _error(self, what: str, error: Exception) -> StoreError:
-        # The library's own texts have pages of what it looks like inside.
-        first = str(error).split("\n\nDebug source", 1)[0].strip()
-        return StoreError(f"{self._url} {what}: {type(error).__name__}: {first}")
+        return StoreError(f"{self._url} {what}: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in one line: the library's texts have pages of what it, or the store, looks like inside."""
+    text = str(error).split("\n\nDebug source", 1)[0].strip()
+    told = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
+    if told:
+        return f"{told[1]}: {told[2]}"
+    line = re.sub(r", max_retries: \d+, retry_timeout: \S+ ", "", text.split("\n", 1)[0])
+    first = f"{type(error).__name__}: {line}"
+    if any(host in text for host in _METADATA_SERVICES):
+        return f"no credentials are in the environment, nor does the machine have any of its own ({first})"
+    return first

@@ -10,6 +10,7 @@ from beam_spark_executor.stores.ports import DataStore, StoreError
 from beam_spark_executor.stores.spec import StoreSpec
 
 _BYTES = 1024
+_PATIENCE_SECONDS = 5.0
 
 
 def probe(spec: StoreSpec) -> None:
@@ -18,7 +19,7 @@ def probe(spec: StoreSpec) -> None:
     Raises:
         StoreError: which of them fails, and why.
     """
-    _try(spec.within("probe").open())
+    _try(spec.within("probe").open(_PATIENCE_SECONDS))
 
 
 def _try(store: DataStore) -> None:

@@ -10,6 +10,8 @@ from beam_spark_executor.stores.ports import DataStore, StoreError
 
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "file")
 """``file`` is a folder that is treated as a store, not as one that machines share."""
+PATIENCE_SECONDS = 30.0
+"""As long as a bundle waits for its store; it is tried again itself then."""
 _INSTALL = "pip install 'beam-spark-executor[stores]', here and where executors run"
 
 
@@ -27,8 +29,11 @@ class StoreSpec:
         """The part of it that has this prefix."""
         return StoreSpec(f"{self.url}/{name}")
 
-    def open(self) -> DataStore:
+    def open(self, patience: float = PATIENCE_SECONDS) -> DataStore:
         """The store itself; asks it nothing yet. Not to be called where processes are forked later.
+
+        Args:
+            patience: for how many seconds it is asked again what it does not answer, or refuses for a moment.
 
         Raises:
             StoreError: its library is missing, or the URL or what the environment says is malformed.
@@ -37,7 +42,7 @@ class StoreSpec:
             from beam_spark_executor.stores.objects import ObjectStore
         except ImportError as error:
             raise StoreError(f"--data-dir {self.url} needs {error.name}: {_INSTALL}") from error
-        return ObjectStore(self.url)
+        return ObjectStore(self.url, patience)
 
 
 def parse_data_dir(text: str) -> StoreSpec | None:
