@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_spark_executor.spark.pool import Slot, WorkerPools, warm_up
+from beam_spark_executor.spark.first_tasks import warm_up
+from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
 

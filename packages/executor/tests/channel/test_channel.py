@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import queue
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ from beam_runner_worker.records import JobContext
 
 from beam_spark_executor.channel import server as server_module
 from beam_spark_executor.channel.births import birth_of
-from beam_spark_executor.channel.client import ChannelClient, stand_by
+from beam_spark_executor.channel.client import ChannelClient, knock, open_channel, stand_by
+from beam_spark_executor.channel.identity import make_identity
 from beam_spark_executor.channel.messages import (
     Abort,
     Beat,
@@ -33,6 +35,7 @@ from beam_spark_executor.channel.messages import (
     JobWork,
     Logged,
 )
+from beam_spark_executor.channel.place import ChannelError, ChannelPlace
 from beam_spark_executor.channel.server import SERVICE, ChannelServer, WorkerLink
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.channel.wire import encode_message
@@ -75,9 +78,10 @@ def job() -> FakeJob:
     return FakeJob()
 
 
-@pytest.fixture
-def server(job: FakeJob) -> Iterator[ChannelServer]:
-    server = ChannelServer("127.0.0.1", {"job-1": job}.get, ORDERS.__getitem__)
+@pytest.fixture(params=["plain", "encrypted"])
+def server(job: FakeJob, request: pytest.FixtureRequest) -> Iterator[ChannelServer]:
+    identity = make_identity() if request.param == "encrypted" else None
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.__getitem__, identity)
     server.start()
     yield server
     server.stop()
@@ -124,7 +128,7 @@ def test_an_unknown_job_and_a_failing_answer_are_errors(
 
 @pytest.mark.parametrize("token", ["", "wrong"])
 def test_no_token_no_answer(server: ChannelServer, token: str) -> None:
-    intruder = ChannelClient(Endpoint(server.endpoint.address, token), "job-1")
+    intruder = ChannelClient(attrs.evolve(server.endpoint, token=token), "job-1")
     with pytest.raises(HarnessError, match="token"):
         intruder.job_work()
     with pytest.raises(HarnessError, match="token"):
@@ -142,7 +146,7 @@ class Exploding:
 
 
 def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: FakeJob) -> None:
-    with grpc.insecure_channel(server.endpoint.address) as channel:
+    with open_channel(server.endpoint) as channel:
         bomb = pickle.dumps(Exploding())
         for method in ("JobWork",):
             with pytest.raises(grpc.RpcError) as refused:
@@ -157,7 +161,7 @@ def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: Fake
 @pytest.mark.parametrize("said", [pickle.dumps(Exploding()), b"", encode_message(Closed())])
 def test_who_says_no_hello_is_not_heard(server: ChannelServer, job: FakeJob, said: bytes) -> None:
     metadata = (("authorization", f"Bearer {server.endpoint.token}"),)
-    with grpc.insecure_channel(server.endpoint.address) as channel:
+    with open_channel(server.endpoint) as channel:
         attach = channel.stream_stream(f"/{SERVICE}/Attach")
         with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
             list(attach(iter([said]), metadata=metadata, timeout=SECONDS))
@@ -177,7 +181,7 @@ def test_a_worker_that_sends_something_else_is_given_up(
     said = iter([encode_message(hello), encode_message(Beat()), pickle.dumps(Exploding())])
     metadata = (("authorization", f"Bearer {server.endpoint.token}"),)
     try:
-        with grpc.insecure_channel(server.endpoint.address) as channel:
+        with open_channel(server.endpoint) as channel:
             attach = channel.stream_stream(f"/{SERVICE}/Attach")
             assert list(attach(said, metadata=metadata, timeout=SECONDS)) == []
         assert job.heard.get(timeout=SECONDS).hello == hello
@@ -193,12 +197,12 @@ def test_who_stands_by_is_told_what_to_do(server: ChannelServer) -> None:
     with pytest.raises(HarnessError, match="StandByOrder"):
         stand_by(server.endpoint, 3)
     with pytest.raises(HarnessError, match="token"):
-        stand_by(Endpoint(server.endpoint.address, "wrong"), 1)
+        stand_by(attrs.evolve(server.endpoint, token="wrong"), 1)
 
 
 def test_who_stands_by_asks_until_it_is_told(job: FakeJob) -> None:
     orders: list[StandByOrder] = [None, None, StandDown()]
-    server = ChannelServer("127.0.0.1", {"job-1": job}.get, lambda number: orders.pop(0))
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda number: orders.pop(0))
     server.start()
     assert stand_by(server.endpoint, 1) == StandDown()
     server.stop()
@@ -207,6 +211,46 @@ def test_who_stands_by_asks_until_it_is_told(job: FakeJob) -> None:
 
 def test_the_token_is_not_shown(server: ChannelServer) -> None:
     assert server.endpoint.token not in repr(server.endpoint)
+
+
+def test_who_knocks_is_told_why_nobody_answers(server: ChannelServer) -> None:
+    assert knock(server.endpoint, SECONDS) == ""
+    assert "token" in knock(attrs.evolve(server.endpoint, token="wrong"), SECONDS)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nowhere = f"127.0.0.1:{closed.getsockname()[1]}"
+        assert "refused" in knock(attrs.evolve(server.endpoint, address=nowhere), SECONDS)
+
+
+def test_a_server_that_keeps_silent_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = Endpoint(f"127.0.0.1:{silent.getsockname()[1]}", "token")
+        assert knock(endpoint, 0.2) == "no answer within 0.2 s"
+
+
+def test_nobody_else_is_believed_and_nothing_in_the_clear(job: FakeJob) -> None:
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.get, make_identity())
+    server.start()
+    try:
+        other = make_identity().certificate.decode()
+        assert "andshake" in knock(attrs.evolve(server.endpoint, certificate=other), SECONDS)
+        assert knock(attrs.evolve(server.endpoint, certificate=""), SECONDS)
+        assert "BEGIN" not in repr(server.endpoint)
+    finally:
+        server.stop()
+
+
+def test_two_servers_never_share_a_port(server: ChannelServer) -> None:
+    port = int(server.endpoint.address.rpartition(":")[2])
+    with pytest.raises(ChannelError, match=f"127.0.0.1:{port}: the port is taken.*--channel-port"):
+        ChannelServer(ChannelPlace(port=port), lambda job_id: None, ORDERS.__getitem__)
+
+
+def test_executors_are_told_what_is_advertised(job: FakeJob) -> None:
+    place = ChannelPlace(advertised_host="server.example", advertised_port=50000)
+    server = ChannelServer(place, {"job-1": job}.get, ORDERS.__getitem__)
+    server.stop()
+    assert server.endpoint.address == "server.example:50000"
 
 
 def test_messages_arrive_in_order_and_the_end_is_noticed(
@@ -271,7 +315,7 @@ def test_a_silent_peer_is_noticed(job: FakeJob, monkeypatch: pytest.MonkeyPatch)
         (name, 1000 if value == 10_000 else value) for name, value in server_module.OPTIONS
     )
     monkeypatch.setattr(server_module, "OPTIONS", soon)
-    server = ChannelServer("127.0.0.1", {"job-1": job}.get, ORDERS.__getitem__)
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.__getitem__)
     server.start()
     endpoint = server.endpoint
     process = subprocess.Popen([sys.executable, "-c", CLIENT, endpoint.address, endpoint.token])

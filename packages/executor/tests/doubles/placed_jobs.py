@@ -13,6 +13,7 @@ from beam_runner_worker.records import JobContext
 from processes import alive
 
 from beam_spark_executor.channel.messages import CloseLane, FromWorker, JobWork, LaneOpened
+from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer, WorkerLink
 from beam_spark_executor.driver.ports import JobPlacement
 from beam_spark_executor.plan import JobPlan
@@ -98,7 +99,7 @@ class PlacedJobs:
 def served(placement: PlacementService) -> Iterator[dict[str, PlacedJob]]:
     """A channel for the processes of a placement; the jobs that it knows."""
     jobs: dict[str, PlacedJob] = {}
-    server = ChannelServer(placement.host, jobs.get, placement.order)
+    server = ChannelServer(ChannelPlace(), jobs.get, placement.order)
     server.start()
     placement.attach(server.endpoint)
     yield jobs

@@ -81,6 +81,7 @@ class Rig:
         loop_bytes: int = NO_LOOP,
         limits: Mapping[str, int] | None = None,
         section_policy: SectionPolicy | None = None,
+        slots: Slots | None = None,
     ) -> None:
         self.plan = plan
         self.folder = place / "files"
@@ -107,7 +108,7 @@ class Rig:
             self.starting.append,
             self.sections,
             lambda end: self.coordinator.section_ended(end),
-            JobSlots(Slots(), "job-1"),
+            JobSlots(slots or Slots(), "job-1"),
             JobSettings(self.folder, self.store.epoch, cores, 4 * cores, loop_bytes),
         )
 

@@ -35,6 +35,7 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
     UserFailure,
 )
+from beam_spark_executor.driver.slots import Slots
 from beam_spark_executor.memory import KillWatch
 
 
@@ -45,6 +46,27 @@ def test_a_job_to_its_end(tmp_path: Path, cores: int, loop_bytes: int) -> None:
     rig.run()
     assert rig.ledger.end == DONE
     assert seen(rig) == EXPECTED
+
+
+def test_cores_that_come_while_a_job_runs_are_its_own(tmp_path: Path) -> None:
+    cores = [1]
+    rig = rig_of(tmp_path, limits={"parallelism": 8}, slots=Slots(cores=lambda: cores[0]))
+    assert len(rig.starting) == 1
+    rig.coordinator.lanes.run(
+        [
+            attrs.evolve(one, number=one.number + n)
+            for n in range(1, 5)
+            for one in rig.ledger.open_bundles[:1]
+        ]
+    )
+    assert len(rig.starting) == 1
+    cores[0] = 3
+    rig.coordinator.work()
+    assert len(rig.starting) == 3
+    cores[0] = 2
+    rig.coordinator.lane_ended(rig.starting[-1], "")
+    rig.coordinator.work()
+    assert len(rig.starting) == 3
 
 
 # Failures.

@@ -72,6 +72,15 @@ def test_as_many_lanes_as_cores_and_no_more(cluster: Cluster) -> None:
     assert lanes.alive == {0, 1}
 
 
+def test_lanes_follow_the_cores_that_are_there(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    lanes.run([bundle(n) for n in range(9)])
+    assert cluster.started == [0, 1]
+    lanes.resize(5, 20)
+    lanes.dispatch()
+    assert cluster.started == [0, 1, 2, 3, 4]
+
+
 def test_no_more_lanes_than_bundles(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     lanes.run([bundle(1)])

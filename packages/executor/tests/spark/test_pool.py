@@ -14,7 +14,7 @@ import pytest
 from processes import exists
 from pyspark import InheritableThread, cloudpickle
 
-from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools
+from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.session import RunningSpark
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
@@ -178,3 +178,11 @@ def test_a_cancelled_busy_worker_is_killed_within_seconds(
         time.sleep(0.02)
     thread.join(60)
     assert len(errors) == 1
+
+
+def test_what_java_says_is_told_not_what_was_called() -> None:
+    failure: Any = RuntimeError("An error occurred while calling o1.collectToPython.\n: it")
+    assert reason_of(failure) == "An error occurred while calling o1.collectToPython."
+    failure.java_exception = SimpleNamespace(toString=lambda: "SparkException: Job aborted\n\tat x")
+    assert reason_of(failure) == "SparkException: Job aborted"
+    assert reason_of(ValueError()) == "ValueError"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from beam_spark_executor.spark.session import RunningSpark, start_spark
+from beam_spark_executor.spark.session import RunningSpark, python_of_workers, start_spark
 from beam_spark_executor.spark.settings import SLOTS_PER_CORE, SparkSettings
 
 SCENARIO = """
@@ -156,3 +156,21 @@ def test_an_unreachable_master_is_one_sentence(tmp_path: Path, short_folder: Pat
     assert done.stdout.startswith("Spark does not start with master k8s://https://127.0.0.1:1: ")
     assert len(done.stdout.splitlines()) == 1
     assert list(short_folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("conf", "variable", "python"),
+    [
+        ({}, None, sys.executable),
+        ({}, "/usr/bin/python3", "/usr/bin/python3"),
+        ({"spark.pyspark.python": "./environment/bin/python"}, None, "./environment/bin/python"),
+        ({"spark.pyspark.python": "./first"}, "/second", "./first"),
+    ],
+)
+def test_workers_run_the_python_that_the_user_has_named(
+    conf: dict[str, str], variable: str | None, python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", variable)
+    assert python_of_workers(conf) == python

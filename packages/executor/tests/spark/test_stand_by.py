@@ -14,6 +14,7 @@ import pytest
 from beam_runner_worker.records import JobContext
 
 from beam_spark_executor.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
+from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer, WorkerLink
 from beam_spark_executor.channel.stand_by import ServeLane, StandDown
 from beam_spark_executor.plan import JobPlan
@@ -115,7 +116,7 @@ class OnSpark:
 @pytest.fixture
 def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterator[OnSpark]:
     job = FakeJob(tmp_path)
-    server = ChannelServer("127.0.0.1", {"job-1": job}.get, lambda n: stand_bys.order(n))
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda n: stand_bys.order(n))
     stand_bys = StandBys(spark.session, pools, server.endpoint, wanted=True)
     server.start()
     stand_bys.renew()

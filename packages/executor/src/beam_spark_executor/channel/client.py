@@ -23,6 +23,7 @@ from beam_spark_executor.channel.messages import (
     JobWork,
     Stacks,
 )
+from beam_spark_executor.channel.place import SERVER_NAME
 from beam_spark_executor.channel.server import OPTIONS, SERVICE
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.channel.wire import encode_message, encode_request
@@ -42,7 +43,7 @@ class ChannelClient:
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
         self._job_id = job_id
         self._metadata = _metadata(endpoint)
-        self._channel = grpc.insecure_channel(endpoint.address, options=OPTIONS)
+        self._channel = open_channel(endpoint)
         self._outgoing: queue.SimpleQueue[FromWorker] = queue.SimpleQueue()
         self.more_stacks: Callable[[], tuple[ThreadStack, ...]] = tuple
         """What else does this process's work, and how far that is; may take seconds."""
@@ -118,11 +119,33 @@ def stand_by(endpoint: Endpoint, number: int) -> ServeLane | StandDown:
         HarnessError: the server can't be reached.
     """
     # It stays open: the job's own channel will find it connected.
-    channel = grpc.insecure_channel(endpoint.address, options=OPTIONS)
+    channel = open_channel(endpoint)
     order: StandByOrder = None
     while order is None:
         order = _call(channel, _metadata(endpoint), "StandByOrder", number)
     return order
+
+
+def knock(endpoint: Endpoint, seconds: float) -> str:
+    """Why the server is not to be reached from here, within so many seconds; empty if it is."""
+    with open_channel(endpoint) as channel:
+        call = channel.unary_unary(f"/{SERVICE}/Knock")
+        try:
+            call(b"", metadata=_metadata(endpoint), timeout=seconds)
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return f"no answer within {seconds:g} s"
+            return str(error.details())
+    return ""
+
+
+def open_channel(endpoint: Endpoint) -> grpc.Channel:
+    """A channel to the server, which is not connected yet."""
+    if not endpoint.certificate:
+        return grpc.insecure_channel(endpoint.address, options=OPTIONS)
+    credentials = grpc.ssl_channel_credentials(root_certificates=endpoint.certificate.encode())
+    options = (*OPTIONS, ("grpc.ssl_target_name_override", SERVER_NAME))
+    return grpc.secure_channel(endpoint.address, credentials, options=options)
 
 
 def _metadata(endpoint: Endpoint) -> _Metadata:

@@ -31,10 +31,11 @@ from beam_spark_executor.stores.spec import StoreSpec
 
 @attrs.frozen
 class Endpoint:
-    """Where the server's channel is, and what opens it."""
+    """Where the server's channel is, what opens it, and the only certificate that is believed (PEM), if it has one."""
 
     address: str
     token: str = attrs.field(repr=False)
+    certificate: str = attrs.field(default="", repr=False)
 
 
 @attrs.frozen

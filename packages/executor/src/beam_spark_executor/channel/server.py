@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 
@@ -26,9 +26,14 @@ from beam_spark_executor.channel.messages import (
     Hello,
     JobWork,
 )
+from beam_spark_executor.channel.place import ChannelError, ChannelPlace
 from beam_spark_executor.channel.stand_by import StandByOrder
 from beam_spark_executor.channel.wire import decode_message, decode_request
 from beam_spark_executor.journal.codec import FormError
+
+if TYPE_CHECKING:
+    # Workers import this module, and need nothing of what makes certificates.
+    from beam_spark_executor.channel.identity import Identity
 
 SERVICE = "beam_spark_executor.Channel"
 OPTIONS = (
@@ -111,16 +116,21 @@ class ChannelServer:
     """Serves the channel for all jobs on one port.
 
     Args:
-        host: the address to bind, which executors must be able to reach.
+        place: where to listen, and what executors call that.
         find_job: the job with an id, or None.
         stand_by_order: what the task that stands by under a number is to do; may take a while.
+        identity: by which executors know it; without one nothing is encrypted.
+
+    Raises:
+        ChannelError: it can't listen there.
     """
 
     def __init__(
         self,
-        host: str,
+        place: ChannelPlace,
         find_job: Callable[[str], JobPeer | None],
         stand_by_order: Callable[[int], StandByOrder],
+        identity: Identity | None = None,
     ) -> None:
         self._find_job = find_job
         self._stand_by_order = stand_by_order
@@ -128,11 +138,27 @@ class ChannelServer:
         # An open stream occupies a thread for as long as its process lives.
         self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
         self._server = grpc.server(
-            self._threads, interceptors=(_TokenCheck(self._token),), options=OPTIONS
+            self._threads,
+            interceptors=(_TokenCheck(self._token),),
+            # Else two servers at one port would get each other's calls.
+            options=(*OPTIONS, ("grpc.so_reuseport", 0)),
         )
         self._server.add_generic_rpc_handlers((self._handlers(),))
-        port = self._server.add_insecure_port(f"{host}:0")
-        self.endpoint = Endpoint(f"{host}:{port}", self._token)
+        address = place.address(self._listen(place, identity))
+        certificate = "" if identity is None else identity.certificate.decode()
+        self.endpoint = Endpoint(address, self._token, certificate)
+
+    def _listen(self, place: ChannelPlace, identity: Identity | None) -> int:
+        try:
+            if identity is None:
+                return self._server.add_insecure_port(place.binding)
+            pair = ((identity.key, identity.certificate),)
+            return self._server.add_secure_port(place.binding, grpc.ssl_server_credentials(pair))
+        except RuntimeError as error:
+            raise ChannelError(
+                f"the channel for executors can't listen at {place.binding}: the port is taken, or the address is not"
+                " this machine's; --channel-host and --channel-port name others"
+            ) from error
 
     def start(self) -> None:
         """Begins to serve."""
@@ -151,6 +177,7 @@ class ChannelServer:
                 "JobWork": unary(self._job_work),
                 "Artifact": grpc.unary_stream_rpc_method_handler(self._artifact),
                 "StandByOrder": unary(self._answer_stand_by),
+                "Knock": unary(lambda request, context: b""),
                 "Attach": grpc.stream_stream_rpc_method_handler(self._attach),
             },
         )

@@ -59,6 +59,7 @@ from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
+from beam_spark_executor.driver.tuning import LANES_PER_CORE
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
 from beam_spark_executor.tuning import TUNING
@@ -105,6 +106,7 @@ class Coordinator:
         self._journal = journal
         self._metrics = metrics
         self._settings = settings
+        self._slots = slots
         self._takes_turns = ledger.plan.takes_turns
         sources = ledger.plan.sources()
         self.lanes = Lanes(
@@ -240,6 +242,9 @@ class Coordinator:
                 self._commit(entries)
         if self.sections.look():
             self.moved = time.monotonic()
+        cores = self._slots.cores
+        if cores is not None:
+            self.lanes.resize(cores, cores * LANES_PER_CORE)
         self.lanes.dispatch()
         # Spark does not pre-empt: what a lane keeps, no task of a section can have.
         self.lanes.close_idle(at_once=self.sections.alive)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from beam_runner_jobservices.folders import sync_folder
 from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.records import Importance, JobSpec
 
+from beam_spark_executor.bundles.needs import Needs
+from beam_spark_executor.channel.identity import make_identity
+from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.driver.job import RunningJob
@@ -21,6 +25,7 @@ from beam_spark_executor.driver.job_data import JobData
 from beam_spark_executor.driver.kept import Kept
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.ports import Placement
+from beam_spark_executor.driver.reach import out_of_reach
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.starts import counted_start
@@ -47,6 +52,7 @@ class ExecutorSettings:
     Attributes:
         folder: one that the driver and, unless there is a store, all executors can read and write; each job
             has a folder of its own in it, removed when the job ends.
+        channel: where worker processes reach this one.
         task_attempts: how often a bundle is tried in which user code raises.
         hides_elements: whether errors must not show the element that was processed.
         sync_data: whether what is committed is to survive the machine.
@@ -54,6 +60,7 @@ class ExecutorSettings:
     """
 
     folder: Path
+    channel: ChannelPlace = attrs.field(factory=ChannelPlace)
     task_attempts: int = 1
     hides_elements: bool = False
     sync_data: bool = False
@@ -67,6 +74,9 @@ class SparkJobExecutor:
         placement: where these run; it was started.
         store: where jobs are written down.
         settings: how they are run.
+
+    Raises:
+        ChannelError: it can't listen for worker processes.
     """
 
     def __init__(
@@ -78,10 +88,16 @@ class SparkJobExecutor:
         self._placement = placement
         self._store = store
         self._settings = settings
-        self._slots = Slots(placement.slots)
+        self._elsewhere: frozenset[str] = frozenset()
+        self._slots = Slots(placement.slots, lambda: placement.cores)
         self._lock = threading.Lock()
         self._jobs: dict[str, RunningJob] = {}
-        self._channel = ChannelServer(placement.host, self._jobs.get, placement.order)
+        self._channel = ChannelServer(
+            settings.channel,
+            self._jobs.get,
+            placement.order,
+            None if settings.channel.is_private else make_identity(),
+        )
         self._channel.start()
         placement.attach(self._channel.endpoint)
 
@@ -93,6 +109,9 @@ class SparkJobExecutor:
                 earlier server had committed of the job is lost, or two servers have ended in the midst
                 of starting it.
         """
+        unreachable = "" if job.resumed else out_of_reach(job, self._elsewhere)
+        if unreachable:
+            raise JobRejected(unreachable, unsupported=False)
         journal = self._store.journal(job.job_id)
         folder = self._settings.folder / job.job_id
         with counted_start(folder):
@@ -118,6 +137,23 @@ class SparkJobExecutor:
             self._jobs[job.job_id] = running
         running.start()
         return running
+
+    def try_out(self) -> None:
+        """Has worker processes try what bundles need where they run.
+
+        Raises:
+            Unavailable: something is not as it should be; says where, what, and what to do.
+        """
+        file = None
+        try:
+            if self._settings.store is None:
+                file = self._settings.folder / f".seen-from-elsewhere-{self._store.epoch}"
+                file.touch()
+            needs = Needs(self._channel.endpoint, self._settings.store, file)
+            self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
+        finally:
+            if file is not None:
+                file.unlink(missing_ok=True)
 
     def close(self, *, suspend: bool, seconds: float = 10.0) -> None:
         """Ends the work on all jobs, waits for that within the limit, and closes the channel.

@@ -101,6 +101,10 @@ class Lanes:
         starting = any(lane.link is None for lane in self._lanes.values())
         return len(self._waiting) + self._loop_waits if starting else 0
 
+    def resize(self, cores: int, most: int) -> None:
+        """The cluster has so many cores now; lanes that are too many stay until they are idle."""
+        self._cores, self._most = cores, most
+
     def run_loop(self) -> None:
         """Has the loop run in a lane, once nothing else does."""
         self._loop_waits = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from beam_spark_executor.bundles.needs import Needs
 from beam_spark_executor.channel.messages import Endpoint, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import StandByOrder
@@ -59,12 +60,8 @@ class Placement(Protocol):
     """Where worker processes run, for as long as a server lives. Methods may be called from any thread."""
 
     @property
-    def host(self) -> str:
-        """The address at which its processes reach this one."""
-
-    @property
     def cores(self) -> int:
-        """How many bundles can use a core at once."""
+        """How many bundles can use a core at once, as it is now; costs about a millisecond, and not at each call."""
 
     @property
     def slots(self) -> int | None:
@@ -72,6 +69,16 @@ class Placement(Protocol):
 
     def attach(self, endpoint: Endpoint) -> None:
         """From now on processes reach this one there, and may ask for `order`."""
+
+    def try_out(self, needs: Needs) -> frozenset[str]:
+        """Has processes try what bundles will need, where they may lack it.
+
+        Returns:
+            The names of the hosts on which that was done.
+
+        Raises:
+            Unavailable: something is not there; says where, what, and what to do.
+        """
 
     def order(self, number: int) -> StandByOrder:
         """What the process is to do that stands by under a number; may take half a minute. None: it is to ask again."""

@@ -20,14 +20,16 @@ class Slots:
 
     Args:
         total: how many slots there are; None if that is not known.
+        cores: how many cores there are now; None if that never changes.
 
     Attributes:
         turns: of jobs to begin, no more of them at once than there are slots.
     """
 
-    def __init__(self, total: int | None = None) -> None:
+    def __init__(self, total: int | None = None, cores: Callable[[], int] | None = None) -> None:
         self.turns = Turns(math.inf if total is None else total)
         self._total = total
+        self._cores = cores
         self._lock = threading.Lock()
         self._waiting: dict[tuple[str, int], float] = {}
         self._held: dict[str, set[int]] = {}
@@ -68,6 +70,10 @@ class Slots:
                 other != job_id and since < limit and self._has_too_few(other, mine)
                 for (other, _), since in self._waiting.items()
             )
+
+    def cores(self) -> int | None:
+        """How many cores there are now; None if as many as ever."""
+        return None if self._cores is None else self._cores()
 
     def spare(self) -> float:
         """How many slots nobody has or waits for."""
@@ -123,3 +129,8 @@ class JobSlots:
     def spare(self) -> float:
         """How many slots of the cluster no job has or waits for."""
         return self._slots.spare()
+
+    @property
+    def cores(self) -> int | None:
+        """How many cores the cluster has now; None if as many as ever."""
+        return self._slots.cores()

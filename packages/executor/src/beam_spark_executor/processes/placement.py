@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import attrs
 
+from beam_spark_executor.bundles.needs import Needs
 from beam_spark_executor.channel.messages import Attempt, Endpoint, RunBundle, SectionRefusal
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
@@ -36,7 +37,7 @@ class PlainPlacement:
 
     name = "plain processes, without Spark"
     where = "this machine"
-    host = "127.0.0.1"
+    host = binding = "127.0.0.1"
     loss = "the process that workers are forked from has ended unexpectedly"
     is_on_this_machine = True
 
@@ -64,6 +65,10 @@ class PlainPlacement:
 
     def warm_up(self) -> None:
         """Does nothing: workers are warm."""
+
+    def try_out(self, needs: Needs) -> frozenset[str]:
+        """Tries nothing: processes have what this one has."""
+        return frozenset()
 
     def attach(self, endpoint: Endpoint) -> None:
         """See `PlacementService.attach`."""

@@ -10,6 +10,7 @@ import argparse
 import re
 from pathlib import Path
 
+from beam_spark_executor.channel.place import parse_advertised
 from beam_spark_executor.spark.settings import SparkUnavailable, check_master
 from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
 
@@ -86,3 +87,11 @@ def spark_property(text: str) -> tuple[str, str]:
             f"expected KEY=VALUE with a key that begins with 'spark.', got {text!r}"
         )
     return key, value
+
+
+def advertised(text: str) -> tuple[str, int]:
+    """Host and port by which others reach this machine; the port is 0 if none is said."""
+    try:
+        return parse_advertised(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -13,6 +13,11 @@ from typing import Any, NoReturn
 import attrs
 
 from beam_spark_executor.server import flag_values
+from beam_spark_executor.server.channel_flags import (
+    ChannelWishes,
+    add_channel_flags,
+    channel_wishes,
+)
 from beam_spark_executor.server.extensions import Extension, find
 from beam_spark_executor.spark.settings import DEFAULT_MASTER, SparkSettings
 from beam_spark_executor.stores.spec import StoreSpec
@@ -35,6 +40,7 @@ class ServerSettings:
       ``None`` is a private temporary folder, and jobs end with the server.
     - ``data``: where data between stages lies: a store, or a folder that all machines share; ``None`` is one in
       ``state_dir``, which Spark on this machine alone can do with.
+    - ``channel``: where executors reach the server.
     - ``sync_data``: whether they survive a power cut, too, where that folder is on a local disk.
     - ``artifacts_dir``: where staged files are kept while their jobs run; ``None`` is a folder in
       the one above.
@@ -60,6 +66,7 @@ class ServerSettings:
     job_port: int = DEFAULT_PORT
     state_dir: Path | None = None
     data: StoreSpec | Path | None = None
+    channel: ChannelWishes = attrs.field(factory=ChannelWishes)
     sync_data: bool = False
     artifacts_dir: Path | None = None
     on_sigterm: str | None = None
@@ -115,6 +122,7 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
         job_port=found.job_port,
         state_dir=found.state_dir,
         data=found.data_dir,
+        channel=channel_wishes(found),
         artifacts_dir=found.artifacts_dir,
         sync_data=found.sync_data,
         on_sigterm=found.on_sigterm,
@@ -155,6 +163,7 @@ def _parser() -> _Parser:
     _add_guard_flags(parser.add_argument)
     _add_folder_flags(parser.add_argument)
     _add_end_flags(parser.add_argument)
+    add_channel_flags(parser.add_argument)
     parser.add_argument("--version", action="version", version=_versions())
     return parser
 

@@ -22,6 +22,7 @@ from beam_runner_jobservices import (
 from beam_runner_jobservices.folders import STATE, mark_folder
 from beam_runner_jobservices.guard import read_guard
 
+from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.job_options import JOB_OPTIONS
 from beam_spark_executor.journal.store import Store
@@ -64,6 +65,7 @@ class Server:
         self._sync_data = settings.sync_data
         self._task_attempts = settings.max_task_attempts
         self._hides_elements = settings.hide_elements
+        self._channel = settings.channel
         self._temporary: TemporaryFolder | None = None
         if settings.state_dir is None:
             self._temporary = TemporaryFolder("jobserver-")
@@ -150,16 +152,32 @@ class Server:
             # Jobs that are there already are not to wait for it, and warm up what they need.
             self.placement.warm_up()
         self._remove_leftovers(unfinished)
-        return SparkJobExecutor(
+        executor = SparkJobExecutor(
             self.placement,
             self._store,
             ExecutorSettings(
                 self._data.folder,
+                self._channel_place(),
                 self._task_attempts,
                 self._hides_elements,
                 sync_data=self._sync_data,
                 store=self._data.store,
             ),
+        )
+        try:
+            executor.try_out()
+        except BaseException:
+            executor.close(suspend=True)
+            raise
+        return executor
+
+    def _channel_place(self) -> ChannelPlace:
+        placement = self.placement
+        return self._channel.place(
+            placement.where,
+            placement.host,
+            placement.binding,
+            here=placement.is_on_this_machine,
         )
 
     def cancel_jobs(self) -> None:

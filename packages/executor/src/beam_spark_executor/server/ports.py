@@ -23,6 +23,14 @@ class PlacementService(Placement, Protocol):
         """What to say if it is not alive any more and nobody has stopped it."""
 
     @property
+    def host(self) -> str:
+        """The name or address under which its processes reach this machine."""
+
+    @property
+    def binding(self) -> str:
+        """The one at which to listen for them."""
+
+    @property
     def is_on_this_machine(self) -> bool:
         """Whether all processes run here, so that nothing needs to be reachable from elsewhere."""
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 
+from beam_spark_executor.bundles.needs import Needs
 from beam_spark_executor.channel.messages import Endpoint
 from beam_spark_executor.channel.stand_by import StandByOrder
-from beam_spark_executor.spark.pool import WorkerPools, warm_up
+from beam_spark_executor.spark.cores import ClusterCores
+from beam_spark_executor.spark.first_tasks import check_executors, warm_up
+from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import SparkSettings, is_on_this_machine, slots_of
 from beam_spark_executor.spark.spark_jobs import SparkJobs
@@ -32,6 +35,7 @@ class SparkPlacement:
         self._pools: WorkerPools | None = None
         self._stand_bys: StandBys | None = None
         self._endpoint: Endpoint | None = None
+        self._cores: ClusterCores | None = None
 
     @property
     def name(self) -> str:
@@ -51,20 +55,30 @@ class SparkPlacement:
     @property
     def host(self) -> str:
         """See `PlacementService.host`."""
-        if self.is_on_this_machine:
-            return "127.0.0.1"
-        return str(self._spark.session.conf.get("spark.driver.host"))
+        return self._spark.session.sparkContext.getConf().get("spark.driver.host") or ""
+
+    @property
+    def binding(self) -> str:
+        """See `PlacementService.binding`."""
+        conf = self._spark.session.sparkContext.getConf()
+        return conf.get("spark.driver.bindAddress") or self.host
 
     @property
     def cores(self) -> int:
         """See `PlacementService.cores`."""
-        return self._spark.session.sparkContext.defaultParallelism
+        assert self._cores is not None
+        return self._cores()
 
     @property
     def slots(self) -> int | None:
         """See `PlacementService.slots`."""
         total = slots_of(self._spark.master)
         return total if total is None else total - self._stands_by
+
+    @property
+    def _is_cluster(self) -> bool:
+        """Whether tasks run in other processes than Spark's own, which come and go."""
+        return slots_of(self._spark.master) is None
 
     @property
     def _stands_by(self) -> bool:
@@ -86,11 +100,20 @@ class SparkPlacement:
         if remark := SPARK.remark(self._spark.version):
             log.warning("%s", remark)
         self._pools = WorkerPools(self._spark.session)
+        self._cores = ClusterCores(self._spark.session, change=self._is_cluster)
 
     def warm_up(self) -> None:
-        """See `PlacementService.warm_up`."""
+        """See `PlacementService.warm_up`; on a cluster `try_out` does it."""
         assert self._pools is not None
-        warm_up(self._spark.session, self._pools)
+        if not self._is_cluster:
+            warm_up(self._spark.session, self._pools)
+
+    def try_out(self, needs: Needs) -> frozenset[str]:
+        """See `PlacementService.try_out`."""
+        assert self._pools is not None
+        if not self._is_cluster:
+            return frozenset()
+        return check_executors(self._spark.session, self._pools, needs)
 
     def attach(self, endpoint: Endpoint) -> None:
         """See `PlacementService.attach`."""

@@ -128,25 +128,12 @@ class WorkerPools:
             one = session.range(0, 1, 1, 1)
             self.map_in_arrow(one, function, one.schema, slot).collect()
         except Exception as failure:
-            text = str(failure).strip()
-            return text.splitlines()[0] if text else type(failure).__name__
+            return reason_of(failure)
         return ""
 
 
-def warm_up(session: SparkSession, pools: WorkerPools) -> None:
-    """Runs a tiny job on every core in the lowest free slot.
-
-    After it the daemon has imported what tasks need, and Spark has planned and moved Arrow data
-    once. Takes two to four seconds, nearly all of it the daemon's imports.
-    """
-    tasks = session.sparkContext.defaultParallelism
-    slot = pools.acquire()
-    try:
-        rows = session.range(0, tasks, 1, tasks)
-        pools.map_in_arrow(rows, _pass_on, rows.schema, slot).collect()
-    finally:
-        pools.release(slot)
-
-
-def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
+def reason_of(failure: Exception) -> str:
+    """What Spark says of a failure, in a line: the bridge to Java begins with what was called."""
+    java = getattr(failure, "java_exception", None)
+    text = str(java.toString() if java is not None else failure).strip()
+    return text.splitlines()[0] if text else type(failure).__name__

@@ -16,7 +16,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 from beam_spark_executor.memory import memory_limit
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
 from beam_spark_executor.spark.java_wheel import home_for_spark
+from beam_spark_executor.spark.pool import reason_of
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
@@ -144,11 +145,11 @@ class RunningSpark:
         chosen = chosen_conf(found, self._settings, folder)
         conf = SparkConf(_jvm=gateway.jvm).setAll(list(chosen.items()))
         try:
-            with set_in_environment(PYSPARK_PYTHON=_python()):
+            with set_in_environment(PYSPARK_PYTHON=python_of_workers(chosen)):
                 return SparkSession(SparkContext(conf=conf, gateway=gateway))
         except Exception as error:
             raise SparkUnavailable(
-                f"Spark does not start with master {chosen['spark.master']}: {_first_line(error)}"
+                f"Spark does not start with master {chosen['spark.master']}: {reason_of(error)}"
             ) from error
 
     def stop(self, limit: float = STOP_LIMIT_SECONDS) -> None:
@@ -209,7 +210,7 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     options = java_options(
         folder, log4j_file, settings.log_level, conf.get("spark.driver.extraJavaOptions", "")
     )
-    variables = {"PYSPARK_PYTHON": _python(), **home_for_spark(os.environ, folder)}
+    variables = {"PYSPARK_PYTHON": python_of_workers(conf), **home_for_spark(os.environ, folder)}
     master = conf.get("spark.master") or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
@@ -222,9 +223,9 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
         return JavaProcess(options, conf, folder)
 
 
-def _python() -> str:
-    """The Python of workers: this one, unless the user has named another."""
-    return os.environ.get("PYSPARK_PYTHON", sys.executable)
+def python_of_workers(conf: Mapping[str, str]) -> str:
+    """The Python of workers: this one, unless the user has named another, in the order in which Spark looks."""
+    return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def _left_by_executors(session: SparkSession) -> list[Path]:
@@ -233,12 +234,6 @@ def _left_by_executors(session: SparkSession) -> list[Path]:
     if not context.master.startswith("local-cluster"):
         return []
     return [Path(_find_spark_home(), "work", context.applicationId)]
-
-
-def _first_line(error: Exception) -> str:
-    java_exception = getattr(error, "java_exception", None)
-    text = str(java_exception.toString() if java_exception is not None else error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _within(limit: float, stop: Callable[[], None]) -> None:

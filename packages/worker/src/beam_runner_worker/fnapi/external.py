@@ -24,8 +24,8 @@ from beam_runner_worker.fnapi.peers import common_process
 _CALL_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _GONE = (
-    "it is not to be reached; with LOOPBACK the pool is the process that submitted the job, "
-    "and has ended with it"
+    "it is not to be reached; with LOOPBACK the pool is the program that submitted the job: "
+    "that has ended, or runs on another machine than this worker"
 )
 _THREAD_TEARDOWN_SECONDS = 0.05
 _WAITING_SHARE = 0.5

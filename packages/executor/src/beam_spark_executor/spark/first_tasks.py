@@ -1,0 +1,133 @@
+"""The first tasks of a server: they warm Spark up, and on a cluster each tells whether bundles could run where it ran."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from beam_spark_executor.bundles.needs import Needs, trouble_here
+from beam_spark_executor.spark.pool import ArrowFunction, WorkerPools, reason_of
+from beam_spark_executor.spark.settings import SparkUnavailable
+from beam_spark_executor.spark.threads import job_thread
+
+LIMIT_SECONDS = 300.0
+"""For how long executors are waited for: some clusters make machines first."""
+_SAY_SO_SECONDS = 15.0
+_GROUP = "beam-first-tasks"
+_ANSWER = "host STRING, trouble STRING"
+_LOGGER = logging.getLogger(__name__)
+
+
+def warm_up(session: SparkSession, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
+    """Runs a tiny job on every core in the lowest free slot.
+
+    After it the daemon has imported what tasks need, and Spark has planned and moved Arrow data
+    once. Takes two to four seconds, nearly all of it the daemon's imports.
+
+    Raises:
+        SparkUnavailable: Spark has run none of it within so many seconds, or failed.
+    """
+    _run(session, pools, _pass_on, "id LONG", limit)
+
+
+def check_executors(
+    session: SparkSession, pools: WorkerPools, needs: Needs, limit: float = LIMIT_SECONDS
+) -> frozenset[str]:
+    """Warms up as well, and has each task try what bundles will need.
+
+    Returns:
+        The names of the hosts on which they ran.
+
+    Raises:
+        SparkUnavailable: something would not do, or no executor came within so many seconds; says on which host, what,
+            and what to do.
+    """
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        row = {"host": socket.gethostname(), "trouble": trouble_here(needs)}
+        yield pa.RecordBatch.from_pylist([row])
+
+    told = _run(session, pools, answer, _ANSWER, limit)
+    troubles = sorted({(row["trouble"], row["host"]) for row in told if row["trouble"]})
+    if troubles:
+        trouble, host = troubles[0]
+        others = len({found for _, found in troubles} - {host})
+        more = f" (and {others} hosts more)" if others else ""
+        raise SparkUnavailable(f"bundles can't run on the executor's host {host}{more}: {trouble}")
+    hosts = frozenset(row["host"] for row in told)
+    _LOGGER.info("executors answer on %s", ", ".join(sorted(hosts)))
+    return hosts
+
+
+def _run(
+    session: SparkSession, pools: WorkerPools, function: ArrowFunction, schema: str, limit: float
+) -> list[dict[str, str]]:
+    """Runs a task for every core, and gives what they have answered."""
+    context = session.sparkContext
+    answers: list[list[dict[str, str]]] = []
+    failures: list[Exception] = []
+    slot = pools.acquire()
+
+    def run() -> None:
+        context.setJobGroup(_GROUP, "first tasks", interruptOnCancel=True)
+        try:
+            tasks = context.defaultParallelism
+            rows = session.range(0, tasks, 1, tasks)
+            found = pools.map_in_arrow(rows, function, schema, slot).collect()
+            answers.append([row.asDict() for row in found])
+        except Exception as failure:
+            failures.append(failure)
+
+    thread = job_thread(session, "first-tasks", run)
+    thread.start()
+    try:
+        _wait(thread, str(context.master), limit, lambda: context.cancelJobGroup(_GROUP))
+    except SparkUnavailable:
+        pools.retire(slot)
+        raise
+    pools.release(slot)
+    if failures:
+        raise SparkUnavailable(explain(failures[0])) from failures[0]
+    return answers[0]
+
+
+def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable[[], None]) -> None:
+    thread.join(min(_SAY_SO_SECONDS, limit))
+    if thread.is_alive() and limit > _SAY_SO_SECONDS:
+        _LOGGER.warning("%s has run no task yet; it has %.0f s for that", master, limit)
+        thread.join(limit - _SAY_SO_SECONDS)
+    if thread.is_alive():
+        give_up()
+        raise SparkUnavailable(
+            f"{master} has not run a task within {limit:.0f} s: it has no executor for this server. Are its workers up, have"
+            " they as many cores and as much memory free as spark.executor.cores and spark.executor.memory ask for, and"
+            " do they reach spark.driver.host? Spark's lines in the log may say more"
+        )
+
+
+def explain(failure: Exception) -> str:
+    """One sentence for what Spark says of a task that Python could not even begin."""
+    error = str(failure)
+    if "No module named" in error and "beam_spark_executor" in error:
+        return (
+            "the Python of executors has no beam_spark_executor: give them the server's environment, installed on their"
+            " machines or brought by spark.archives, and name its Python by spark.pyspark.python"
+        )
+    if "Cannot run program" in error:
+        program = error.partition("Cannot run program")[2].split("\n", 1)[0].strip()
+        return f"executors can't start Python: {program}; spark.pyspark.python names the one that they have"
+    for line in error.splitlines():
+        if "PYTHON_VERSION_MISMATCH" in line:
+            return f"{line.strip()} spark.pyspark.python names the Python of executors"
+    return f"Spark's first tasks failed: {reason_of(failure)}"
+
+
+def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from beam_spark_executor.spark import cores as module
+from beam_spark_executor.spark.cores import ClusterCores, cores_of
+
+
+@attrs.define(eq=False, slots=False)
+class FakeSession:
+    """A session of a cluster whose executors come and go."""
+
+    registered: int = 2
+    gone: bool = False
+    asked: int = 0
+
+    @property
+    def sparkContext(self) -> Any:
+        return self
+
+    def getConf(self) -> Any:
+        return self
+
+    def getAll(self) -> list[tuple[str, str]]:
+        return [("spark.task.cpus", "1")]
+
+    @property
+    def defaultParallelism(self) -> int:
+        self.asked += 1
+        if self.gone:
+            raise ConnectionError("Java is gone")
+        return self.registered
+
+
+def test_it_follows_what_is_there_and_asks_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    session: Any = FakeSession()
+    cores = ClusterCores(session)
+    assert [cores() for _ in range(5)] == [2] * 5
+    assert session.asked == 1
+    session.registered = 8
+    assert cores() == 2
+    now[0] += 1.1
+    assert cores() == 8
+    now[0] += 1.1
+    session.gone = True
+    assert cores() == 8
+
+
+def test_on_one_machine_it_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = FakeSession()
+    cores = ClusterCores(session, change=False)
+    cores()
+    monkeypatch.setattr(module.time, "monotonic", lambda: 1e9)
+    assert cores() == 2
+    assert session.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("registered", "conf", "cores"),
+    [
+        (6, {}, 6),
+        (6, {"spark.task.cpus": "2"}, 3),
+        (1, {"spark.task.cpus": "2"}, 1),
+        (6, {"spark.dynamicAllocation.enabled": "true"}, 12),
+        (
+            2,
+            {
+                "spark.dynamicAllocation.enabled": "true",
+                "spark.dynamicAllocation.maxExecutors": "10",
+                "spark.executor.cores": "4",
+            },
+            40,
+        ),
+        (6, {"spark.dynamicAllocation.maxExecutors": "10"}, 6),
+    ],
+)
+def test_what_may_be_asked_for_at_once(registered: int, conf: dict[str, str], cores: int) -> None:
+    assert cores_of(registered, conf) == cores

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+
+from beam_spark_executor.bundles.needs import Needs
+from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.place import ChannelPlace
+from beam_spark_executor.channel.server import ChannelServer
+from beam_spark_executor.spark import first_tasks
+from beam_spark_executor.spark.first_tasks import check_executors, warm_up
+from beam_spark_executor.spark.pool import WorkerPools
+from beam_spark_executor.spark.settings import SparkUnavailable
+from beam_spark_executor.stores.spec import StoreSpec
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    server = ChannelServer(ChannelPlace(), lambda job_id: None, lambda number: None)
+    server.start()
+    yield server.endpoint
+    server.stop()
+
+
+@attrs.define(eq=False, slots=False)
+class FakeCluster:
+    """A session whose tasks run at once, in this process, or not at all."""
+
+    comes: bool = True
+    failure: Exception | None = None
+    master: str = "spark://master:7077"
+    defaultParallelism: int = 2
+    environment: dict[str, str] = attrs.field(factory=dict)
+    cancelled: threading.Event = attrs.field(factory=threading.Event)
+
+    @property
+    def sparkContext(self) -> Any:
+        return self
+
+    def setJobGroup(self, *arguments: Any, **more: Any) -> None:
+        """There is only one."""
+
+    def cancelJobGroup(self, group: str) -> None:
+        self.cancelled.set()
+
+    def range(self, *arguments: int) -> FakeCluster:
+        return self
+
+    def mapInArrow(self, function: Callable[..., Any], schema: str) -> FakeCluster:
+        self._function = function
+        return self
+
+    def collect(self) -> list[Any]:
+        if not self.comes:
+            self.cancelled.wait(60)
+            raise RuntimeError("cancelled")
+        if self.failure is not None:
+            raise self.failure
+        found = []
+        for _ in range(self.defaultParallelism):
+            row = pa.RecordBatch.from_pylist([{"id": 0}])
+            found += [one for batch in self._function(iter([row])) for one in batch.to_pylist()]
+        return [FakeRow(one) for one in found]
+
+
+class FakeRow(dict[str, Any]):
+    def asDict(self) -> dict[str, Any]:
+        return dict(self)
+
+
+@pytest.fixture(autouse=True)
+def plain_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's own need a real session."""
+
+    def thread(session: Any, name: str, run: Callable[[], None]) -> threading.Thread:
+        return threading.Thread(target=run, daemon=True)
+
+    monkeypatch.setattr(first_tasks, "job_thread", thread)
+
+
+def check(cluster: Any, needs: Needs) -> frozenset[str]:
+    return check_executors(cluster, WorkerPools(cluster), needs)
+
+
+@pytest.mark.parametrize("limit", [0.1, 0.4])
+def test_a_cluster_without_executors_is_not_waited_for_long(
+    limit: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(first_tasks, "_SAY_SO_SECONDS", 0.2)
+    cluster: Any = FakeCluster(comes=False)
+    pools = WorkerPools(cluster)
+    with pytest.raises(SparkUnavailable, match="spark://master:7077 has not run a task within"):
+        warm_up(cluster, pools, limit)
+    assert cluster.cancelled.is_set()
+    assert ("has run no task yet" in caplog.text) is (limit > 0.2)
+    # A worker may be in it one day.
+    assert pools.acquire().name != "slot-0.0"
+
+
+def test_who_has_all_is_content(endpoint: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = StoreSpec(f"file://{tmp_path}/store")
+    hosts = check(FakeCluster(), Needs(endpoint, store, tmp_path / "file"))
+    assert hosts == {socket.gethostname()}
+
+
+def test_a_channel_that_is_not_reached_is_named(endpoint: Endpoint) -> None:
+    elsewhere = attrs.evolve(endpoint, address="127.0.0.1:1")
+    with pytest.raises(SparkUnavailable, match=r"host \S+: .* 127.0.0.1:1 is not .*--channel-adv"):
+        check(FakeCluster(), Needs(elsewhere, None, None))
+
+
+def test_a_folder_that_is_another_one_there_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
+    with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path}, .*--data-dir"):
+        check(FakeCluster(), Needs(endpoint, None, tmp_path / "missing"))
+
+
+def test_a_store_that_can_not_be_used_there_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = StoreSpec(f"file://{tmp_path}/file")
+    with pytest.raises(SparkUnavailable, match=f"file://{tmp_path}/file"):
+        check(FakeCluster(), Needs(endpoint, store, None))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "Job aborted\n/usr/bin/python3: Error while finding module specification for"
+            " 'beam_spark_executor.spark.python_daemon' (ModuleNotFoundError: No module named 'beam_spark_executor')",
+            "executors has no beam_spark_executor.*spark.pyspark.python",
+        ),
+        (
+            'java.io.IOException: Cannot run program "./environment/bin/python": error=2\n\tat x',
+            'can\'t start Python: "./environment/bin/python": error=2; spark.pyspark.python',
+        ),
+        (
+            "Traceback\n[PYTHON_VERSION_MISMATCH] Python in worker has different version.\nmore",
+            "MISMATCH.*spark.pyspark.python names",
+        ),
+        ("no space left\nmore", "first tasks failed: no space left$"),
+        ("", "first tasks failed: RuntimeError$"),
+    ],
+)
+def test_what_keeps_python_from_beginning_is_one_sentence(error: str, said: str) -> None:
+    with pytest.raises(SparkUnavailable, match=said) as told:
+        warm_up(FakeCluster(failure=RuntimeError(error)), WorkerPools(FakeCluster()))  # type: ignore[arg-type]
+    assert len(str(told.value).splitlines()) == 1
