@@ -24,7 +24,18 @@ from beam_runner_jobservices import (
 from beam_runner_web.server import WebServer
 from beam_runner_web.settings import WebSettings
 
-from ..conftest import Observed, Server, count, eventually, stage, user, waits, wall
+from ..conftest import (
+    Observed,
+    Server,
+    add_step,
+    count,
+    eventually,
+    stage,
+    user,
+    waits,
+    wall,
+    word_count,
+)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 if not CHROMIUM:
@@ -356,3 +367,29 @@ def test_a_theme_is_kept(server: Server, open_page: Open) -> None:
         page.get_by_role("button", name="Theme").click()
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def large(composites: int, parts: int) -> Any:
+    """A chain of composites, in each of which steps read from one another, and from the first one."""
+    pipeline = word_count()
+    for outer in range(composites):
+        keys = [f"s{outer}-{inner}" for inner in range(parts)]
+        for inner, key in enumerate(keys):
+            before = f"p{outer}-{inner}" if inner else f"p{outer - 1}-{parts}" if outer else "lines"
+            side = {"side": f"p{outer}-1"} if inner > 1 and inner % 7 == 0 else {}
+            name = f"Composite {outer}/Part {inner}"
+            add_step(pipeline, key, name, {"in": before, **side}, {"out": f"p{outer}-{inner + 1}"})
+        add_step(pipeline, f"c{outer}", f"Composite {outer}", parts=tuple(keys))
+        pipeline.components.transforms["root"].subtransforms.append(f"c{outer}")
+    return pipeline
+
+
+def test_the_graph_of_2000_steps_is_laid_out_soon(server: Server, open_page: Open) -> None:
+    job = server.submit(large(40, 50))
+    opened = "&".join(f"open=c{number}" for number in (0, 13, 39))
+    page = open_page(f"/jobs/{job.id}?{opened}")
+    page.wait_for_selector("#canvas .node >> nth=192")
+    took = page.evaluate("performance.getEntriesByName('graph')[0].duration")
+    print(f"laid out and drawn in {took:.0f} ms")
+    # 1 s of a quiet machine at most; those of CI are slower, and not quiet.
+    assert took < 5_000
