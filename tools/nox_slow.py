@@ -147,7 +147,8 @@ def kills_long(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def kills_on_a_cluster(session: nox.Session) -> None:
     """Random kills, of executors too, on a cluster of two executors on this machine. ``-- --rounds N --seed S`` for more."""
-    kill(session, "tests/kills/test_random_kills_on_a_cluster.py")
+    names = ("random_kills_on_a_cluster", "kills_of_sections")
+    kill(session, *(f"tests/kills/test_{name}.py" for name in names))
 
 
 @nox.session(requires=["wheels"], default=False)

@@ -1,0 +1,156 @@
+"""Executors are killed while a section runs whose user code never answers the same twice: nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import attrs
+import pytest
+from jobs import pickle_by_value
+from processes import parent
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "packages/executor/tests/doubles"))
+
+from beam_spark_executor.channel.messages import BundleBroke, BundleReply, JobWork
+from beam_spark_executor.channel.server import ChannelServer
+from beam_spark_executor.spark.pool import WorkerPools
+from beam_spark_executor.spark.sections import SectionRunner
+from beam_spark_executor.spark.session import RunningSpark, start_spark
+from beam_spark_executor.spark.settings import SparkSettings
+from section_jobs import SectionJob, texts
+from section_runs import SHARDS, order_of, plan_of
+
+pickle_by_value(__name__)
+COUNT = 600
+ATTEMPTS = 4
+"""As the engine tries a bundle that fails from outside."""
+PHASES = ("map", "exchange", "reduce", "second exchange", "last")
+_EXECUTOR = b"CoarseGrainedExecutorBackend"
+_LIMIT = 120
+
+
+class Steps(beam.DoFn):
+    """Tells that it is at work, and takes its time."""
+
+    def __init__(self, folder: Path, phase: str) -> None:
+        self._file = folder / phase
+
+    def process(self, element: Any) -> Iterator[Any]:
+        with self._file.open("ab") as file:
+            file.write(b".")
+        time.sleep(0.004)
+        yield element
+
+
+def pipeline(folder: Path) -> Any:
+    def build(p: beam.Pipeline) -> None:
+        some = p | beam.Create(range(COUNT)) | beam.Reshuffle()
+        keyed = some | "keys" >> beam.Map(lambda n: (str(uuid.uuid4()), n))
+        grouped = keyed | "map" >> beam.ParDo(Steps(folder, "map")) | beam.GroupByKey()
+        reduced = grouped | "reduce" >> beam.ParDo(Steps(folder, "reduce"))
+        again = reduced | "keys again" >> beam.Map(lambda kv: (uuid.uuid4().hex, next(iter(kv[1]))))
+        ended = again | "group again" >> beam.GroupByKey()
+        told = ended | "last" >> beam.ParDo(Steps(folder, "last"))
+        text = told | "text" >> beam.FlatMap(lambda kv: [f"<{n}>" for n in kv[1]])
+        text | "out" >> beam.Reshuffle() | "reader" >> beam.Map(str)
+
+    return build
+
+
+def progress(folder: Path, phase: str) -> int:
+    file = folder / phase
+    return file.stat().st_size if file.exists() else 0
+
+
+def is_at(folder: Path, phase: str, share: float) -> bool:
+    """Whether a section has come so far, be it again."""
+    if phase == "exchange":
+        return progress(folder, "map") >= COUNT and progress(folder, "reduce") > 0
+    if phase == "second exchange":
+        return progress(folder, "reduce") >= COUNT and progress(folder, "last") > 0
+    return progress(folder, phase) > share * COUNT
+
+
+def executors() -> list[int]:
+    """Those of this process's own Spark."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            is_executor = _EXECUTOR in (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        above = int(folder.name)
+        while is_executor and above not in (0, os.getpid()):
+            above = parent(above)
+        if is_executor and above == os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[RunningSpark]:
+    running = start_spark(SparkSettings(master="local-cluster[2,2,1024]"))
+    yield running
+    running.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("phase", PHASES)
+def test_nothing_is_lost_or_doubled(
+    phase: str, seed: int, spark: RunningSpark, tmp_path: Path
+) -> None:
+    chance = random.Random(f"{seed} {phase}")
+    share = chance.uniform(0.05, 0.9)
+    pools = WorkerPools(spark.session)
+    slot = pools.acquire()
+    jobs: dict[str, SectionJob] = {}
+    server = ChannelServer("127.0.0.1", jobs.get, lambda number: pytest.fail("nobody stands by"))
+    server.start()
+    job_id = f"kills-{seed}-{phase.replace(' ', '-')}"
+    plan = plan_of(pipeline(tmp_path))
+    within = [name for name, stage in plan.stages.items() if "reader" not in stage.spec.name]
+    runner = SectionRunner(spark.session, pools, slot, server.endpoint, job_id, plan, SHARDS)
+    jobs[job_id] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)), runner)
+    order = order_of(plan, within)
+    ends: list[Any] = []
+
+    def attempts() -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            bundle = attrs.evolve(order.bundle, attempt=attempt)
+            ends.append(
+                runner.run(attrs.evolve(order, bundle=bundle, name=f"1-7-{attempt}"), phase)
+            )
+            if not isinstance(ends[-1], BundleBroke):
+                return
+
+    thread = threading.Thread(target=attempts)
+    thread.start()
+    deadline = time.monotonic() + _LIMIT
+    while not is_at(tmp_path, phase, share):
+        assert time.monotonic() < deadline and thread.is_alive(), ends
+        time.sleep(0.01)
+    victim = chance.choice(sorted(executors()))
+    os.kill(victim, signal.SIGKILL)
+    thread.join(2 * _LIMIT)
+    runs = progress(tmp_path, "map")
+    print(f"{phase} at {share:.2f}, seed {seed}: {len(ends)} attempts, {runs} of {COUNT} mapped")
+    print([end.reason for end in ends[:-1]])
+    jobs[job_id].end()
+    server.stop()
+    pools.retire(slot)
+    assert not thread.is_alive()
+    assert isinstance(ends[-1], BundleReply), ends
+    found = Counter(texts(tmp_path, ends[-1]))
+    assert found == Counter(str(n) for n in range(COUNT))
