@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_runner_worker._protos import beam_runner_api_pb2
-from beam_runner_worker.state_specs import coders_of
+from beam_runner_worker.state_specs import coder_fields
 
 SPEC = beam_runner_api_pb2.StateSpec.DESCRIPTOR
 
@@ -18,8 +18,8 @@ def test_all_coders_of_a_state_are_found(kind: str) -> None:
     spec = beam_runner_api_pb2.StateSpec()
     for name in names:
         setattr(getattr(spec, kind), name, name)
-    assert sorted(coder_id for _, coder_id in coders_of(spec)) == sorted(names)
+    assert sorted(coder_id for _, coder_id in coder_fields(spec)) == sorted(names)
 
 
 def test_a_state_of_no_kind_has_no_coders() -> None:
-    assert list(coders_of(beam_runner_api_pb2.StateSpec())) == []
+    assert list(coder_fields(beam_runner_api_pb2.StateSpec())) == []

@@ -17,7 +17,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def coders_of(spec: beam_runner_api_pb2.StateSpec) -> Iterator[tuple[str, str]]:
+def coder_fields(spec: beam_runner_api_pb2.StateSpec) -> Iterator[tuple[str, str]]:
     """The parts of a state's content that have coders, ``element``, or ``key`` and ``value``, each
     with its coder's id."""
     kind = spec.WhichOneof("spec")

@@ -91,7 +91,7 @@ def stateful_plan(transform: _protos.PTransform, *, scripted_clock: bool) -> Sta
 def coders_of(payload: _protos.ParDoPayload) -> Iterator[str]:
     """The coders of its states and timers."""
     for spec in payload.state_specs.values():
-        yield from (coder_id for _, coder_id in state_specs.coders_of(spec))
+        yield from (coder_id for _, coder_id in state_specs.coder_fields(spec))
     for family in payload.timer_family_specs.values():
         yield family.timer_family_coder_id
 

@@ -13,7 +13,7 @@ from beam_runner_engine.values.lengths import Skip
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
 from beam_runner_worker.records import StateCell
-from beam_runner_worker.state_specs import coders_of
+from beam_runner_worker.state_specs import coder_fields
 
 
 class StateCoders:
@@ -49,7 +49,7 @@ class StateCoders:
         spec = self._specs.get((transform_id, state_id))
         if spec is None:
             return None
-        found = dict(coders_of(spec))
+        found = dict(coder_fields(spec))
         if spec.WhichOneof("spec") == "set_spec":
             found["key"] = found["element"]  # Where a set is asked for as the keys of a multimap.
         if part not in found:
