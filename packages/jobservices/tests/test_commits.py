@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -53,6 +54,29 @@ def test_those_who_wait_are_committed_together_and_durably(file, tmp_path):
             job.spec.job_id for job in jobs
         )
         assert not again.damage
+
+
+def test_who_is_done_comes_again_before_the_next_commit(file, monkeypatch):
+    groups = []
+    together = file._commits._commit_together
+
+    def slowly(group):
+        groups.append(len(group))
+        time.sleep(0.05)
+        together(group)
+
+    monkeypatch.setattr(file._commits, "_commit_together", slowly)
+
+    def begin(number):
+        job_id = f"job-{number}"
+        file.add(kept(job_id))
+        file.state(job_id, StateEvent(JobState.STARTING, 2.0))
+        file.taken_on(job_id)
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        list(threads.map(begin, range(WRITERS)))
+    assert sum(groups) == 3 * WRITERS
+    assert len(groups) <= WRITERS
 
 
 def test_one_that_fails_leaves_nothing_and_harms_no_other(file, tmp_path):

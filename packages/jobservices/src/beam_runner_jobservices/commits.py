@@ -46,8 +46,9 @@ class Commits:
         self._connection = connection
         self._seals = seals
         self._mutex = mutex
-        self._waiting_lock = threading.Lock()
+        self._turn = threading.Condition()
         self._waiting: list[_Waiting[Any]] = []
+        self._someone_writes = False
 
     def durable(self, write: Write[_Result]) -> _Result:
         """What `write` returns, when all it wrote is on the disk, with all before it, and sealed.
@@ -67,17 +68,33 @@ class Commits:
         return self._commit(_Waiting(write, durable=False))
 
     def _commit(self, mine: _Waiting[_Result]) -> _Result:
-        with self._waiting_lock:
+        with self._turn:
             self._waiting.append(mine)
-        # Who comes to hold it writes for all who wait, and most find that theirs is done.
-        with self._mutex:
-            if not mine.ended:
-                with self._waiting_lock:
-                    group, self._waiting = self._waiting, []
-                self._commit_together(group)
+            self._turn.wait_for(lambda: mine.ended or not self._someone_writes)
+            leads = not mine.ended
+            if leads:
+                self._someone_writes = True
+        if leads:
+            self._write_for_all()
         if mine.error is not None:
             raise mine.error
         return cast("_Result", mine.result)
+
+    def _write_for_all(self) -> None:
+        group: list[_Waiting[Any]] = []
+        try:
+            with self._mutex:
+                with self._turn:
+                    group, self._waiting = self._waiting, []
+                self._commit_together(group)
+        finally:
+            # They are woken here and need no lock that is held for long: a row of those who leave would
+            # keep those who come from being many.
+            with self._turn:
+                for one in group:
+                    one.ended = True
+                self._someone_writes = False
+                self._turn.notify_all()
 
     def _commit_together(self, group: Sequence[_Waiting[Any]]) -> None:
         try:
@@ -95,9 +112,6 @@ class Commits:
         except BaseException as error:
             for one in group:
                 one.error = one.error or error
-        finally:
-            for one in group:
-                one.ended = True
 
     def _write_all(self, group: Sequence[_Waiting[Any]]) -> None:
         """Each write happens as a whole or not at all, whatever becomes of the others."""
