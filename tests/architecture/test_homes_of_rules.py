@@ -1,4 +1,4 @@
-"""Each rule that docs/architecture.md gives a home is defined there, and nowhere else by that name."""
+"""What docs say of where things are: each rule has one home, and each word a place."""
 
 from __future__ import annotations
 
@@ -42,3 +42,11 @@ def test_each_rule_has_one_home() -> None:
     names = {f"{module}.{name}": name for module, name in found}
     said = {rule: [module for module, name in found if name == names.get(rule)] for rule in rules}
     assert said == {rule: [rule.removesuffix(f".{names.get(rule)}")] for rule in rules}
+
+
+def test_places_in_the_glossary_are_there() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    places = re.findall(r"`([\w/]+\.py)`", page)
+    assert len(places) > 20
+    missing = {place for place in places if not list(ROOT.glob(f"packages/*/src/*/{place}"))}
+    assert missing == set()
