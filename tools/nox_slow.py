@@ -11,8 +11,10 @@ import nox
 
 from tools.libraries import LEFT_OUT, LIBRARIES, Library
 from tools.nox_support import (
+    CLUSTER,
     ON_A_CLUSTER,
     ROOT,
+    SIDE_BY_SIDE,
     distribution,
     group,
     install,
@@ -43,6 +45,14 @@ def damages(session: nox.Session) -> None:
     session.run(
         "python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": "", "BEAM_DAMAGES": count}
     )
+
+
+@nox.session(requires=["wheels"], default=False)
+def plain(session: nox.Session) -> None:
+    """The tests of the session pipelines on plain processes, without Spark and Java."""
+    install(session, distribution("executor"), *group("test"), *group("pipelines"))
+    where = ("tests/pipelines", f"--ignore={CLUSTER}", *SIDE_BY_SIDE)
+    run_pytest(session, *where, "--without-spark", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)

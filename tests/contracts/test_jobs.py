@@ -21,7 +21,7 @@ from beam_spark_executor.journal.store import Store
 class Idle:
     """A placement and its job's, of which no process is ever wanted."""
 
-    host, cores, slots, interface, is_alive = "127.0.0.1", 2, 2, "", True
+    host, cores, slots, interface, loss, is_alive = "127.0.0.1", 2, 2, "", "", True
 
     def attach(self, endpoint: object) -> None:
         """Nobody needs to know it."""

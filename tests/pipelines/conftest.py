@@ -24,6 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--spark-master-url", help="where Spark runs; without it the server's own default"
     )
+    parser.addoption(
+        "--without-spark",
+        action="store_true",
+        help="run bundles in plain processes of this machine",
+    )
     parser.addoption("--data-dir", help="where data between stages lies")
     parser.addoption(
         "--without-loop", action="store_true", help="run bundles on lanes, whatever their size"
@@ -43,15 +48,25 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
+def placement(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The flags of a server that say what worker processes run on."""
+    if request.config.getoption("--without-spark"):
+        return ("--without-spark",)
+    master = request.config.getoption("--spark-master-url")
+    return ("--spark-master-url", master) if master else ()
+
+
+@pytest.fixture(scope="session")
 def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    placement: tuple[str, ...],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[JobServerProcess]:
     """The server; after the last test it must end and leave nothing."""
     # What pipelines bring along is installed from what is staged alone, and not kept for later.
     cache = tmp_path_factory.mktemp("cache")
     environment = {"BEAM_RUNNER_CACHE_DIR": str(cache), "PIP_NO_INDEX": "1"}
-    master = request.config.getoption("--spark-master-url")
-    flags = ["--spark-master-url", master] if master else []
+    flags = list(placement)
     if data := request.config.getoption("--data-dir"):
         flags += ["--data-dir", data]
     program = WITHOUT_LOOP if request.config.getoption("--without-loop") else PROGRAM

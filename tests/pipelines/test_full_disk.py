@@ -36,11 +36,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def pipelines(small_disk: Path) -> Iterator[Pipelines]:
+def pipelines(small_disk: Path, placement: tuple[str, ...]) -> Iterator[Pipelines]:
     """Pipelines of a server whose state is on the small disk."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as temporary,
-        job_server(Path(temporary), f"--state-dir={small_disk}") as server,
+        job_server(Path(temporary), f"--state-dir={small_disk}", *placement) as server,
     ):
         yield Pipelines(server.address, "embedded", [])
 

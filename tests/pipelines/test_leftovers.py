@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.job_server import Server
 Server(ServerSettings(job_port=0)).stop()
 """
-"""The next server's start, and end, but for Spark's."""
+"""The next server's start, and end, but for what jobs run on."""
 
 
 class ForkAndBlock(beam.DoFn):
@@ -49,12 +50,15 @@ class ForkAndBlock(beam.DoFn):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("ends", ["SIGTERM", "the server is killed", "Java is killed"])
+@pytest.mark.parametrize("ends", ["SIGTERM", "the server is killed", "what runs it is killed"])
 def test_no_process_and_no_folder_is_left(
-    ends: str, flags_of: Callable[[str], list[str]], tmp_path: Path
+    ends: str,
+    placement: tuple[str, ...],
+    flags_of: Callable[[str], list[str]],
+    tmp_path: Path,
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="t") as folder:
-        server = JobServerProcess(Path(folder))
+        server = JobServerProcess(Path(folder), *placement)
         try:
             for name in ("embedded", "PROCESS"):
                 pipelines = Pipelines(server.address, name, flags_of(name))
@@ -76,12 +80,13 @@ def test_no_process_and_no_folder_is_left(
 
 
 def _end(server: JobServerProcess, how: str) -> None:
-    java = [pid for pid, command in server.processes().items() if "SparkSubmit" in command]
+    runs = re.compile(r"SparkSubmit|beam_spark_executor\.processes\.parent")
+    found = [pid for pid, command in server.processes().items() if runs.search(command)]
     match how:
         case "SIGTERM":
             server.process.terminate()
         case "the server is killed":
             server.process.kill()
         case _:
-            for pid in java:
+            for pid in found:
                 os.kill(pid, signal.SIGKILL)

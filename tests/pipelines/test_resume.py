@@ -25,10 +25,11 @@ GONE_SECONDS = 60.0
 class Lives:
     """A server that can be killed and started again, on one port and one state folder."""
 
-    def __init__(self, temporary: Path, state: Path) -> None:
+    def __init__(self, temporary: Path, state: Path, placement: tuple[str, ...]) -> None:
         self._temporary = temporary
+        self._placement = placement
         self.state = state
-        self.server = JobServerProcess(temporary, f"--state-dir={state}")
+        self.server = JobServerProcess(temporary, f"--state-dir={state}", *placement)
         self.port = self.server.address.rpartition(":")[2]
 
     @property
@@ -47,15 +48,19 @@ class Lives:
 
     def go_on(self) -> None:
         self.server = JobServerProcess(
-            self._temporary, f"--state-dir={self.state}", f"--job-port={self.port}"
+            self._temporary,
+            f"--state-dir={self.state}",
+            f"--job-port={self.port}",
+            *self._placement,
         )
-        assert len(list(self._temporary.glob("beam-spark-*/"))) == 1
+        sparks = 0 if "--without-spark" in self._placement else 1
+        assert len(list(self._temporary.glob("beam-spark-*/"))) == sparks
 
 
 @pytest.fixture
-def lives(tmp_path: Path) -> Iterator[Lives]:
+def lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[Lives]:
     with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as temporary:
-        lives = Lives(Path(temporary), tmp_path / "state")
+        lives = Lives(Path(temporary), tmp_path / "state", placement)
         yield lives
         lives.server.kill()
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from processes import marked, parent, threads
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
-WITHOUT_SPARK = ("-m", "beam_spark_executor.without_spark")
 WITHOUT_LOOP = (str(Path(__file__).with_name("server_without_loop.py")),)
 _SERVES = re.compile(
     r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \((?:Spark|plain) .+\).*"

@@ -75,6 +75,7 @@ class FakeSpark:
     refuses: str = ""
     is_alive: bool = True
     interface: str = ""
+    loss: str = "Spark has ended unexpectedly"
     dies: Callable[[Any], bool] = lambda order: False
     on_cancel: Callable[[], None] = lambda: None
     plan: JobPlan = PLAN

@@ -137,7 +137,7 @@ def test_who_waits_for_what_is_told_at_growing_intervals(tmp_path: Path) -> None
     assert watch.look(STILL_SECONDS - 1) == []
     (text,) = watch.look(STILL_SECONDS)
     assert text == (
-        "nothing has been committed for 5 s: bundles wait for a place on Spark: 1; "
+        "nothing has been committed for 5 s: bundles wait for a worker process: 1; "
         "'the read step' has bundles running: 1"
     )
     assert watch.look(STILL_SECONDS + 1) == []

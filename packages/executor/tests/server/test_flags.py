@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -30,6 +31,16 @@ def test_defaults() -> None:
     assert settings == ServerSettings()
     assert (settings.job_host, settings.job_port) == ("localhost", 8099)
     assert settings.spark == SparkSettings(master=None, conf={}, log_level="warn")
+
+
+def test_plain_processes_in_place_of_spark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse(["--without-spark=3"]) == ServerSettings(plain_cores=3)
+    assert parse(["--without-spark"]).plain_cores == os.cpu_count()
+    said = "--without-spark runs jobs in plain processes of this machine: {} has no effect there"
+    for flag in ("--spark-master-url=local", "--spark-conf=spark.a=1"):
+        error = refusal(capsys, "--without-spark", flag)
+        assert said.format(flag.partition("=")[0]) in error
+    assert "a number of cores from 1 on, got '0'" in refusal(capsys, "--without-spark=0")
 
 
 def test_all_flags() -> None:

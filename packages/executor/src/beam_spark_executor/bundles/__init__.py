@@ -1,1 +1,1 @@
-"""What runs inside Spark's Python workers: one bundle of one stage at a time."""
+"""What runs inside worker processes: one bundle of one stage at a time."""

@@ -202,7 +202,7 @@ class JobCondition:
             yield f"{sections.name(section.bundle)}: {sections.told()}"
         waiting = coordinator.lanes.without_place
         if waiting:
-            yield f"bundles wait for a place on Spark: {waiting}"
+            yield f"bundles wait for a worker process: {waiting}"
         if waits:
             yield describe_waits(waits, lambda name: f"'{self._plan.stages[name].spec.title}'")
 

@@ -75,8 +75,8 @@ class Coordinator:
         ledger: what is committed so far; its open bundles are run first.
         journal: where it is written down.
         metrics: adds up what is committed and tried.
-        start_lane: has Spark start a lane.
-        host: has Spark run sections.
+        start_lane: has a lane started.
+        host: has sections run.
         on_section_end: told from other threads what came of one, for `section_ended`.
         slots: of the cluster.
         settings: what the job is run with.
@@ -191,13 +191,13 @@ class Coordinator:
 
     def lane_ended(self, number: int, error: str) -> None:
         """A lane has ended, with an error or without."""
-        self._lose(self.lanes.ended(number), f"its Spark task failed: {error}")
+        self._lose(self.lanes.ended(number), f"its lane failed: {error}")
         if not error:
             return
         self._lane_failures += 1
         _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
         if self._lane_failures >= TUNING.lane_failures:
-            reason = f"Spark could not run the job's tasks, the last time because: {error}"
+            reason = f"worker processes could not be had, the last time because: {error}"
             self._end(Abort(reason))
 
     def section_ended(self, end: SectionEnd) -> None:

@@ -1,4 +1,4 @@
-"""The Spark executor as the Job API sees it: takes jobs on, new or from an earlier server."""
+"""The executor as the Job API sees it: takes jobs on, new or from an earlier server."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Lost:
 
 @attrs.frozen
 class LaneEnded:
-    """Spark has ended a lane, with an error or without."""
+    """A lane has ended, with an error or without."""
 
     number: int
     error: str
@@ -63,7 +63,7 @@ Item = Said | Lost | LaneEnded | SectionEnded | Cancel | Drain | Suspend | Woken
 
 
 def is_loss(item: Item) -> bool:
-    """Whether something ended that Spark keeps alive."""
+    """Whether something ended that the placement keeps alive."""
     if isinstance(item, SectionEnded):
         return isinstance(item.end, BundleBroke) and item.end.failure is None
     return isinstance(item, Lost) or (isinstance(item, LaneEnded) and item.error != "")

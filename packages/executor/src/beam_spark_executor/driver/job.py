@@ -216,7 +216,7 @@ class RunningJob:
             _LOGGER.warning("job %s is given up: %s", self.job_id, fenced)
             self._ledger.end, self._suspended_at = None, time.monotonic()
         except Exception as unexpected:
-            if not self._ends_with_spark():
+            if not self._ends_with_placement():
                 _LOGGER.exception("job %s failed in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
                 self._ledger.end = self._ledger.end or FailJob(reason)
@@ -242,7 +242,7 @@ class RunningJob:
         self._coordinator.begin()
         while self._ledger.end is None and not self._is_suspended():
             items = self._next_items()
-            if any(map(is_loss, items)) and self._ends_with_spark():
+            if any(map(is_loss, items)) and self._ends_with_placement():
                 return
             for item in items:
                 self._take(item)
@@ -253,15 +253,15 @@ class RunningJob:
             if asked:
                 self._observing.look(self._coordinator)
 
-    def _ends_with_spark(self) -> bool:
-        """Whether Spark is gone, with which the server ends: no attempt at a bundle counts then."""
+    def _ends_with_placement(self) -> bool:
+        """Whether the placement is gone, with which the server ends: no attempt at a bundle counts then."""
         if self._placement.is_alive:
             return False
         if self._settings.resumable:
-            _LOGGER.warning("job %s stops, and is left to the next server: no Spark", self.job_id)
+            _LOGGER.warning("job %s stops, and is left to the next server", self.job_id)
             self._suspended_at = time.monotonic()
         else:
-            self._ledger.end = self._ledger.end or FailJob("Spark has ended unexpectedly")
+            self._ledger.end = self._ledger.end or FailJob(self._placement.loss)
         return True
 
     def _is_suspended(self) -> bool:
@@ -272,7 +272,7 @@ class RunningJob:
         return late or self._coordinator.is_suspended
 
     def _insist_on_cancel(self) -> None:
-        """Has Spark end what does not hear that it is to end, wherever that is."""
+        """Has the placement end what does not hear that it is to end, wherever that is."""
         if self._cancelled_at is None or self._ledger.end is not None:
             return
         if time.monotonic() > self._cancelled_at + _HEARD_SECONDS:
@@ -323,7 +323,7 @@ class RunningJob:
             self._processes.tear_down()
         if self._placement.is_alive:
             self._wait_for_placement(cancel=not in_order)
-        # Spark takes a process that is gone before its lane for a crash: it says so, and tries again.
+        # A placement takes a process that is gone before its lane for a crash: it says so, and tries again.
         for link in busy:
             link.send(Abort())
         # Nothing comes any more that counts; and while processes tear down there is time.
@@ -354,7 +354,7 @@ class RunningJob:
         shutil.rmtree(self._settings.folder, ignore_errors=True)
 
     def _wait_for_placement(self, *, cancel: bool) -> None:
-        """Waits until Spark has ended all lanes and sections.
+        """Waits until the placement has ended all lanes and sections.
 
         A Spark job that was about to start when its group was cancelled is not in that group yet;
         so they are cancelled again until none is left.
@@ -363,15 +363,17 @@ class RunningJob:
         began = time.monotonic()
         again = began
         while (lanes.alive or sections.alive) and time.monotonic() < began + _ABORT_SECONDS:
-            # A lane that Spark has no slot for would never open, and then could not be closed.
+            # A lane that has no slot would never open, and then could not be closed.
             stuck = lanes.are_busy or time.monotonic() > began + _CLOSE_SECONDS
             if (cancel or stuck or sections.alive) and time.monotonic() >= again:
                 again = time.monotonic() + _LOOK_SECONDS
                 try:
                     self._placement.cancel()
                 except Exception:
-                    # Spark itself may be what has failed; the job's end is told all the same.
-                    _LOGGER.warning("job %s: Spark does not cancel it", self.job_id, exc_info=True)
+                    # The placement itself may be what has failed; the job's end is told all the same.
+                    _LOGGER.warning(
+                        "job %s: its lanes are not cancelled", self.job_id, exc_info=True
+                    )
                     return
             try:
                 item = self._inbox.get(timeout=_LOOK_SECONDS)

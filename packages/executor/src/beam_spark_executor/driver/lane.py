@@ -12,7 +12,7 @@ from beam_spark_executor.tuning import TUNING
 
 @attrs.define(eq=False)
 class Lane:
-    """A lane; ``link`` is the process it runs in, None while Spark is starting it.
+    """A lane; ``link`` is the process it runs in, None while it is being started.
 
     ``served`` says whether it was given anything to do in that process, ``giving_way`` whether what
     it runs has been asked to end, ``asked`` when, ``changed`` when that came further, ``heard`` whether it has told

@@ -1,4 +1,4 @@
-"""The lanes of one job: Spark tasks that serve bundles, opened as work waits, closed when idle.
+"""The lanes of one job: worker processes that serve bundles, opened as work waits, closed when idle.
 
 All methods belong to the job's own thread. Times are those of ``time.monotonic``.
 """
@@ -42,7 +42,7 @@ class Lanes:
     have one lane, until one of them tells that it leaves time to others.
 
     Args:
-        start: has Spark start the lane with this number.
+        start: has the lane with this number started.
         order: makes the order to run a bundle.
         loop_order: makes the order to run the loop inside a task.
         cores: how many bundles can use a core at the same time.
@@ -97,7 +97,7 @@ class Lanes:
 
     @property
     def without_place(self) -> int:
-        """How many bundles wait, if Spark has not begun all lanes that it was asked for."""
+        """How many bundles wait, if not all lanes have begun that it was asked for."""
         starting = any(lane.link is None for lane in self._lanes.values())
         return len(self._waiting) + self._loop_waits if starting else 0
 
@@ -128,7 +128,7 @@ class Lanes:
     def opened(self, number: int, link: WorkerLink) -> Loss:
         """A lane has begun in a process; one that nobody wants any more is closed at once.
 
-        Tells what the lane had run in an earlier process: Spark may try the task again before that
+        Tells what the lane had run in an earlier process: the lane may be tried again before that
         process is known to be lost.
         """
         self._slots.opened(number)
@@ -169,7 +169,7 @@ class Lanes:
     def lost(self, link: WorkerLink) -> Loss:
         """A process has ended, or is not to be reached; its lane is given up.
 
-        Another one is opened where it is needed: Spark would try the task again, but it may not see
+        Another one is opened where it is needed: it would be tried again, but the placement may not see
         that the process is lost. If it does, the lane is closed as soon as it opens.
         """
         lane = self._by_link.get(link)
@@ -179,7 +179,7 @@ class Lanes:
         return self._take(lane)
 
     def ended(self, number: int) -> Loss:
-        """Spark has ended a lane, as it was told, or because it failed too often.
+        """A lane has ended, as it was told, or because it failed too often.
 
         It may tell so before the process is known to be lost.
         """

@@ -38,6 +38,10 @@ class JobPlacement(SectionHost, Protocol):
         """Whether there is anything to run on; costs about a millisecond."""
 
     @property
+    def loss(self) -> str:
+        """What to say of the job if nothing is there any more and nobody has stopped it."""
+
+    @property
     def interface(self) -> str:
         """The address of its own pages about what runs; empty where it has none."""
 

@@ -35,7 +35,7 @@ class Slots:
         self._held: dict[str, set[int]] = {}
 
     def started(self, job_id: str, lane: int) -> None:
-        """Spark was asked to run a lane."""
+        """A lane was asked for."""
         with self._lock:
             self._waiting[job_id, lane] = time.monotonic()
 
@@ -104,7 +104,7 @@ class JobSlots:
         return self._slots.turns.take(self._job_id, wake)
 
     def started(self, lane: int) -> None:
-        """Spark was asked to run a lane."""
+        """A lane was asked for."""
         self._slots.started(self._job_id, lane)
 
     def opened(self, lane: int) -> None:

@@ -185,6 +185,7 @@ class PlainJob:
     """The processes of one job (`beam_spark_executor.driver.ports.JobPlacement`)."""
 
     interface = ""
+    loss = PlainPlacement.loss
 
     def __init__(self, placement: PlainPlacement, job_id: str) -> None:
         self._placement = placement

@@ -75,6 +75,11 @@ class SparkJobs:
         self._section_runner = section_runner
 
     @property
+    def loss(self) -> str:
+        """What to say if Spark has ended and nobody has stopped it."""
+        return "Spark has ended unexpectedly"
+
+    @property
     def interface(self) -> str:
         """The address of Spark's own pages; empty where they are not served."""
         return str(self._session.sparkContext.uiWebUrl or "")
