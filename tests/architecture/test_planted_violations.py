@@ -22,10 +22,12 @@ DATA = "packages/executor/src/beam_spark_executor/data/planted{}.py"
 DRIVER = "packages/executor/src/beam_spark_executor/driver/planted{}.py"
 EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
 JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
+JOBSERVICES_WIRE = "packages/jobservices/src/beam_runner_jobservices/wire/planted{}.py"
 PROCESSES = "packages/executor/src/beam_spark_executor/processes/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
 WEB = "packages/web/src/beam_runner_web/planted{}.py"
 WORKER = "packages/worker/src/beam_runner_worker/planted{}.py"
+WORKER_EMBEDDED = "packages/worker/src/beam_runner_worker/embedded/planted{}.py"
 WORKER_TESTS = "packages/worker/tests/planted{}.py"
 
 
@@ -115,6 +117,16 @@ LAYERS = [
         ENGINE_VALUES,
         "import beam_runner_engine.keyed",
         "beam_runner_engine.values is not allowed to import beam_runner_engine.keyed",
+    ),
+    Plant(
+        WORKER_EMBEDDED,
+        "import beam_runner_worker.fnapi",
+        "beam_runner_worker.embedded is not allowed to import beam_runner_worker.fnapi",
+    ),
+    Plant(
+        JOBSERVICES_WIRE,
+        "import beam_runner_jobservices.registry",
+        "beam_runner_jobservices.wire is not allowed to import beam_runner_jobservices.registry",
     ),
     planted_import(JOBSERVICES, "import pyspark"),
     planted_import(JOBSERVICES, "from pyspark.sql import SparkSession"),
