@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import tracemalloc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -214,6 +215,22 @@ def test_of_a_job_that_has_ended_nothing_stays_in_memory_but_its_line_in_the_lis
     assert job.cancel() is job.drain() is JobState.DONE
     gc.collect()
     assert fake() is None
+
+
+def test_the_options_of_jobs_that_have_ended_are_packed(tmp_path, executor):
+    jobs = Jobs(tmp_path, executor, Limits(ended_jobs=50))
+    tracemalloc.start()
+    for _ in range(50):
+        jobs.run(jobs.prepare(large="x" * 100_000))
+        run_to_end(executor.jobs.pop())
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 50 * 20_000
+    ended = jobs.registry.jobs()
+    assert len(ended) == 50
+    assert {job.info.options["large"] for job in ended} == {"x" * 100_000}
+    jobs.store.close()
 
 
 def test_a_job_that_was_refused_keeps_nothing_alive(jobs, executor):

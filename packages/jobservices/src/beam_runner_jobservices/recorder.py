@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -36,6 +38,10 @@ class KeptJob:
     series: tuple[StageSeries, ...] = ()
 
 
+def _packed(options: Mapping[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(options).encode(), 1)
+
+
 @attrs.frozen
 class EndedJob:
     """A job that has ended, as the list of jobs shows it.
@@ -47,11 +53,17 @@ class EndedJob:
 
     job_id: str
     job_name: str
-    options: Mapping[str, Any] = attrs.field(repr=False)
+    _options: bytes = attrs.field(repr=False, converter=_packed)
     preparation_id: str
     last: StateEvent
     times: JobTimes
     size: int
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Its pipeline options, which are unpacked each time."""
+        options: Mapping[str, Any] = json.loads(zlib.decompress(self._options))
+        return options
 
 
 class Recorder(Protocol):
