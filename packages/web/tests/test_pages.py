@@ -259,3 +259,20 @@ def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path)
         (group,) = web.get(f"/api/v1/jobs/{job.id}/errors").json()["errors"]
     server.close()
     assert (group["count"], group["failure"]["step"]) == (1, "t3")
+
+
+def test_the_log_is_read_page_by_page_with_its_filter(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.reporter.log(
+        (Importance.WARNING if number % 2 else Importance.BASIC, f"line {number}!", None)
+        for number in range(2_400)
+    )
+    address, seen = f"/jobs/{job.id}/logs?severity=WARNING", []
+    for _ in range(3):
+        page = web.get(address).text
+        seen.append([int(one) for one in re.findall(r">line (\d+)!<", page)])
+        links = re.findall(r'href="([^"]+)">earlier lines<', page)
+        address = html.unescape(links[0]) if links else ""
+    assert [len(one) for one in seen] == [500, 500, 200]
+    assert [one for part in reversed(seen) for one in part] == list(range(1, 2_400, 2))
+    assert address == "" and ">the latest</a>" in page

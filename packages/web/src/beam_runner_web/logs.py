@@ -16,12 +16,14 @@ _MOST_STEPS = 400
 @attrs.frozen
 class LogFilter:
     """What lines are wanted: those of `step` and what is in it, at least as important as `severity`
-    (a name of `Importance`), that contain `text`, whatever its case; empty asks for nothing.
+    (a name of `Importance`), that contain `text`, whatever its case, and came before the line with the id
+    `before`; empty asks for nothing.
     """
 
     step: str = ""
     severity: str = ""
     text: str = ""
+    before: str = ""
 
     @property
     def is_set(self) -> bool:
@@ -31,6 +33,9 @@ class LogFilter:
 def filtered(job: JobView, chosen: LogFilter) -> list[LogLine]:
     """The lines that a filter leaves, oldest first."""
     lines = job.log_lines
+    if chosen.before:
+        ids = [line.id for line in lines]
+        lines = lines[: ids.index(chosen.before)] if chosen.before in ids else lines
     if chosen.severity in Importance.__members__:
         least = Importance[chosen.severity]
         lines = [line for line in lines if Importance[line.severity] >= least]

@@ -83,6 +83,7 @@ def _logs(job: JobView, query: QueryParams) -> Values:
         step=query.get("step", ""),
         severity=query.get("severity", "").upper(),
         text=query.get("q", ""),
+        before=query.get("before", ""),
     )
     found = filtered(job, chosen)
     return {

@@ -11,12 +11,12 @@ from beam_runner_jobservices import JobState
 from .facts import Cause, Facts, Weight
 from .figures import StageFigures
 from .standing import stands
-from .texts import duration, number
+from .texts import duration, number, percent
 
 _IDLE_SECONDS = 15.0
 _MANY_BUNDLES = 200
 _FEW_ELEMENTS = 5.0
-_SHORT_MSECS = 500.0
+_MOST = 0.5
 _BUSY_SHARE = 0.3
 
 
@@ -46,32 +46,37 @@ def _idle(facts: Facts) -> Iterator[Cause]:
 
 
 def _small_bundles(facts: Facts) -> Iterator[Cause]:
-    """Stages that spend a good part of the time with bundles of next to nothing."""
+    """Stages that spend most of their time between the elements: with bundles of next to nothing."""
     snapshot = facts.snapshot
     seconds = snapshot.seconds
     if snapshot.state.is_terminal or not seconds:
         return
     for stage in snapshot.figures.stages:
-        each = _elements_each(facts, stage)
         times = stage.bundle_msecs
-        if each is None or times is None or each > _FEW_ELEMENTS or times.mean > _SHORT_MSECS:
+        if times is None or times.count < _MANY_BUNDLES or not times.sum:
             continue
-        busy = times.mean * times.count / 1000 / seconds
-        if busy >= _BUSY_SHARE:
-            text = (
-                f"{facts.name(stage)} gets its work in very small bundles: {number(each)} elements in each, "
-                f"{number(stage.committed)} bundles so far, {duration(times.mean / 1000)} each. Beginning and "
-                "committing them takes much of that"
-            )
-            yield Cause(Weight.WARN, text, "stages", facts.step(stage))
+        each = _elements(facts, stage) / times.count
+        around = 1.0 - _wall(facts, stage) / times.sum
+        if each > _FEW_ELEMENTS or around < _MOST or times.sum / 1000 < _BUSY_SHARE * seconds:
+            continue
+        text = (
+            f"{facts.name(stage)} gets its work in very small bundles: {number(each)} elements in each, "
+            f"{number(times.count)} bundles so far; {percent(around)} of their time went into beginning and "
+            "committing them"
+        )
+        yield Cause(Weight.WARN, text, "stages", facts.step(stage))
 
 
-def _elements_each(facts: Facts, stage: StageFigures) -> float | None:
-    """How many elements a bundle of a stage has on average; None where that is not known."""
-    figures = facts.snapshot.figures.steps.get(stage.steps[0]) if stage.steps else None
-    if not stage.committed or stage.committed < _MANY_BUNDLES or figures is None:
-        return None
-    return None if figures.elements_in is None else figures.elements_in / stage.committed
+def _elements(facts: Facts, stage: StageFigures) -> int:
+    """How many elements have come to that step of a stage to which most came: a source's own are few."""
+    figures = facts.snapshot.figures.steps
+    return max((figures[key].elements_in or 0 for key in stage.steps if key in figures), default=0)
+
+
+def _wall(facts: Facts, stage: StageFigures) -> int:
+    """For how many ms the steps of a stage were at work."""
+    figures = facts.snapshot.figures.steps
+    return sum(figures[key].wall or 0 for key in stage.steps if key in figures)
 
 
 SHAPE_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_idle, _small_bundles)
