@@ -23,6 +23,7 @@ from processes import parent
 sys.path.insert(0, str(Path(__file__).parents[2] / "packages/executor/tests/doubles"))
 
 from beam_spark_executor.channel.messages import BundleBroke, BundleReply, JobWork
+from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.sections import SectionRunner
@@ -116,7 +117,7 @@ def test_nothing_is_lost_or_doubled(
     pools = WorkerPools(spark.session)
     slot = pools.acquire()
     jobs: dict[str, SectionJob] = {}
-    server = ChannelServer("127.0.0.1", jobs.get, lambda number: pytest.fail("nobody stands by"))
+    server = ChannelServer(ChannelPlace(), jobs.get, lambda number: None)
     server.start()
     job_id = f"kills-{seed}-{phase.replace(' ', '-')}"
     plan = plan_of(pipeline(tmp_path))

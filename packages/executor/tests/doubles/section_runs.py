@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ Parcels = list[list[bytes]]
 """By shard."""
 
 
+@functools.cache
 def plan_of(build: Build) -> JobPlan:
     """The plan of a pipeline whose user code runs in this process."""
     flags = ["--environment_type=beam:env:embedded_python:v1", "--allow_unsafe_triggers"]

@@ -21,6 +21,7 @@ from beam_spark_executor.channel.messages import (
     RunBundle,
     SectionRefusal,
 )
+from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.sections import SectionRunner
@@ -56,7 +57,7 @@ def failing(p: beam.Pipeline) -> None:
 
 
 def slow(p: beam.Pipeline) -> None:
-    groups(p) | "slow" >> beam.Map(lambda one: time.sleep(SECONDS)) | "out" >> beam.Reshuffle()
+    groups(p) | "slow" >> beam.Map(lambda one: time.sleep(10 * SECONDS)) | "out" >> beam.Reshuffle()
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def start(
     spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
 ) -> Iterator[Callable[[Build], tuple[SectionRunner, RunBundle]]]:
     jobs: dict[str, SectionJob] = {}
-    server = ChannelServer("127.0.0.1", jobs.get, lambda number: pytest.fail("nobody stands by"))
+    server = ChannelServer(ChannelPlace(), jobs.get, lambda number: None)
     server.start()
 
     def make(build: Build) -> tuple[SectionRunner, RunBundle]:
@@ -117,9 +118,11 @@ def test_a_cancelled_one_ends_at_once(start: Any, spark: RunningSpark) -> None:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(runner.run(order, "slow")))
     thread.start()
-    time.sleep(5)
-    spark.session.sparkContext.cancelJobGroup(f"beam-{JOB}")
-    thread.join(5)
+    deadline = time.monotonic() + SECONDS
+    while thread.is_alive() and time.monotonic() < deadline:
+        # Again and again: at first there is nothing to cancel.
+        spark.session.sparkContext.cancelJobGroup(f"beam-{JOB}")
+        thread.join(0.5)
     assert not thread.is_alive()
     (broke,) = found
     assert isinstance(broke, BundleBroke)
