@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
 
 from mortal import At
-from runners import Oracle, built
-from sink import Outputs
-from spec import Spec
 
 
 def begin() -> None:
@@ -24,8 +20,3 @@ def work(at: At, what: str) -> str:
     if what == "trouble":
         raise ValueError(what)
     return f"{what} {os.environ['MORTAL_BEGUN']} {os.getpid()}"
-
-
-def outputs_of_the_oracle(at: At, specs: Mapping[str, Spec]) -> Outputs:
-    with built(specs) as made:
-        return Oracle().run(made)

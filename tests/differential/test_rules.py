@@ -7,7 +7,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from called import begin, outputs_of_the_oracle
+from called import begin
+from called_oracle import outputs_of_the_oracle
 from mortal import Mortals
 from spec import Spec, Step
 

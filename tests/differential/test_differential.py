@@ -1,0 +1,45 @@
+"""What becomes of pipelines that end the process they are run in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from build import random_spec
+from differential import ORACLE, _halves, _of_the_dead
+from mortal import Died
+from streams import random_stream
+
+BATCH = {f"p{number}": random_spec(f"7/{number}") for number in range(5)}
+ALONE = {"p3": BATCH["p3"]}
+STREAM = ("s0", random_stream("7/0", 2))
+
+
+@pytest.mark.parametrize("task", [BATCH, ALONE, STREAM])
+def test_an_end_in_our_environments_is_a_difference(task) -> None:
+    tally = _of_the_dead(task, Died("LOOPBACK"))
+    (told,) = tally.differences
+    assert "LOOPBACK" in told and all(
+        name in told for name in (task if task is not STREAM else "s")
+    )
+    assert not tally.fatal
+
+
+def test_what_ends_the_oracle_is_left_out_with_its_pipeline(capsys: pytest.CaptureFixture) -> None:
+    tally = _of_the_dead(ALONE, Died(ORACLE))
+    (told,) = tally.fatal
+    assert "p3" in told and str(ALONE["p3"]) in told
+    tally.tell()
+    assert str(ALONE["p3"]) in capsys.readouterr().out
+    assert not tally.differences
+
+
+def test_a_batch_that_ends_the_oracle_is_run_again_by_halves() -> None:
+    tally = _of_the_dead(BATCH, Died(ORACLE))
+    assert not (tally.fatal or tally.differences)
+    assert [list(half) for half in _halves(BATCH)] == [["p0", "p1"], ["p2", "p3", "p4"]]
+    assert not list(_halves(ALONE)) and not list(_halves(STREAM))
