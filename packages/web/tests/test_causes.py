@@ -164,6 +164,15 @@ def test_a_bundle_of_groups_that_takes_far_longer_than_others_may_have_one_large
         found = [text for weight, text in causes(web, job) if weight == "WARN"]
         assert found[0].startswith("Count has worked on one bundle for 40 s, where one takes 0.1 s")
         assert ("a key with far more values" in found[0]) == told
+        # One group is one element: its bundle comes no further while it is processed.
+        job = server.submit(pipeline)
+        job.runs = Execution((bundle(7, 40.0, 40.0),))
+        job.given = JobMetrics((stage("s", "Count", "open_bundles", 1), bundle_msecs(20, 2_000)))
+        found = [text for weight, text in causes(web, job) if weight == "WARN"]
+        assert found[0].startswith("Count has worked on one bundle for 40 s, without coming any")
+        assert (
+            found[0].endswith("others took 0.1 s: a key with far more values would do that") == told
+        )
 
 
 @pytest.mark.parametrize(
@@ -226,3 +235,22 @@ def test_what_waits_for_a_place_is_told_with_why(web: TestClient, job: Any) -> N
     (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
     assert told["text"] == "3 bundles wait for a place on the cluster"
     assert told["more"].endswith("no executor has come yet: see http://spark:4040")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "told"),
+    [
+        ("'Count' has bundles running: 1", False),
+        ("Python worker 47 on node has not answered for 9 s; 'Count' has bundles running: 1", True),
+    ],
+)
+def test_that_nothing_is_committed_is_not_said_twice(
+    web: TestClient, job: Any, reasons: str, told: bool
+) -> None:
+    job.reporter.message(Importance.BASIC, f"nothing has been committed for 10 s: {reasons}")
+    found = [text for _, text in causes(web, job)]
+    assert any(text.startswith("Nothing has been committed") for text in found)
+    job.runs = Execution((bundle(7, 23.0, 21.5),))
+    assert eventually(lambda: causes(web, job)[0][1].startswith("Count has worked"))
+    found = [text for _, text in causes(web, job)]
+    assert any(text.startswith("Nothing has been committed") for text in found) == told

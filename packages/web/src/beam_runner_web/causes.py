@@ -24,6 +24,7 @@ _LAG_SECONDS = 60.0
 _STILL_SECONDS = 5.0
 _STRAGGLES = 5
 _GROUP_BY_KEY = "beam:transform:group_by_key:v1"
+_BUNDLES_RUN = re.compile(r" has bundles running: \d+$")
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
 
 
@@ -106,11 +107,19 @@ def _stands_still(facts: Facts) -> Iterator[Cause]:
     last = snapshot.messages[-1] if snapshot.messages else None
     for message in () if stages or last is None else snapshot.messages[-20:]:
         found = _NOTHING_COMMITTED.match(message.text)
-        if found is not None and message is _latest_report(snapshot):
+        if found is None or _says_only_what_is_told(snapshot, found[2]):
+            continue
+        if message is _latest_report(snapshot):
             since = snapshot.taken - (seconds_of(message.time) or snapshot.taken) + int(found[1])
             if since < 3 * int(found[1]) + _STILL_SECONDS:
                 text = f"Nothing has been committed for {duration(since)}: {found[2]}"
                 yield Cause(Weight.WARN, one_line(text, 600), "logs")
+
+
+def _says_only_what_is_told(snapshot: Snapshot, reasons: str) -> bool:
+    """Whether a report names bundles that run and nothing else, while there are sentences about these."""
+    standing = snapshot.execution is not None and any(map(stands, snapshot.execution.bundles))
+    return standing and all(_BUNDLES_RUN.search(reason) for reason in reasons.split("; "))
 
 
 def _latest_report(snapshot: Snapshot) -> object:
@@ -157,6 +166,8 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
     again = f", attempt {one.attempt}" if one.attempt > 1 else ""
     process = f"process {one.pid} on {one.host}{again}"
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
+    straggles = 0 < usual < one.seconds / _STRAGGLES
+    grouped = straggles and stage is not None and _reads_groups(facts, stage)
     if stands(one):
         for_all = abs(one.seconds - one.still) < STILL_SECONDS
         still = "without coming any further" if for_all else f"no further for {duration(one.still)}"
@@ -164,12 +175,14 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
         at = f", at {frame.place}" if frame else ""
         code = f": {one_line(frame.code, 120)}" if frame and frame.code else ""
         text = f"{name} has worked on {many} for {length}, {still}{at} ({process}){code}"
+        if grouped:
+            text += f"; others took {duration(usual)}: a key with far more values would do that"
         return Cause(Weight.WARN, text, "stacks", step)
-    if 0 < usual < one.seconds / _STRAGGLES:
+    if straggles:
         mean = f"one takes {duration(usual)} on average"
         text = f"{name} has worked on {many} for {length}, where {mean} ({process})"
-        if stage and _reads_groups(facts, stage):
-            text += ": a key with far more values than others does that"
+        if grouped:
+            text += ": a key with far more values than others would do that"
         return Cause(Weight.WARN, text, "stacks", step)
     text = f"{name} is at work on {many}, for {length} ({process}): see what its code does"
     return Cause(Weight.NOTE, text, "stacks", step)
