@@ -254,3 +254,13 @@ def test_that_nothing_is_committed_is_not_said_twice(
     assert eventually(lambda: causes(web, job)[0][1].startswith("Count has worked"))
     found = [text for _, text in causes(web, job)]
     assert any(text.startswith("Nothing has been committed") for text in found) == told
+
+
+@pytest.mark.parametrize("where", ["an SDK harness", "this process"])
+def test_where_to_look_is_told_of_a_harness_that_cannot_be_asked(
+    web: TestClient, job: Any, where: str
+) -> None:
+    job.runs = Execution((bundle(7, 23.0, 21.5, where),))
+    told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
+    assert "without coming any further (process 47 on node)" in told["text"]
+    assert ("LOOPBACK" in told["more"]) == (where == "an SDK harness")

@@ -24,6 +24,11 @@ _LAG_SECONDS = 60.0
 _STILL_SECONDS = 5.0
 _STRAGGLES = 5
 _GROUP_BY_KEY = "beam:transform:group_by_key:v1"
+_IN_A_HARNESS = "an SDK harness"
+_UNSEEN = (
+    "The line is told where an SDK harness lets itself be asked, as with PROCESS and docker. In a program "
+    "that submitted its job with LOOPBACK, and in a worker pool, py-spy dump of its process shows it"
+)
 _BUNDLES_RUN = re.compile(r" has bundles running: \d+$")
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
 
@@ -177,7 +182,8 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
         text = f"{name} has worked on {many} for {length}, {still}{at} ({process}){code}"
         if grouped:
             text += f"; others took {duration(usual)}: a key with far more values would do that"
-        return Cause(Weight.WARN, text, "stacks", step)
+        unseen = one.where == _IN_A_HARNESS and not facts.snapshot.threads
+        return Cause(Weight.WARN, text, "stacks", step, more=_UNSEEN if unseen else "")
     if straggles:
         mean = f"one takes {duration(usual)} on average"
         text = f"{name} has worked on {many} for {length}, where {mean} ({process})"
