@@ -48,11 +48,17 @@ class Program:
             env={**os.environ, "TMPDIR": str(self._temporary), _MARK: self._mark},
         )
 
-    def run(self, *arguments: str, seconds: float = 240) -> tuple[int, str]:
+    def run(
+        self, *arguments: str, command: Sequence[str] = (sys.executable,), seconds: float = 450
+    ) -> tuple[int, str]:
         """Runs it; its exit code, and all that it has written."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, command=command)
         try:
             told, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            told, _ = process.communicate()
+            pytest.fail(f"it did not end within {seconds:.0f} seconds, and has written: {told}")
         finally:
             process.kill()
         return process.returncode, told

@@ -7,7 +7,11 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_spark_executor.client import servers
-from beam_spark_executor.client.server_process import ServerNotStarted, ServerProcess
+from beam_spark_executor.client.server_process import (
+    ServerNotStarted,
+    ServerProcess,
+    _without_spark,
+)
 from beam_spark_executor.client.servers import GivenServer, server_for
 
 
@@ -27,6 +31,7 @@ class Fake:
 def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "ServerProcess", Fake)
     monkeypatch.setattr(servers, "_servers", {})
+    monkeypatch.setattr(servers, "_server_here", lambda flags: None)
 
 
 def test_a_given_server_is_taken_as_it_is() -> None:
@@ -65,3 +70,15 @@ def test_a_forked_process_leaves_them_to_its_parent() -> None:
 def test_a_wrong_flag_is_told_in_a_sentence() -> None:
     with pytest.raises(ServerNotStarted, match="did not start: unknown flag --wrong"):
         ServerProcess(["--wrong"])
+
+
+def test_a_server_within_the_program_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Fake(())
+    monkeypatch.setattr(servers, "_server_here", lambda flags: here)
+    assert servers.server_with(()) is here
+    assert servers.server_with(()) is here
+
+
+def test_its_environment_leads_to_no_spark_of_the_program() -> None:
+    program = {"PYSPARK_GATEWAY_PORT": "1", "SPARK_REMOTE": "sc://h", "HOME": "/h"}
+    assert _without_spark(program) == {"HOME": "/h"}

@@ -56,6 +56,16 @@ def test_a_slot_is_given_back_once(slots: WorkerPools) -> None:
         slots.retire(slot)
 
 
+def test_a_workers_environment_is_nobody_elses() -> None:
+    environment = {"PYTHONPATH": "/theirs", "OTHER": "x"}
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(environment=environment))
+    pools = WorkerPools(session, {"PYTHONPATH": "/ours", "MORE": "y"})
+    frame: Any = SimpleNamespace(mapInArrow=lambda function, schema: dict(environment))
+    seen = pools.map_in_arrow(frame, facts, FACTS, Slot(3))
+    assert seen == {"PYTHONPATH": "/ours", "MORE": "y", "OTHER": "x", SLOT_VARIABLE: "slot-3.0"}
+    assert environment == {"PYTHONPATH": "/theirs", "OTHER": "x"}
+
+
 def facts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         pass

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +21,17 @@ _START_SECONDS = 180.0
 _LOOK_SECONDS = 0.02
 _LAST_WORDS_SECONDS = 1.0
 _PREFIX = "beam-spark-jobserver: "
+
+_THIS_PROGRAMS = frozenset(
+    (
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_GATEWAY_SECRET",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "SPARK_LOCAL_REMOTE",
+        "SPARK_REMOTE",
+    )
+)
+"""What PySpark has in the environment of a program that runs under ``spark-submit`` or uses Spark Connect."""
 
 log = logging.getLogger("beam_spark_executor.server")
 
@@ -119,11 +130,16 @@ def _start(flags: Sequence[str], port_file: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,  # a Ctrl-C in the terminal is for this program, which then ends it
-        env={**os.environ, "PYTHONPATH": _python_path()},
+        env={**_without_spark(os.environ), "PYTHONPATH": python_path()},
     )
 
 
-def _python_path() -> str:
-    """What can be imported here, for the server and the workers that it has Spark start."""
+def _without_spark(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment that leads to no Spark of this program's: the server has one of its own."""
+    return {name: value for name, value in environment.items() if name not in _THIS_PROGRAMS}
+
+
+def python_path() -> str:
+    """What can be imported here, for workers on this machine, as in ``PYTHONPATH``."""
     found = (os.path.abspath(folder) for folder in sys.path)
     return os.pathsep.join(folder for folder in found if os.pathsep not in folder)

@@ -1,6 +1,7 @@
 """The server for a pipeline: the one that its options name, or one of this program's own.
 
-A program has one of its own for each set of flags, warm until the program ends.
+A program has one of its own for each set of flags, warm until the program ends: in its own process
+where Spark is there already, else in another one.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ import attrs
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_spark_executor.client.options import server_wishes
-from beam_spark_executor.client.server_process import ServerProcess
+from beam_spark_executor.client.server_process import ServerNotStarted, ServerProcess, python_path
 
+_LEAD_TO_SPARK = frozenset(("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
+"""Environment variables of programs that run under ``spark-submit``, or are to use Spark Connect."""
 _Key = tuple[tuple[str, ...], tuple[str, ...]]
-
-_lock = threading.Lock()
-_servers: dict[_Key, ServerProcess] = {}
 
 
 class Server(Protocol):
@@ -33,6 +33,22 @@ class Server(Protocol):
 
     def why_gone(self) -> str:
         """Why it has ended, in words for the user; empty while it runs, or if nobody knows."""
+
+
+class OwnServer(Server, Protocol):
+    """A server of this program's own."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it takes jobs."""
+
+    def end(self) -> None:
+        """Has it end."""
+
+
+_lock = threading.Lock()
+_servers: dict[_Key, OwnServer] = {}
+_of_parent: list[OwnServer] = []
 
 
 @attrs.frozen
@@ -57,7 +73,7 @@ def server_for(options: PipelineOptions) -> Server:
     return GivenServer(wishes.endpoint) if wishes.endpoint else server_with(wishes.flags)
 
 
-def server_with(flags: Sequence[str]) -> ServerProcess:
+def server_with(flags: Sequence[str]) -> OwnServer:
     """The program's server with these flags; started, or started again if it has ended.
 
     Workers import what this program can import now, so another ``sys.path`` is another server. May be
@@ -70,8 +86,20 @@ def server_with(flags: Sequence[str]) -> ServerProcess:
     with _lock:
         server = _servers.get(key)
         if server is None or not server.is_alive:
-            server = _servers[key] = ServerProcess(flags)
+            server = _servers[key] = _server_here(flags) or ServerProcess(flags)
         return server
+
+
+def _server_here(flags: Sequence[str]) -> OwnServer | None:
+    """A server in this process, where Spark may be there; what that takes is not even imported elsewhere."""
+    if "pyspark" not in sys.modules and not _LEAD_TO_SPARK & os.environ.keys():
+        return None
+    from beam_spark_executor.in_process import NotStarted, server_here
+
+    try:
+        return server_here(flags, python_path())
+    except NotStarted as error:
+        raise ServerNotStarted(f"Spark's job server did not start: {error}") from error
 
 
 @atexit.register
@@ -84,6 +112,7 @@ def _forget() -> None:
     """In a process forked from this one: the servers are its parent's, and the lock may be held."""
     global _lock
     _lock = threading.Lock()
+    _of_parent.extend(_servers.values())  # what is in use there is not taken apart here
     _servers.clear()
 
 

@@ -6,6 +6,7 @@ import argparse
 import difflib
 import importlib.metadata
 import os
+import sys
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +25,10 @@ from beam_spark_executor.stores.spec import StoreSpec
 
 PROGRAM = "beam-spark-jobserver"
 DEFAULT_PORT = 8099
+SUBMIT_SCRIPT = Path(__file__).parents[1] / "spark_submit" / "beam_spark_jobserver.py"
+"""What ``spark-submit`` runs as the server."""
+
+_SCRIPT_HELP = "print the file for spark-submit: spark-submit $(beam-spark-jobserver --spark-submit-script) FLAGS"
 
 # What Prism, for which SDKs may start this program, calls them.
 _LOG_LEVELS_ELSEWHERE = {"warn": "warning"}
@@ -88,11 +93,29 @@ class ServerSettings:
 
 
 def parse(arguments: Sequence[str]) -> ServerSettings:
-    """The settings that ``arguments`` ask for; in the names of flags ``_`` is the same as ``-``.
+    """What `settings_of` returns, for a program's command line.
 
     Raises:
         SystemExit: with code 2 and one line on standard error where an argument is wrong; with code
             0 after ``--help`` and ``--version``.
+    """
+    try:
+        return settings_of(arguments)
+    except WrongFlag as error:
+        sys.stderr.write(f"{PROGRAM}: {error}; see {PROGRAM} --help\n")
+        raise SystemExit(2) from error
+
+
+class WrongFlag(Exception):
+    """An argument is wrong; the text says which."""
+
+
+def settings_of(arguments: Sequence[str]) -> ServerSettings:
+    """The settings that ``arguments`` ask for; in the names of flags ``_`` is the same as ``-``.
+
+    Raises:
+        WrongFlag: an argument is wrong.
+        SystemExit: with code 0 after ``--help`` and ``--version``.
     """
     parser = _parser()
     extensions = find()
@@ -150,7 +173,12 @@ def parse(arguments: Sequence[str]) -> ServerSettings:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{PROGRAM}: {message}; see {PROGRAM} --help\n")
+        raise WrongFlag(message)
+
+
+class _PrintScript(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
+        parser.exit(message=f"{SUBMIT_SCRIPT}\n")
 
 
 def _parser() -> _Parser:
@@ -165,6 +193,7 @@ def _parser() -> _Parser:
     _add_end_flags(parser.add_argument)
     add_channel_flags(parser.add_argument)
     parser.add_argument("--version", action="version", version=_versions())
+    parser.add_argument("--spark-submit-script", action=_PrintScript, nargs=0, help=_SCRIPT_HELP)
     return parser
 
 

@@ -235,6 +235,11 @@ class Server:
         with contextlib.suppress(InvalidStateError):
             self._executor.set_exception(error)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether what jobs run on is there; costs about a millisecond. Not before `start`."""
+        return self.placement.is_alive
+
     def has_jobs(self) -> bool:
         """Whether there are jobs that have not ended."""
         return bool(self._unfinished())

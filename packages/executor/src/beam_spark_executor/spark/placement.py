@@ -11,7 +11,7 @@ from beam_spark_executor.spark.cores import ClusterCores
 from beam_spark_executor.spark.first_tasks import check_executors, warm_up
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.settings import SparkSettings, is_on_this_machine, slots_of
+from beam_spark_executor.spark.settings import SparkSettings, is_on_this_machine, is_one_process
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.spark.stand_by import StandBys
 from beam_spark_executor.versions import SPARK
@@ -72,17 +72,17 @@ class SparkPlacement:
     @property
     def slots(self) -> int | None:
         """See `PlacementService.slots`."""
-        total = slots_of(self._spark.master)
+        total = self._spark.slots
         return total if total is None else total - self._stands_by
 
     @property
     def _is_cluster(self) -> bool:
         """Whether tasks run in other processes than Spark's own, which come and go."""
-        return slots_of(self._spark.master) is None
+        return not is_one_process(self._spark.master)
 
     @property
     def _stands_by(self) -> bool:
-        total = slots_of(self._spark.master)
+        total = self._spark.slots
         return total is not None and total > self.cores
 
     @property
@@ -99,7 +99,7 @@ class SparkPlacement:
         self._spark.start()
         if remark := SPARK.remark(self._spark.version):
             log.warning("%s", remark)
-        self._pools = WorkerPools(self._spark.session)
+        self._pools = WorkerPools(self._spark.session, self._spark.environment)
         self._cores = ClusterCores(self._spark.session, change=self._is_cluster)
 
     def warm_up(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -44,10 +44,15 @@ class WorkerPools:
 
     So jobs that follow each other are all in slot 0, whose daemon is warm, and there are never more
     daemons than there were jobs at once, plus one for every slot retired.
+
+    Args:
+        session: runs them.
+        environment: more variables for the environment of all of them.
     """
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, environment: Mapping[str, str] | None = None) -> None:
         self._context = session.sparkContext
+        self._more = dict(environment or {})
         self._lock = threading.Lock()
         self._free: list[Slot] = []
         self._held: set[Slot] = set()
@@ -87,7 +92,7 @@ class WorkerPools:
         """``frame.mapInArrow(function, schema)``, to be run by the workers of ``slot``.
 
         PySpark copies the context's environment when it makes the function's Java object, which
-        happens inside `mapInArrow`; so the variable is set for that moment only.
+        happens inside `mapInArrow`; so the variables are set for that moment only.
         """
         with self.in_slot(slot):
             return frame.mapInArrow(function, schema)
@@ -97,11 +102,14 @@ class WorkerPools:
         """What PySpark gives to Java in it is run by the workers of ``slot``; for a moment only."""
         environment = self._context.environment
         with self._lock:
-            environment[SLOT_VARIABLE] = slot.name
+            before = {name: environment[name] for name in self._more if name in environment}
+            environment.update(self._more, **{SLOT_VARIABLE: slot.name})
             try:
                 yield
             finally:
-                del environment[SLOT_VARIABLE]
+                for name in (*self._more, SLOT_VARIABLE):
+                    del environment[name]
+                environment.update(before)
 
     def run_one_task(
         self,

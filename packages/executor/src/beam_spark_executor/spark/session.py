@@ -2,7 +2,7 @@
 
 There are three ways to a session:
 
-- an active session in this process is taken as it is, and left running at the end;
+- a session that is in this process is taken as it is, and left running at the end;
 - under ``spark-submit`` the Java process is there: a session is made in it, whose settings are
   those of the submission, then ours where it says nothing;
 - else a Java process is started, which ends with the session.
@@ -26,6 +26,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.memory import memory_limit
+from beam_spark_executor.spark.ambient import SUBMITTED, lacking, refuse_connect, session_here
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
 from beam_spark_executor.spark.java_wheel import home_for_spark
 from beam_spark_executor.spark.pool import reason_of
@@ -38,10 +39,13 @@ from beam_spark_executor.spark.settings import (
     driver_memory,
     is_on_this_machine,
     java_options,
+    slots_of,
 )
 from beam_spark_executor.temporary import TemporaryFolder
 
 STOP_LIMIT_SECONDS = 15.0
+
+_LACKING = "the SparkSession that is there works, but jobs start seconds later than they could: where it is made, give it %s"
 
 _AMBIENT = {"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
 """Environment variables by which a configuration that we do not see may name another master."""
@@ -88,6 +92,20 @@ class RunningSpark:
         return str(self.session.version)
 
     @property
+    def slots(self) -> int | None:
+        """How many tasks Spark runs at once; None if that is the cluster's to tell, or others use it, too."""
+        return None if self._folder is None else slots_of(self.master)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for the environment of Python workers."""
+        path = self._settings.python_path
+        if not path or not is_on_this_machine(self.master):
+            return {}
+        theirs = self.session.sparkContext.environment.get("PYTHONPATH")
+        return {"PYTHONPATH": os.pathsep.join((path, theirs) if theirs else (path,))}
+
+    @property
     def is_alive(self) -> bool:
         """Whether Spark runs; costs about a millisecond."""
         if self._session is None or (self._java is not None and not self._java.is_alive):
@@ -98,9 +116,12 @@ class RunningSpark:
         """Looks for what `start` needs, which does so itself where this was not called before.
 
         Raises:
-            SparkUnavailable: there is no Java; says what to install.
+            SparkUnavailable: there is no Java, or Spark Connect alone; says what to do.
         """
-        if not self._checked and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        if self._checked or self._settings.session is not None:
+            return
+        refuse_connect(self._settings.conf)
+        if SUBMITTED not in os.environ:
             check_java()
         self._checked = True
 
@@ -109,13 +130,17 @@ class RunningSpark:
 
         Raises:
             SparkUnavailable: there is no Java, the master URL is wrong or unreachable, Spark does
-                not start, or `kill` was called meanwhile; the text is one sentence. Nothing of it
-                is left.
+                not start, `kill` was called meanwhile, or the session that is there can't be used;
+                the text is one sentence. Nothing of it is left.
         """
-        active = SparkSession.getActiveSession()
-        if active is not None:
-            self._session = active
+        there = self._settings.session or session_here()
+        if there is not None:
+            missing = lacking(there)
+            if missing:
+                log.warning(_LACKING, missing)
+            self._session = there
             return
+        self.check()
         if self._settings.master is not None:
             check_master(self._settings.master)
         try:
@@ -129,10 +154,9 @@ class RunningSpark:
 
     def _start_gateway(self) -> Any:
         """The gateway to a Java process: the one that is there, or that of a new one."""
-        if "PYSPARK_GATEWAY_PORT" in os.environ:
+        if SUBMITTED in os.environ:
             self._folder = TemporaryFolder()
             return launch_gateway()
-        self.check()
         with self._changing:
             if self._killed:
                 raise SparkUnavailable("Spark was stopped while it started.")

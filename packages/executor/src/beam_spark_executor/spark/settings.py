@@ -10,10 +10,14 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
 from beam_spark_executor.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[*,4]"
 """All cores, and four attempts of a task: plain ``local[*]`` never repeats one."""
@@ -57,11 +61,15 @@ class SparkSettings:
       (``spark-submit``, ``spark-defaults.conf``), else `DEFAULT_MASTER`.
     - ``conf``: Spark properties of the user, which win over everything else.
     - ``log_level``: level of Spark's own log lines: ``error``, ``warn``, ``info`` or ``debug``.
+    - ``session``: one that is there, to be used as it is and left running; ``None`` has one made.
+    - ``python_path``: what workers on this machine can import besides what Spark gives them, as in ``PYTHONPATH``.
     """
 
     master: str | None = None
     conf: Mapping[str, str] = attrs.field(factory=dict)
     log_level: str = "warn"
+    session: SparkSession | None = None
+    python_path: str = ""
 
 
 def check_master(master: str) -> None:
@@ -84,6 +92,11 @@ def check_master(master: str) -> None:
 def is_on_this_machine(master: str) -> bool:
     """Whether all of Spark runs here, so that nothing needs to be reachable from elsewhere."""
     return master.startswith("local")
+
+
+def is_one_process(master: str) -> bool:
+    """Whether Spark's own process runs the tasks, so that there are no executors to come and go."""
+    return master == "local" or master.startswith("local[")
 
 
 def default_conf(master: str, folder: Path) -> dict[str, str]:

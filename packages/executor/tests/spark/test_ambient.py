@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from beam_spark_executor.spark.ambient import lacking, refuse_connect, session_here
+from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.settings import SparkUnavailable, default_conf
+
+
+def session_with(**changed: str) -> Any:
+    conf = default_conf("local[1]", Path(tempfile.gettempdir())) | changed
+    context = SimpleNamespace(master="local[1]", getConf=lambda: SimpleNamespace(getAll=conf.items))
+    return SimpleNamespace(sparkContext=context)
+
+
+def test_without_pyspark_there_is_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark.sql.session", raising=False)
+    assert session_here() is None
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_session_is_found(spark: RunningSpark) -> None:
+    found = session_here()
+    assert found is not None
+    assert found.sparkContext is spark.session.sparkContext
+
+
+def test_what_a_session_lacks_is_told_as_it_is_set() -> None:
+    assert lacking(session_with()) == ""
+    session = session_with(**{"spark.scheduler.mode": "FIFO"})
+    assert lacking(session) == "spark.scheduler.mode=FAIR"
+
+
+def test_workers_that_end_after_each_task_are_refused() -> None:
+    session = session_with(**{"spark.python.worker.reuse": "False"})
+    with pytest.raises(SparkUnavailable, match="has spark.python.worker.reuse=false"):
+        lacking(session)
+
+
+def test_connect_is_refused_by_what_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    refuse_connect({"spark.master": "local"})
+    with pytest.raises(SparkUnavailable, match=r"Spark Connect \(spark.remote=sc://h\) is not"):
+        refuse_connect({"spark.remote": "sc://h"})
+    here = SimpleNamespace(_default_session=SimpleNamespace(is_stopped=False))
+    module = SimpleNamespace(SparkSession=here)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", module)
+    with pytest.raises(SparkUnavailable, match="the session of this program"):
+        refuse_connect({})
+    here._default_session.is_stopped = True
+    refuse_connect({})
+    monkeypatch.setenv("SPARK_REMOTE", "sc://h:1")
+    with pytest.raises(SparkUnavailable, match=r"\(SPARK_REMOTE=sc://h:1\)"):
+        refuse_connect({})

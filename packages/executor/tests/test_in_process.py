@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from beam_spark_executor import in_process
+from beam_spark_executor.in_process import NotStarted, server_here
+from beam_spark_executor.spark.ambient import SUBMITTED
+from beam_spark_executor.spark.settings import SparkSettings
+
+SESSION: Any = SimpleNamespace()
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], SparkSettings]]:
+    """What servers were started with, in a program that has no Spark."""
+    found: list[tuple[tuple[str, ...], SparkSettings]] = []
+
+    def start(flags: Any, spark: SparkSettings) -> Any:
+        found.append((tuple(flags), spark))
+        return SESSION
+
+    monkeypatch.setattr(in_process, "ServerHere", start)
+    monkeypatch.setattr(in_process, "session_here", lambda: None)
+    for name in (SUBMITTED, "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+def test_a_session_is_used_unless_another_spark_is_named(
+    monkeypatch: pytest.MonkeyPatch, started: Any
+) -> None:
+    monkeypatch.setattr(in_process, "session_here", lambda: SESSION)
+    assert server_here(["--state-dir=/x"], "/here") is SESSION
+    assert started == [(("--state-dir=/x",), SparkSettings(session=SESSION, python_path="/here"))]
+    assert server_here(["--spark-master-url=local"], "") is None
+    assert server_here(["--spark-conf=spark.a=b"], "") is None
+
+
+def test_what_was_submitted_has_a_spark_with_what_is_named(
+    monkeypatch: pytest.MonkeyPatch, started: Any
+) -> None:
+    assert server_here([], "") is None
+    monkeypatch.setenv(SUBMITTED, "1")
+    assert server_here(["--spark-conf=spark.a=b"], "") is SESSION
+    assert started == [(("--spark-conf=spark.a=b",), SparkSettings())]
+
+
+def test_connect_is_refused_unless_another_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://h")
+    with pytest.raises(NotStarted, match="SPARK_REMOTE=sc://h"):
+        server_here([], "")
+    assert server_here(["--spark-master-url=local"], "") is None
+
+
+def test_a_wrong_flag_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with pytest.raises(NotStarted, match="unknown flag --wrong"):
+        in_process.ServerHere(["--wrong"], SparkSettings())
+    assert os.environ.get(SUBMITTED) is None
