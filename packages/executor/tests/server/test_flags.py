@@ -208,3 +208,11 @@ def test_a_single_dash_before_what_is_no_flag(
     argument: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert argument.partition("=")[0] in refusal(capsys, argument)
+
+
+def test_the_file_for_spark_is_all_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["--spark-submit-script"])
+    assert ended.value.code == 0
+    printed = Path(capsys.readouterr().out.rstrip("\n"))
+    assert "beam_spark_executor.cli import main" in printed.read_text()

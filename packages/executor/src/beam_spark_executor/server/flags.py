@@ -178,7 +178,8 @@ class _Parser(argparse.ArgumentParser):
 
 class _PrintScript(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
-        parser.exit(message=f"{SUBMIT_SCRIPT}\n")
+        print(SUBMIT_SCRIPT)
+        parser.exit()
 
 
 def _parser() -> _Parser:
