@@ -24,6 +24,7 @@ from beam_runner_urns import (
     python_sdk,
     requirements,
     side_inputs,
+    spark,
     state,
     timestamps,
     transforms,
@@ -162,6 +163,7 @@ def test_every_module_is_compared() -> None:
         python_sdk,
         requirements,
         side_inputs,
+        spark,  # nobody else has these
         state,
         timestamps,
         transforms,

@@ -153,6 +153,21 @@ class TruncationPlan:
 
 
 @attrs.frozen
+class TablePlan:
+    """A stage that no SDK runs: Spark's own readers and writers do.
+
+    Attributes:
+        urn: what is done, one of ``beam_runner_urns.spark``.
+        payload: with what, as ``tables`` reads it.
+        pcollection: what comes of it.
+    """
+
+    urn: str
+    payload: bytes = attrs.field(repr=False)
+    pcollection: str
+
+
+@attrs.frozen
 class StagePlan:
     """A fused stage and what it is joined to.
 
@@ -169,6 +184,7 @@ class StagePlan:
             restrictions.
         stable_input: its input must be committed before user code sees it.
         stateful: what its stateful transform declares, if it begins with one.
+        table: what Spark is to read or write, if that is all it does.
     """
 
     spec: StageSpec
@@ -181,6 +197,7 @@ class StagePlan:
     truncation: TruncationPlan | None = None
     stable_input: bool = False
     stateful: StatefulPlan | None = None
+    table: TablePlan | None = None
 
     @property
     def stage_id(self) -> str:
@@ -260,6 +277,11 @@ class JobPlan:
         return any(stage.stable_input for stage in self.stages.values())
 
     @property
+    def has_tables(self) -> bool:
+        """Whether some stage is Spark's own, which no worker process can run."""
+        return any(stage.table is not None for stage in self.stages.values())
+
+    @property
     def takes_turns(self) -> bool:
         """Whether bundles side by side would only take turns at its one interpreter.
 
@@ -290,7 +312,8 @@ class JobPlan:
 
     def embedded_specs(self) -> Iterator[StageSpec]:
         """The stages that run in the process that asks for them."""
-        return (stage.spec for stage in self.stages.values() if stage.embedded)
+        stages = self.stages.values()
+        return (stage.spec for stage in stages if stage.embedded and stage.table is None)
 
     def writers(self, buffer_id: str) -> tuple[StagePlan, ...]:
         """The stages that write a buffer, in a fixed order."""

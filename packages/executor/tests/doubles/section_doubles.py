@@ -16,6 +16,7 @@ from beam_spark_executor.channel.messages import (
     Attempt,
     BundleBroke,
     BundleReply,
+    JobWork,
     RunBundle,
     SectionRefusal,
     UserFailure,
@@ -75,6 +76,11 @@ class FakeSections:
     ) -> None:
         self.history.append(order)
         self.waiting.append((order, title, on_end))
+
+    def start_table(
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        self.start_section(order, title, on_end)
 
     def section_tasks(self) -> Tasks:
         return self.tasks

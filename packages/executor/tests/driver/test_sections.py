@@ -12,7 +12,13 @@ from section_doubles import PLAN, FakeSections
 from small_plans import bundle_of
 from worker_doubles import harnesses
 
-from beam_spark_executor.channel.messages import Attempt, BundleBroke, RunBundle, SectionRefusal
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    JobWork,
+    RunBundle,
+    SectionRefusal,
+)
 from beam_spark_executor.channel.section_ends import Tasks
 from beam_spark_executor.driver import sections as module
 from beam_spark_executor.driver import slots as slots_module
@@ -39,6 +45,7 @@ class Running:
             self.host,
             PLAN,
             lambda bundle: RunBundle(bundle, "name"),
+            lambda: JobWork(PLAN, 2, str(place)),
             lambda end: None,
             width,
             JobSlots(self.slots, "mine"),

@@ -6,13 +6,13 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import attrs
 
 from beam_spark_executor.bundles.durability import FileKeeper, SharedFolder
-from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.data.copies import LocalCopies
+from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.temporary import TemporaryFolder
 
 
@@ -38,7 +38,18 @@ class JobFiles:
             os._exit(code)
 
 
-def files_of(work: JobWork) -> JobFiles:
+class Whereabouts(Protocol):
+    """What must be known to find the files of a job: see `JobWork`."""
+
+    @property
+    def folder(self) -> str: ...
+    @property
+    def store(self) -> StoreSpec | None: ...
+    @property
+    def durable(self) -> bool: ...
+
+
+def files_of(work: Whereabouts) -> JobFiles:
     """The files of a job, in this process.
 
     Raises:

@@ -37,6 +37,7 @@ from beam_spark_executor.channel.messages import (
     BundleReply,
     Entry,
     FromWorker,
+    JobWork,
     LaneOpened,
     LoopProgress,
     LoopReply,
@@ -120,7 +121,9 @@ class Coordinator:
             takes_turns=self._takes_turns,
         )
         width = min(ledger.shards, settings.cores)
-        self.sections = Sections(host, ledger.plan, self._order, on_section_end, width, slots)
+        self.sections = Sections(
+            host, ledger.plan, self._order, self._work, on_section_end, width, slots
+        )
         self._job_id = ledger.plan.context.job_id
         self._litter = Litter(settings.data, settings.epoch)
         self._waiting: list[Entry] = []
@@ -327,6 +330,7 @@ class Coordinator:
             size <= self._settings.loop_bytes
             # In the loop bundles follow each other before any of them is committed.
             and not self.ledger.plan.needs_stable_input
+            and not self.ledger.plan.has_tables
             and self.lanes.is_quiet
             and not self.sections.alive
             and not any(bundle.parts for bundle in bundles)
@@ -338,12 +342,16 @@ class Coordinator:
             self._run(bundles)
 
     def _run(self, bundles: Sequence[Bundle]) -> None:
-        self.lanes.run([bundle for bundle in bundles if not bundle.parts])
-        self.sections.run([bundle for bundle in bundles if bundle.parts])
+        mine = self.sections.are_for
+        self.lanes.run([bundle for bundle in bundles if not mine(bundle)])
+        self.sections.run([bundle for bundle in bundles if mine(bundle)])
 
     def _order(self, bundle: Bundle) -> RunBundle:
         name = f"{self._settings.epoch}-{bundle.number}-{bundle.attempt}"
         return RunBundle(bundle, name, self.ledger.segments(bundle))
+
+    def _work(self) -> JobWork:
+        return self._settings.work(self.ledger.plan, self.ledger.shards, self.clock.now())
 
     def _loop_order(self) -> RunLoop:
         number = self._loop.number

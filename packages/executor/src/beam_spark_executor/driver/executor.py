@@ -117,6 +117,7 @@ class SparkJobExecutor:
         with counted_start(folder):
             settings = self._settings_of(job.job_id, folder)
             ledger = self._ledger(job, journal, settings.data)
+        self._check_tables(ledger.plan)
         if self._settings.sync_data:
             sync_folder(folder.parent)
         unused = "" if job.resumed else without_effect(job)
@@ -209,6 +210,14 @@ class SparkJobExecutor:
             ledger = self._begin(job, self._plan(job))
             journal.snapshot(ledger.snapshot())
         return ledger
+
+    def _check_tables(self, plan: JobPlan) -> None:
+        tables = [s.spec.name for s in plan.stages.values() if s.table is not None]
+        if tables and not self._placement.has_tables:
+            raise JobRejected(
+                f"{tables[0]!r} is Spark's own to read or write, and this server runs jobs without Spark:"
+                " send it to one that has it"
+            )
 
     def _plan(self, job: JobSpec) -> JobPlan:
         try:

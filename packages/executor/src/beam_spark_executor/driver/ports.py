@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.messages import Endpoint, RunBundle
+from beam_spark_executor.channel.messages import Endpoint, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import StandByOrder
 
 
 class SectionHost(Protocol):
-    """What runs sections, each as many tasks at once."""
+    """What runs sections and tables, each as many tasks at once."""
 
     def start_section(
         self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
@@ -26,8 +26,16 @@ class SectionHost(Protocol):
         A placement that has no sections refuses each: its stages then run apart, on lanes.
         """
 
+    def start_table(
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        """Runs a bundle of a stage that has a table, and calls ``on_end`` with what came of it, on any thread.
+
+        Only where `Placement.has_tables`.
+        """
+
     def section_tasks(self) -> Tasks:
-        """How far the sections of the job are, together."""
+        """How far the sections and tables of the job are, together."""
 
 
 class JobPlacement(SectionHost, Protocol):
@@ -70,6 +78,10 @@ class Placement(Protocol):
     @property
     def slots(self) -> int | None:
         """How many lanes may run at once; None if nobody knows beforehand."""
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether it can read and write Spark's tables."""
 
     def attach(self, endpoint: Endpoint) -> None:
         """From now on processes reach this one there, and may ask for `order`."""

@@ -1,4 +1,4 @@
-"""The sections of one job that run: each one Spark job of many tasks, on a thread of its own.
+"""The sections of one job that run, and its bundles that are Spark's own: each as many tasks, on a thread of its own.
 
 All methods belong to the job's own thread. Times are those of ``time.monotonic``.
 """
@@ -17,6 +17,7 @@ from beam_spark_executor.channel.messages import (
     BundleBroke,
     BundleReply,
     Entry,
+    JobWork,
     RunBundle,
     SectionRefusal,
 )
@@ -55,6 +56,7 @@ class Sections:
         host: runs them.
         plan: the job's.
         order: makes the order to run one.
+        work: what must be known of the job to run what is done with a table.
         on_end: called from other threads.
         width: how many tasks of one can run at a time.
         slots: of the cluster.
@@ -68,6 +70,7 @@ class Sections:
         host: SectionHost,
         plan: JobPlan,
         order: Callable[[Bundle], RunBundle],
+        work: Callable[[], JobWork],
         on_end: Callable[[SectionEnd], None],
         width: int,
         slots: JobSlots,
@@ -76,6 +79,7 @@ class Sections:
         self._plan = plan
         self._job_id = plan.context.job_id
         self._order = order
+        self._work = work
         self._on_end = on_end
         self._width = width
         self._slots = slots
@@ -83,6 +87,10 @@ class Sections:
         self._next_place = -1
         self._looked = 0.0
         self.tasks = Tasks()
+
+    def are_for(self, bundle: Bundle) -> bool:
+        """Whether a bundle is a section, or Spark's own, and not a lane's."""
+        return bool(bundle.parts) or self._plan.stages[bundle.stage].table is not None
 
     def run(self, bundles: Iterable[Bundle]) -> None:
         """Has sections run."""
@@ -96,7 +104,11 @@ class Sections:
             for place in places:
                 self._slots.started(place)
             title = f"{self.name(bundle)}, attempt {bundle.attempt}"
-            self._host.start_section(self._order(bundle), title, self._on_end)
+            order = self._order(bundle)
+            if bundle.parts:
+                self._host.start_section(order, title, self._on_end)
+            else:
+                self._host.start_table(order, self._work(), title, self._on_end)
 
     def ended(self, end: SectionEnd) -> Entry:
         """What came of an attempt is known: what that is to the journal."""
@@ -146,7 +158,9 @@ class Sections:
             self._slots.opened(place)
 
     def name(self, bundle: Bundle) -> str:
-        """What people know a section by."""
+        """What people know a section by, or a bundle that is Spark's own."""
+        if not bundle.parts:
+            return self._plan.stages[bundle.stage].spec.title
         first, *_, last = (self._plan.stages[part.stage].spec.title for part in bundle.parts)
         return f"section of {first} to {last}"
 

@@ -13,7 +13,14 @@ from collections.abc import Callable
 import attrs
 
 from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.messages import Attempt, Endpoint, RunBundle, SectionRefusal
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    Endpoint,
+    JobWork,
+    RunBundle,
+    SectionRefusal,
+)
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.processes.children import Children
@@ -40,6 +47,7 @@ class PlainPlacement:
     host = binding = "127.0.0.1"
     loss = "the process that workers are forked from has ended unexpectedly"
     is_on_this_machine = True
+    has_tables = False
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
@@ -199,6 +207,13 @@ class PlainJob:
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         """See `JobPlacement.start_lane`."""
         self._placement.start_lane(_Lane(self._job_id, number, on_end))
+
+    def start_table(
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        """Fails: see `PlainPlacement.has_tables`."""
+        attempt = Attempt(order.bundle.number, order.bundle.attempt)
+        on_end(BundleBroke(attempt, None, "there is no Spark to read and write tables"))
 
     def start_section(
         self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]

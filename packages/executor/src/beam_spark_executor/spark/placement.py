@@ -28,6 +28,7 @@ class SparkPlacement:
         settings: what is wanted of Spark.
     """
 
+    has_tables = True
     loss = "Spark's Java process has ended unexpectedly; its last lines are in the log"
 
     def __init__(self, settings: SparkSettings) -> None:

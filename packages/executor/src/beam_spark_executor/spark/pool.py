@@ -111,6 +111,17 @@ class WorkerPools:
                     del environment[name]
                 environment.update(before)
 
+    def begin_job(self, slot: Slot, group: str, description: str) -> None:
+        """Has what the calling thread runs in Spark be of a group, and share the cores with other slots.
+
+        The thread is to be one of its own (``InheritableThread``).
+        """
+        # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
+        # Python workers of tasks that do not stop by themselves.
+        self._context.setJobGroup(group, description, interruptOnCancel=True)
+        # A scheduler pool for each slot: jobs that run at the same time share the cores.
+        self._context.setLocalProperty("spark.scheduler.pool", slot.name)
+
     def run_one_task(
         self,
         session: SparkSession,
@@ -128,11 +139,7 @@ class WorkerPools:
             Spark's error in a few words; empty if there was none.
         """
         try:
-            # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
-            # Python workers of tasks that do not stop by themselves.
-            self._context.setJobGroup(group, description or group, interruptOnCancel=True)
-            # A scheduler pool for each slot: jobs that run at the same time share the cores.
-            self._context.setLocalProperty("spark.scheduler.pool", slot.name)
+            self.begin_job(slot, group, description or group)
             one = session.range(0, 1, 1, 1)
             self.map_in_arrow(one, function, one.schema, slot).collect()
         except Exception as failure:

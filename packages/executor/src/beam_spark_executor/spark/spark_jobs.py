@@ -1,4 +1,4 @@
-"""One job's dealings with Spark: its slot, its job group, and the Spark jobs that are its lanes."""
+"""One job's dealings with Spark: its slot, its job group, and the Spark jobs that are its lanes, sections and tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from beam_spark_executor.channel.messages import (
     Attempt,
     BundleBroke,
     Endpoint,
+    JobWork,
     RunBundle,
 )
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
@@ -21,19 +22,20 @@ from beam_spark_executor.spark.lane import LaneRef, run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import answers
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
+from beam_spark_executor.spark.table_bundles import TableBundles, TableData
 from beam_spark_executor.spark.threads import job_thread
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class SectionRunner(Protocol):
-    """Runs sections as Spark jobs."""
+    """Runs bundles as Spark jobs of their own: sections, or what is done with tables."""
 
     def run(self, order: RunBundle, title: str) -> SectionEnd:
-        """Runs an attempt at a section in the calling thread; also ends when the job's group is cancelled.
+        """Runs an attempt at a bundle in the calling thread; also ends when the job's group is cancelled.
 
         Args:
-            order: a bundle with parts.
+            order: the bundle.
             title: what Spark's own pages call it.
         """
 
@@ -109,10 +111,16 @@ class SparkJobs:
         self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Runs a section as one Spark job, on a thread of its own, which calls ``on_end`` at last."""
-        if self._slot is None:
-            self._slot = self._pools.acquire()
-        name = f"section-{order.bundle.number}"
-        job_thread(self._session, name, self._run_section, self._slot, order, title, on_end).start()
+        assert self._section_runner is not None
+        self._start_job(order, self._section_runner(self._taken_slot()), title, on_end)
+
+    def start_table(
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        """Runs a bundle that is Spark's own on a thread of its own, which calls ``on_end`` at last."""
+        data = TableData(self._job_id, work.folder, work.store, work.durable, work.shards)
+        runner = TableBundles(self._session, self._pools, self._taken_slot(), work.plan, data)
+        self._start_job(order, runner, title, on_end)
 
     def section_tasks(self) -> Tasks:
         """How far the Spark jobs are that are no lanes, together; costs some milliseconds."""
@@ -121,9 +129,10 @@ class SparkJobs:
         mine = set(tracker.getJobIdsForGroup(self._group))
         for job in mine.intersection(tracker.getActiveJobsIds()):
             info = tracker.getJobInfo(job)
-            if info is None or len(info.stageIds) < 2:
-                continue  # a lane is one stage of one task
-            for stage in filter(None, map(tracker.getStageInfo, info.stageIds)):
+            stages = [] if info is None else list(map(tracker.getStageInfo, info.stageIds))
+            if len(stages) == 1 and stages[0] is not None and stages[0].numTasks == 1:
+                continue  # a lane
+            for stage in filter(None, stages):
                 done += stage.numCompletedTasks
                 running += stage.numActiveTasks
                 known += stage.numTasks
@@ -153,20 +162,34 @@ class SparkJobs:
 
         on_end(number, self._pools.run_one_task(self._session, slot, self._group, serve, title))
 
-    def _run_section(
+    def _taken_slot(self) -> Slot:
+        if self._slot is None:
+            self._slot = self._pools.acquire()
+        return self._slot
+
+    def _start_job(
         self,
-        slot: Slot,
         order: RunBundle,
+        runner: SectionRunner,
         title: str,
         on_end: Callable[[SectionEnd], None],
     ) -> None:
-        attempt = Attempt(order.bundle.number, order.bundle.attempt)
-        assert self._section_runner is not None
+        name = f"section-{order.bundle.number}"
+        job_thread(self._session, name, self._run_job, order, runner, title, on_end).start()
+
+    def _run_job(
+        self,
+        order: RunBundle,
+        runner: SectionRunner,
+        title: str,
+        on_end: Callable[[SectionEnd], None],
+    ) -> None:
         end: SectionEnd
         try:
-            end = self._section_runner(slot).run(order, f"{self._name} · {title}")
+            end = runner.run(order, f"{self._name} · {title}")
         except Exception as failure:
             # Else the section would never end.
             _LOGGER.warning("a section was not run", exc_info=True)
+            attempt = Attempt(order.bundle.number, order.bundle.attempt)
             end = BundleBroke(attempt, None, f"{type(failure).__name__}: {failure}")
         on_end(end)

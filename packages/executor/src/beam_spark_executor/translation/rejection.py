@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from beam_runner_urns import python_sdk
 from beam_runner_urns import requirements as requirement_urns
 from beam_runner_urns import side_inputs as side_input_urns
+from beam_runner_urns import spark as spark_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
@@ -24,6 +25,7 @@ _RUNNER_LEAVES = RESHUFFLES | {
     transform_urns.FLATTEN,
     transform_urns.GROUP_BY_KEY,
     transform_urns.TEST_STREAM,
+    *spark_urns.ALL,
 }
 _SUPPORTED_REQUIREMENTS = frozenset(
     {

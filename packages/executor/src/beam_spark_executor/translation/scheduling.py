@@ -87,7 +87,8 @@ def _stage(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
         kind=kind,
         side_inputs=tuple(_side_input(use) for use in stage.side_inputs),
         splittable=stage.splittable,
-        whole_input=source is not None and source.kind.is_keyed and source.whole,
+        whole_input=stage.table is not None
+        or (source is not None and source.kind.is_keyed and source.whole),
         joint_shards=source is not None and source.kind is BufferKind.GROUPED and source.bulk,
         joint_pieces=source is not None and source.in_order,
         spans=stage.stage_id in spans,
@@ -108,6 +109,7 @@ def _spans(plan: JobPlan, stage: StagePlan) -> bool:
     # What is left of restrictions could not be handed back.
     return (
         stage.embedded
+        and stage.table is None
         and not stage.stable_input
         and not stage.splittable
         and not in_parts

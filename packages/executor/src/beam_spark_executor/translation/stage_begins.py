@@ -15,6 +15,7 @@ import enum
 from collections.abc import Sequence
 
 from beam_runner_engine.values.window_fns import GlobalWindows
+from beam_runner_urns import spark as spark_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
@@ -51,7 +52,9 @@ def begin_stages(steps: Sequence[Step], context: Context) -> Sequence[Step]:
         maker = before(step)
         passed, depth = (_Behind.NOTHING, 0) if maker is None else behind[maker]
         too_deep = depth >= MOST_DEEP and not step.writes_buffer
-        if too_deep or _must_begin(step, passed, context.components):
+        # What Spark itself does is a stage of its own.
+        alone = spark_urns.ALL & {step.urn, "" if maker is None else maker.urn}
+        if too_deep or alone or _must_begin(step, passed, context.components):
             step.begins = True
             passed, depth = _Behind.NOTHING, 0
         behind[step] = passed | _done_by(step.transform), depth + 1

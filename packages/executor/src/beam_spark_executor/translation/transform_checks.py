@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import spark as spark_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
@@ -38,7 +39,12 @@ _PAYLOADS: Mapping[str, Any] = {
     transform_urns.TEST_STREAM: _protos.TestStreamPayload,
     transform_urns.ASSIGN_WINDOWS: _protos.WindowIntoPayload,
 }
-_ONE_TO_ONE = RESHUFFLES | _COMBINES | {transform_urns.GROUP_BY_KEY, transform_urns.ASSIGN_WINDOWS}
+_ONE_TO_ONE = (
+    RESHUFFLES
+    | _COMBINES
+    | spark_urns.ALL
+    | {transform_urns.GROUP_BY_KEY, transform_urns.ASSIGN_WINDOWS}
+)
 _SOURCES = frozenset({transform_urns.IMPULSE, transform_urns.READ, transform_urns.TEST_STREAM})
 _ONE_OUTPUT = _ONE_TO_ONE | {
     transform_urns.IMPULSE,

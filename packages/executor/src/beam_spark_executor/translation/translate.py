@@ -36,6 +36,7 @@ from beam_spark_executor.translation.stateful import (
     stateful_head,
     stateful_plan,
 )
+from beam_spark_executor.translation.tables import check_edges, table_plan
 from beam_spark_executor.translation.test_stream_service import ask_services
 from beam_spark_executor.translation.test_streams import test_stream_plan
 from beam_spark_executor.translation.truncation import truncation_plan
@@ -84,7 +85,7 @@ def translate(job: JobSpec) -> JobPlan:
         environments={e: resolved.environment for e, resolved in environments.items()},
     )
     scripted_clock = any(stream.scripts_clock for stream in test_streams)
-    stages = _stages(graph, uses, fused, builder, environments, scripted_clock)
+    stages = _stages(graph, uses, fused, builder, environments, scripted_clock, buffers)
     return JobPlan(
         context,
         stages,
@@ -119,6 +120,7 @@ def _stages(
     builder: DescriptorBuilder,
     environments: dict[str, ResolvedEnvironment],
     scripted_clock: bool,
+    buffers: dict[str, BufferPlan],
 ) -> dict[str, StagePlan]:
     # A stage that only regroups needs some SDK to decode and encode: any will do.
     default_environment = next(iter(environments), "")
@@ -130,6 +132,9 @@ def _stages(
         environment_id = node.environment_id or default_environment
         spec, outputs = builder.build(stage_id, node, environment_id)
         stateful = stateful_head(node.transforms, node.source_pcollection)
+        table = table_plan(node.transforms, components)
+        if table is not None:
+            check_edges(node.name, node.source_buffer, outputs.values(), buffers)
         stages[stage_id] = StagePlan(
             spec=spec,
             embedded=environments[environment_id].embedded,
@@ -143,5 +148,6 @@ def _stages(
             truncation=truncation_plan(spec, components.environments[environment_id], components),
             stable_input=any(map(needs_stable_input, node.transforms)),
             stateful=stateful and stateful_plan(stateful, scripted_clock=scripted_clock),
+            table=table,
         )
     return stages

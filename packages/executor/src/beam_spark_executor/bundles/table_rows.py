@@ -1,0 +1,88 @@
+"""Batches of a table's rows in Spark tasks: written as elements of a stage, and read as what one wrote.
+
+A batch is one element: its schema and its columns as a stream of Arrow's format, in the global window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+import attrs
+from apache_beam.coders.coder_impl import create_InputStream
+from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedValueCoder
+from apache_beam.transforms.window import GlobalWindows
+from beam_runner_engine.scheduler import Input, Output
+from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_worker.records import ElementChunk
+
+from beam_spark_executor.bundles.inputs import element_chunks
+from beam_spark_executor.bundles.job_files import JobFiles
+from beam_spark_executor.data.files import read_ref
+from beam_spark_executor.data.refs import FileRows
+from beam_spark_executor.data.rows import elements_row
+from beam_spark_executor.data.written import WrittenBuffer
+from beam_spark_executor.plan import BufferPlan
+
+_ELEMENT = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
+
+
+@attrs.frozen
+class ElementsWriter:
+    """Writes elements of one stage, from one task.
+
+    Attributes:
+        files: of the job.
+        name: unique to this attempt at the task.
+        buffers: what the stage writes to, all of them stored.
+        pieces: into how many pieces what is written may be cut.
+    """
+
+    files: JobFiles
+    name: str
+    buffers: Sequence[BufferPlan]
+    pieces: int
+
+    def write(self, elements: Iterable[bytes]) -> tuple[Output, ...]:
+        """Writes elements to their end; what it tells is kept then.
+
+        Raises:
+            OSError: they can't be written.
+        """
+        writers = [
+            WrittenBuffer(buffer, self.pieces, self.files.folder, f"{self.name}-{place}")
+            for place, buffer in enumerate(self.buffers)
+        ]
+        try:
+            for element in elements:
+                encoded = _ELEMENT.encode_nested(GlobalWindows.windowed_value(element))
+                row = elements_row(0, ElementChunk(1, encoded, min_timestamp=MIN_TIMESTAMP))
+                for writer in writers:
+                    writer.write(row)
+            outputs = tuple(output for writer in writers for output in writer.close())
+            self.files.keeper.keep(sorted(_files(output.data.ref for output in outputs)))
+        except BaseException:
+            for writer in writers:
+                writer.discard()
+            raise
+        return outputs
+
+
+def elements_of(files: JobFiles, inputs: Sequence[Input]) -> Iterator[bytes]:
+    """The elements that stages have written.
+
+    Raises:
+        OSError: they can't be had.
+        RowsError: a file is missing, or not what was written.
+    """
+    files.keeper.need(_files(one.data.ref for one in inputs))
+    for chunk in element_chunks(partial(read_ref, files.folder), inputs):
+        stream = create_InputStream(bytes(chunk.data))
+        for number in range(chunk.count):
+            element: bytes = _ELEMENT.decode_from_stream(stream, True).value
+            if chunk.first <= number and (chunk.last is None or number < chunk.last):
+                yield element
+
+
+def _files(refs: Iterable[object]) -> set[str]:
+    return {ref.path for ref in refs if isinstance(ref, FileRows)}

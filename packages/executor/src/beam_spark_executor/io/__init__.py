@@ -1,0 +1,8 @@
+"""Connectors: whatever Spark reads and writes, as transforms of Beam pipelines."""
+
+from __future__ import annotations
+
+from beam_spark_executor.io.reading import ReadFromSpark
+from beam_spark_executor.io.writing import WriteToSpark
+
+__all__ = ["ReadFromSpark", "WriteToSpark"]

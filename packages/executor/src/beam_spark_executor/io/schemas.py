@@ -1,0 +1,247 @@
+"""Types of columns: Python's, as Beam's schemas have them, Arrow's, and Spark's as JSON.
+
+| Spark | Python |
+|---|---|
+| byte, short, int, long | ``int`` |
+| float, double | ``float`` |
+| decimal(p, s) | ``decimal.Decimal``; where only that is known, decimal(38, 18) |
+| string, binary, boolean | ``str``, ``bytes``, ``bool`` |
+| date | ``datetime.date`` |
+| timestamp | ``apache_beam.utils.timestamp.Timestamp`` |
+| timestamp_ntz | ``datetime.datetime`` |
+| array, map, struct | ``list``, ``dict``, ``beam.Row`` |
+| whatever may be null | ``Optional`` |
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.typehints import typehints
+from apache_beam.typehints.native_type_compatibility import (
+    convert_to_beam_type,
+    match_is_named_tuple,
+)
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.utils.timestamp import Timestamp
+
+_INSTANT = pa.timestamp("us", "UTC")
+_ARROW_OF_PYTHON: Mapping[Any, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    decimal.Decimal: pa.decimal128(38, 18),
+    datetime.date: pa.date32(),
+    datetime.datetime: pa.timestamp("us"),
+    Timestamp: _INSTANT,
+    np.int8: pa.int8(),
+    np.int16: pa.int16(),
+    np.int32: pa.int32(),
+    np.int64: pa.int64(),
+    np.float32: pa.float32(),
+    np.float64: pa.float64(),
+}
+_SPARK_OF_ARROW: Mapping[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "byte",
+    pa.int16(): "short",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp_ntz",
+    _INSTANT: "timestamp",
+}
+_ARROW_OF_SPARK = {spark: arrow for arrow, spark in _SPARK_OF_ARROW.items()}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_TEXT = re.compile(r"(var)?char\(\d+\)|string .*")
+
+
+class UnknownType(ValueError):
+    """A column has a type that rows of Beam, or Spark, don't have; the text says which."""
+
+
+def arrow_schema(declared: Any) -> pa.Schema | None:
+    """The columns that a pipeline declares; None if it tells none.
+
+    Args:
+        declared: a NamedTuple, the element type of rows in Beam, or a schema of Arrow or Spark.
+
+    Raises:
+        UnknownType: a column has a type that Spark does not have.
+    """
+    if isinstance(declared, pa.Schema):
+        return declared
+    if hasattr(declared, "jsonValue"):
+        return arrow_of_spark(declared.json())
+    fields = _fields_of(declared)
+    return None if fields is None else pa.schema(list(_struct(fields)))
+
+
+def arrow_of_spark(schema: str) -> pa.Schema:
+    """The columns of a schema as Spark's JSON.
+
+    Raises:
+        UnknownType: rows can't have such a column.
+    """
+    return pa.schema([_field_of_spark(field) for field in json.loads(schema)["fields"]])
+
+
+def spark_of_arrow(schema: pa.Schema) -> str:
+    """The columns as Spark's JSON.
+
+    Raises:
+        UnknownType: Spark has no such type.
+    """
+    fields = [_field_to_spark(field) for field in schema]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def row_type(schema: pa.Schema) -> RowTypeConstraint:
+    """The element type of rows with these columns."""
+    return RowTypeConstraint.from_fields([(field.name, _python(field)) for field in schema])
+
+
+_Fields: TypeAlias = Sequence[tuple[str, Any]]
+
+
+def _fields_of(declared: Any) -> _Fields | None:
+    """Names and types of a row's fields; None if it is no row."""
+    is_row = isinstance(declared, RowTypeConstraint)
+    named = declared.user_type if is_row else declared
+    if is_row and not any(isinstance(hint, str) for hint in named.__annotations__.values()):
+        return declared._fields
+    # Beam takes annotations as they are, and in many a module they are strings.
+    return list(get_type_hints(named).items()) if match_is_named_tuple(named) else None
+
+
+def _struct(declared_fields: _Fields) -> pa.StructType:
+    fields = []
+    for name, declared in declared_fields:
+        try:
+            fields.append(_named(name, declared))
+        except UnknownType as error:
+            raise UnknownType(f"the column {name!r} {error}") from None
+    return pa.struct(fields)
+
+
+def _named(name: str, declared: Any) -> pa.Field:
+    """A column of a Python type."""
+    hint = convert_to_beam_type(declared)
+    nullable = typehints.is_nullable(hint)
+    if nullable:
+        hint = typehints.get_concrete_type_from_nullable(hint)
+    return pa.field(name, _arrow(hint), nullable)
+
+
+def _arrow(hint: Any) -> pa.DataType:
+    known = _ARROW_OF_PYTHON.get(hint) if isinstance(hint, type) else None
+    if known is not None:
+        return known
+    fields = _fields_of(hint)
+    if fields is not None:
+        return _struct(fields)
+    if isinstance(hint, typehints.SequenceTypeConstraint):
+        return pa.list_(_named("element", hint.inner_type))
+    if isinstance(
+        hint, typehints.DictHint.DictConstraint | typehints.MappingHint.MappingTypeConstraint
+    ):
+        values = _named("value", hint.value_type)
+        return pa.map_(_arrow(convert_to_beam_type(hint.key_type)), values)
+    raise UnknownType(
+        f"is of type {hint}, which Spark does not have: declare columns by schema=, as a NamedTuple or a"
+        " pyarrow.Schema"
+    )
+
+
+def _python(field: pa.Field) -> Any:
+    python = _python_of(field.type)
+    return typehints.Optional[python] if field.nullable else python
+
+
+def _python_of(arrow: pa.DataType) -> Any:
+    if pa.types.is_integer(arrow):
+        return int
+    if pa.types.is_floating(arrow):
+        return float
+    if pa.types.is_decimal(arrow):
+        return decimal.Decimal
+    if pa.types.is_struct(arrow):
+        return row_type(pa.schema(list(arrow)))
+    if pa.types.is_map(arrow):
+        return typehints.Mapping[_python_of(arrow.key_type), _python(arrow.item_field)]
+    if pa.types.is_list(arrow):
+        return typehints.Sequence[_python(arrow.value_field)]
+    return next(python for python, known in _ARROW_OF_PYTHON.items() if known == arrow)
+
+
+def _field_to_spark(field: pa.Field) -> dict[str, Any]:
+    try:
+        told = _to_spark(field.type)
+    except UnknownType as error:
+        raise UnknownType(f"the column {field.name!r} {error}") from None
+    return {"name": field.name, "type": told, "nullable": field.nullable, "metadata": {}}
+
+
+def _to_spark(arrow: pa.DataType) -> Any:
+    if pa.types.is_decimal(arrow):
+        return f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_struct(arrow):
+        return {"type": "struct", "fields": [_field_to_spark(field) for field in arrow]}
+    if pa.types.is_map(arrow):
+        return {
+            "type": "map",
+            "keyType": _to_spark(arrow.key_type),
+            "valueType": _to_spark(arrow.item_type),
+            "valueContainsNull": arrow.item_field.nullable,
+        }
+    if pa.types.is_list(arrow):
+        return {
+            "type": "array",
+            "elementType": _to_spark(arrow.value_type),
+            "containsNull": arrow.value_field.nullable,
+        }
+    known = _SPARK_OF_ARROW.get(arrow)
+    if known is None:
+        raise UnknownType(f"is of Arrow's type {arrow}, which Spark does not have")
+    return known
+
+
+def _field_of_spark(field: Mapping[str, Any]) -> pa.Field:
+    try:
+        return pa.field(field["name"], _of_spark(field["type"]), field["nullable"])
+    except UnknownType as error:
+        raise UnknownType(f"the column {field['name']!r} {error}") from None
+
+
+def _of_spark(told: Any) -> pa.DataType:
+    if isinstance(told, str):
+        found = _DECIMAL.fullmatch(told)
+        if found:
+            return pa.decimal128(int(found[1]), int(found[2]))
+        arrow = _ARROW_OF_SPARK.get("string" if _TEXT.fullmatch(told) else told)
+        if arrow is None:
+            raise UnknownType(
+                f"is of Spark's type {told}, which rows can't have: leave it out by columns="
+            )
+        return arrow
+    if told["type"] == "struct":
+        return pa.struct([_field_of_spark(field) for field in told["fields"]])
+    if told["type"] == "array":
+        return pa.list_(pa.field("element", _of_spark(told["elementType"]), told["containsNull"]))
+    if told["type"] == "map":
+        values = pa.field("value", _of_spark(told["valueType"]), told["valueContainsNull"])
+        return pa.map_(_of_spark(told["keyType"]), values)
+    raise UnknownType("is of a type of its own, which rows can't have: leave it out by columns=")

@@ -1,0 +1,97 @@
+"""`WriteToSpark`: rows to whatever Spark can write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import attrs
+import pyarrow as pa
+from apache_beam import pvalue
+from apache_beam.transforms.ptransform import PTransform
+from apache_beam.transforms.window import GlobalWindows
+
+from beam_spark_executor.data.columns import to_bytes
+from beam_spark_executor.io import primitives
+from beam_spark_executor.io.rows import BatchesOfRows
+from beam_spark_executor.io.schemas import arrow_schema, spark_of_arrow
+from beam_spark_executor.tables import TableTarget, WrongTable
+
+
+class WriteToSpark(PTransform):
+    """Writes bounded rows to files by Spark's own writers.
+
+        rows | WriteToSpark("parquet", "out", partition_by=["day"])
+        rows | WriteToSpark("csv", "hdfs://host/out", mode="overwrite", options={"header": True})
+
+    Only `BeamSparkRunner` and its server carry it out. Each row is there once, whatever is tried
+    again and whoever is killed, and none is before all are written: files wait in a folder beside the
+    table's, of which Spark takes no notice, and are moved when the job has on record that they are complete. A
+    job that fails before that leaves the folder. It gives one element, what was written where, then.
+
+    Args:
+        format: of Spark's writers: parquet, orc, csv, json, avro or text.
+        path: of a folder, as Spark takes it.
+        mode: what is done where there are files: error, ignore (nothing is written), append or
+            overwrite.
+        options: for Spark's writer.
+        partition_by: columns by whose values files are dealt into folders.
+        schema: the columns: a NamedTuple, a ``pyarrow.Schema``, or a ``StructType`` of Spark. Without
+            it they are those of the elements' type. Rows have fields of these names.
+
+    Raises:
+        ValueError: what is said makes no sense, a type can't be written, or nobody tells the columns.
+    """
+
+    def __init__(
+        self,
+        format: str,
+        path: str,
+        *,
+        mode: str = "error",
+        options: Mapping[str, Any] | None = None,
+        partition_by: Sequence[str] = (),
+        schema: Any = None,
+    ) -> None:
+        super().__init__()
+        self._target = TableTarget(format, path, mode, options or {}, partition_by)
+        self._schema = schema
+
+    def expand(self, rows: pvalue.PCollection) -> pvalue.PCollection:
+        """What was written, once it is."""
+        if not rows.is_bounded:
+            raise WrongTable(f"{self.label} writes bounded rows, and these never end")
+        columns = arrow_schema(rows.element_type if self._schema is None else self._schema)
+        if columns is None:
+            raise WrongTable(
+                f"{self.label} does not know the columns: elements of type {rows.element_type} tell none."
+                " Say schema=, or with_output_types() of a NamedTuple in the transform before"
+            )
+        for name in self._target.partition_by:
+            if name not in columns.names:
+                raise WrongTable(f"{self.label} is to deal rows by {name!r}, which is no column")
+        target = attrs.evolve(self._target, schema=spark_of_arrow(columns))
+        batches = (
+            rows
+            | "Global" >> beam.WindowInto(GlobalWindows())
+            | "Batches" >> beam.ParDo(BatchesOfRows(columns)).with_output_types(bytes)
+        )
+        # No rows are to be written, too.
+        empty = to_bytes(pa.RecordBatch.from_pylist([], columns))
+        none = (
+            rows.pipeline
+            | "Begin" >> beam.Impulse()
+            | "None" >> beam.Map(lambda _: empty).with_output_types(bytes)
+        )
+        return (
+            (batches, none)
+            | "All" >> beam.Flatten()
+            | "Stage" >> primitives.stage(target)
+            | "Publish" >> primitives.publish(target)
+            | "Name" >> beam.Map(bytes.decode).with_output_types(str)
+        )
+
+    def default_label(self) -> str:
+        """Its name in a pipeline."""
+        return f"WriteToSpark({self._target.name})"

@@ -1,0 +1,108 @@
+"""The DataFrame of what is to be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from beam_spark_executor.tables import TableSource, WrongTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BY_SCHEMA = frozenset({"csv", "json", "text"})
+"""Formats that don't tell types themselves, so that Spark is told."""
+_ALIKE = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), "an integer"),
+    **dict.fromkeys(("float", "double"), "a floating point number"),
+}
+
+
+def frame_of(session: SparkSession, source: TableSource) -> DataFrame:
+    """What is to be read, with the columns that are wanted.
+
+    Raises:
+        WrongTable: it has other columns than were declared.
+        Exception: whatever Spark has to say against it.
+    """
+    declared = json.loads(source.schema)["fields"] if source.schema else []
+    frame = _whole(session, source)
+    if source.where:
+        frame = frame.where(source.where)
+    wanted = source.columns or tuple(field["name"] for field in declared)
+    if wanted:
+        missing = _missing(wanted, frame)
+        if missing:
+            raise WrongTable(
+                f"{source.name} has no column {missing[0]!r}; it has {', '.join(frame.columns)}"
+            )
+        frame = frame.select(*map(_quoted, wanted))
+    types = {field["name"]: field["type"] for field in declared}
+    for field in json.loads(frame.schema.json())["fields"]:
+        name, found = field["name"], field["type"]
+        if name in types and not _is_alike(types[name], found):
+            raise WrongTable(
+                f"the column {name!r} of {source.name} is of Spark's type {_told(found)}, and was declared"
+                f" as {_told(types[name])}"
+            )
+    return frame
+
+
+def _whole(session: SparkSession, source: TableSource) -> DataFrame:
+    if source.sql:
+        return session.sql(source.sql)
+    reader = session.read.options(**source.options)
+    if source.table:
+        return reader.table(source.table)
+    reader = reader.format(source.format)
+    if source.schema and source.format in _BY_SCHEMA:
+        from pyspark.sql.types import StructType
+
+        reader = reader.schema(StructType.fromJson(json.loads(source.schema)))
+    return reader.load(source.path) if source.path else reader.load()
+
+
+def _missing(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:
+    # Spark does not tell upper from lower case in names, unless it was asked to.
+    known = {name.lower() for name in frame.columns}
+    return [name for name in wanted if name.lower() not in known]
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _is_alike(declared: Any, found: Any) -> bool:
+    """Whether values of both types are the same in Python."""
+    if isinstance(declared, str) or isinstance(found, str):
+        return _kind(declared) == _kind(found)
+    if declared["type"] != found["type"]:
+        return False
+    ours, theirs = list(_parts(declared)), list(_parts(found))
+    return len(ours) == len(theirs) and all(
+        one == other and _is_alike(a, b) for (one, a), (other, b) in zip(ours, theirs, strict=True)
+    )
+
+
+def _parts(told: Any) -> Iterator[tuple[str, Any]]:
+    """Name and type of what a type is made of."""
+    if told["type"] == "struct":
+        for field in told["fields"]:
+            yield field["name"], field["type"]
+    for part in ("elementType", "keyType", "valueType"):
+        if part in told:
+            yield part, told[part]
+
+
+def _kind(told: Any) -> str:
+    if not isinstance(told, str):
+        return str(told["type"])
+    name = told.partition("(")[0]
+    if name in ("char", "varchar") or name.startswith("string"):
+        return "string"
+    return _ALIKE.get(name, name)
+
+
+def _told(told: Any) -> str:
+    return told if isinstance(told, str) else str(told["type"])

@@ -1,0 +1,241 @@
+"""Bundles that are Spark's own: what reads a table, and what writes one.
+
+What crosses between Spark and the stages beside it are batches in Arrow's format, each one element, so that nobody
+here needs to know a coder of rows. A task writes them as bundles on lanes do, and Spark tells which of its
+attempts count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+import pyarrow as pa
+from apache_beam.coders.coders import VarIntCoder
+from beam_runner_engine.scheduler import BundleDone, Input, Output
+from beam_runner_urns import metrics as metric_urns
+from beam_runner_urns import spark as urns
+from beam_runner_worker.records import MonitoringInfo
+from pyspark import TaskContext
+from pyspark.errors import AnalysisException
+
+from beam_spark_executor.bundles.job_files import JobFiles, files_of
+from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    BundleReply,
+    RunBundle,
+    UserFailure,
+)
+from beam_spark_executor.channel.wire import decode_message, encode_message
+from beam_spark_executor.data.columns import from_bytes, to_bytes
+from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
+from beam_spark_executor.spark.frames import frame_of
+from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.publishing import Staged, discard, is_there, publish, staged_files
+from beam_spark_executor.stores.spec import StoreSpec
+from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_REPLY = "reply BINARY"
+_PARTS_PER_CORE = 3
+
+
+@attrs.frozen
+class TableData:
+    """What a Spark task must know to write and read elements of a job (`Whereabouts`).
+
+    Attributes:
+        job_id: the job's.
+        folder: the job's, where machines share one.
+        store: where the job's files lie if machines share no folder.
+        durable: whether files must be on the disk before a reply names them.
+        pieces: into how many pieces what a task writes may be cut.
+    """
+
+    job_id: str
+    folder: str
+    store: StoreSpec | None
+    durable: bool
+    pieces: int
+
+
+class TableBundles:
+    """Runs the bundles of one job that are Spark's own.
+
+    Args:
+        session: whose readers and writers, catalog and settings are meant.
+        pools: of Python workers.
+        slot: the job's.
+        plan: the job's.
+        data: where the job's files are.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        pools: WorkerPools,
+        slot: Slot,
+        plan: JobPlan,
+        data: TableData,
+    ) -> None:
+        self._session = session
+        self._pools = pools
+        self._slot = slot
+        self._plan = plan
+        self._data = data
+
+    def run(self, order: RunBundle, title: str) -> BundleReply | BundleBroke:
+        """Runs a bundle in the calling thread, which is to be one of its own; never raises.
+
+        It also ends when Spark is told to cancel the job's group.
+
+        Args:
+            order: a bundle of a stage that has a table.
+            title: what Spark's own pages call it.
+        """
+        stage = self._plan.stages[order.bundle.stage]
+        table = stage.table
+        assert table is not None
+        buffers = [self._plan.buffers[buffer] for buffer in stage.outputs.values()]
+        attempt = Attempt(order.bundle.number, order.bundle.attempt)
+        try:
+            self._pools.begin_job(self._slot, f"beam-{self._data.job_id}", title)
+            outputs = self._outputs(order, table, buffers)
+        except (WrongTable, AnalysisException) as error:
+            text = _in_short(error)
+            return BundleBroke(attempt, UserFailure(stage.spec.name, text, ""))
+        except Exception as error:
+            return BundleBroke(attempt, None, f"'{stage.spec.name}': {_in_short(error)}")
+        count = sum(output.data.facts.count for output in outputs) // max(1, len(buffers))
+        return BundleReply(
+            BundleDone(attempt.bundle, attempt.attempt, outputs),
+            None,
+            (_count_of(table.pcollection, count),),
+        )
+
+    def _outputs(
+        self, order: RunBundle, table: TablePlan, buffers: Sequence[BufferPlan]
+    ) -> tuple[Output, ...]:
+        if table.urn == urns.READ:
+            return self._read(order, TableSource.from_payload(table.payload), buffers)
+        target = TableTarget.from_payload(table.payload)
+        files = files_of(self._data)
+        try:
+            if table.urn == urns.STAGE:
+                said = self._stage(order, target).to_bytes()
+            else:
+                (element,) = elements_of(files, order.bundle.inputs)
+                publish(self._session, target, Staged.from_bytes(element))
+                said = target.name.encode()
+            return ElementsWriter(files, order.name, buffers, 1).write((said,))
+        finally:
+            files.remove()
+
+    def _read(
+        self, order: RunBundle, source: TableSource, buffers: Sequence[BufferPlan]
+    ) -> tuple[Output, ...]:
+        write = partial(_write, order, self._data, tuple(buffers))
+        frame = frame_of(self._session, source)
+        replies = self._pools.map_in_arrow(frame, write, _REPLY, self._slot).collect()
+        outputs: list[Output] = []
+        for (encoded,) in replies:
+            reply = decode_message(bytes(encoded))
+            assert isinstance(reply, BundleReply)
+            outputs += reply.done.outputs
+        return tuple(outputs)
+
+    def _stage(self, order: RunBundle, target: TableTarget) -> Staged:
+        from pyspark.sql.types import StructType
+
+        there = is_there(self._session, target.path)
+        if there and target.mode == "error":
+            raise WrongTable(
+                f"there is something at {target.path} already: say mode='overwrite', 'append' or 'ignore',"
+                " or another path"
+            )
+        if there and target.mode == "ignore":
+            return Staged("", ())
+        folder = target.staging(f"{self._data.job_id}-{order.bundle.stage}", order.name)
+        schema = StructType.fromJson(json.loads(target.schema))
+        shares = _shares(order.bundle.inputs, self._most_parts)
+        read = partial(_read_share, self._data, shares)
+        shares_frame = self._session.range(0, len(shares), 1, len(shares))
+        frame = self._pools.map_in_arrow(shares_frame, read, schema, self._slot)
+        writer = frame.write.format(target.format).options(**target.options)
+        try:
+            writer.partitionBy(*target.partition_by).save(folder)
+        except BaseException:
+            discard(self._session, folder)
+            raise
+        return Staged(folder, staged_files(self._session, folder))
+
+    @property
+    def _most_parts(self) -> int:
+        return self._session.sparkContext.defaultParallelism * _PARTS_PER_CORE
+
+
+def _write(
+    order: RunBundle,
+    data: TableData,
+    buffers: Sequence[BufferPlan],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """In a task: writes a share of a table's rows, and tells where."""
+    task = TaskContext.get()
+    assert task is not None
+    files = files_of(data)
+    try:
+        name = f"{order.name}-{task.partitionId()}-{task.taskAttemptId()}"
+        writer = ElementsWriter(files, name, buffers, data.pieces)
+        outputs = writer.write(to_bytes(batch) for batch in batches if batch.num_rows)
+    finally:
+        files.remove()
+    done = BundleDone(order.bundle.number, order.bundle.attempt, outputs)
+    reply = encode_message(BundleReply(done, None, ()))
+    yield pa.RecordBatch.from_pydict({"reply": [reply]})
+
+
+def _read_share(
+    data: TableData, shares: Sequence[Sequence[Input]], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In a task: reads shares of what stages have written."""
+    files: JobFiles = files_of(data)
+    try:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from map(from_bytes, elements_of(files, shares[number]))
+    finally:
+        files.remove()
+
+
+def _shares(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...], ...]:
+    """The inputs in their order, dealt into runs of about the same size."""
+    aim = sum(one.data.facts.size for one in inputs) / most
+    shares: list[list[Input]] = [[]]
+    size = 0
+    for one in inputs:
+        if size >= aim and shares[-1]:
+            shares.append([])
+            size = 0
+        shares[-1].append(one)
+        size += one.data.facts.size
+    return tuple(map(tuple, shares))
+
+
+def _count_of(pcollection_id: str, count: int) -> MonitoringInfo:
+    labels = ((metric_urns.LABEL_PCOLLECTION, pcollection_id),)
+    payload = VarIntCoder().encode(count)
+    return MonitoringInfo(metric_urns.ELEMENT_COUNT, metric_urns.SUM_INT64_TYPE, labels, payload)
+
+
+def _in_short(error: BaseException) -> str:
+    """What an error says, without the stack that Java adds to it."""
+    text = str(error).split("\n\tat ")[0].split("\nJVM stacktrace")[0].strip()
+    return text if isinstance(error, WrongTable) else f"{type(error).__name__}: {text}"

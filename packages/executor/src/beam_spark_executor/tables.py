@@ -1,0 +1,144 @@
+"""What a pipeline says of a table that is to be read or written: the payloads of our own transforms.
+
+A payload is JSON: the server makes sense of it without running anything that a client sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+
+_Spec = TypeVar("_Spec", bound="_Payload")
+
+FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
+"""Formats that Spark keeps as files in a folder."""
+STAGING = "_beam-"
+"""How the folder begins in which files wait beside a table's own. Spark takes no notice of such."""
+MODES = ("error", "ignore", "append", "overwrite")
+"""What is done where there is something already."""
+
+
+class WrongTable(ValueError):
+    """What is said of a table makes no sense; the text says why."""
+
+
+def _options(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Options as Spark takes them: texts, and booleans as it spells them."""
+    return {
+        str(name): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (options or {}).items()
+    }
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+@attrs.frozen
+class _Payload:
+    KIND: ClassVar[str] = ""
+
+    def to_payload(self) -> bytes:
+        """As the payload of a transform."""
+        return json.dumps(attrs.asdict(self), sort_keys=True).encode()
+
+    @classmethod
+    def from_payload(cls: type[_Spec], payload: bytes) -> _Spec:
+        """What `to_payload` gave.
+
+        Raises:
+            WrongTable: it is something else.
+        """
+        names = {field.name for field in attrs.fields(cls)}
+        try:
+            told = json.loads(payload)
+            known = {name: told[name] for name in names}
+        except (ValueError, KeyError, TypeError) as error:
+            raise WrongTable(f"its payload does not say what is to be {cls.KIND}") from error
+        return cls(**{n: tuple(v) if isinstance(v, list) else v for n, v in known.items()})
+
+
+@attrs.frozen
+class TableSource(_Payload):
+    """What is to be read.
+
+    Attributes:
+        format: of Spark's readers, as in ``parquet`` or ``jdbc``; else empty.
+        table: a table or view that Spark's catalog knows; else empty.
+        sql: a query; else empty. One of these three is given.
+        path: of a format that has files.
+        options: for the reader; they may hold passwords, so they are never shown.
+        columns: those wanted, in this order; none for all.
+        where: a condition in SQL; empty for all rows.
+        schema: of the columns, as Spark's JSON; empty if it is Spark's to tell.
+    """
+
+    KIND: ClassVar[str] = "read"
+
+    format: str = ""
+    table: str = ""
+    sql: str = ""
+    path: str = ""
+    options: Mapping[str, str] = attrs.field(factory=dict, converter=_options, repr=False)
+    columns: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    where: str = ""
+    schema: str = attrs.field(default="", repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if sum(map(bool, (self.format, self.table, self.sql))) != 1:
+            raise WrongTable("say one of format, table and sql")
+        if self.path and not self.format:
+            raise WrongTable("a path needs a format")
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        if self.sql:
+            return "a query"
+        return self.table or f"{self.format} {self.path or self.options.get('dbtable', '')}".strip()
+
+
+@attrs.frozen
+class TableTarget(_Payload):
+    """What is to be written: files.
+
+    Attributes:
+        format: of Spark's writers, one of `FILE_FORMATS`.
+        path: of the folder.
+        mode: what is done where there is something already, one of `MODES`.
+        options: for the writer; they may hold secrets, so they are never shown.
+        partition_by: columns by whose values files are dealt into folders.
+        schema: of the rows, as Spark's JSON.
+    """
+
+    KIND: ClassVar[str] = "written"
+
+    format: str
+    path: str
+    mode: str = "error"
+    options: Mapping[str, str] = attrs.field(factory=dict, converter=_options, repr=False)
+    partition_by: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    schema: str = attrs.field(default="", repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.format not in FILE_FORMATS:
+            raise WrongTable(
+                f"rows are written as {', '.join(sorted(FILE_FORMATS))}, not as {self.format!r}: nothing else can"
+                " be written yet so that each row is there once, whatever ends meanwhile"
+            )
+        if not self.path:
+            raise WrongTable(f"{self.format} needs a path")
+        if self.mode not in MODES:
+            raise WrongTable(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.format} {self.path}"
+
+    def staging(self, writer: str, attempt: str) -> str:
+        """Where the files of a writer's attempt wait: beside those of the table, so that they can be moved."""
+        return f"{self.path.rstrip('/')}/{STAGING}{writer}/{attempt}"

@@ -1,0 +1,72 @@
+"""Stages that Spark's own readers and writers are: what they do, and what can't be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from beam_runner_engine.values.window_fns import GlobalWindows
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import spark as spark_urns
+
+from beam_spark_executor import _protos
+from beam_spark_executor.plan import BufferKind, BufferPlan, TablePlan
+from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
+from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
+from beam_spark_executor.translation.windowing import window_fn
+
+
+def table_plan(
+    transforms: Collection[_protos.PTransform], components: _protos.Components
+) -> TablePlan | None:
+    """What a stage has Spark do; None if it is no such stage.
+
+    Raises:
+        InvalidPipeline: its payload makes no sense, or what goes in or out is not what it must be.
+    """
+    found = next((t for t in transforms if t.spec.urn in spark_urns.ALL), None)
+    if found is None:
+        return None
+    payload = found.spec.payload
+    kind = TableSource if found.spec.urn == spark_urns.READ else TableTarget
+    try:
+        kind.from_payload(payload)
+    except WrongTable as error:
+        raise InvalidPipeline(f"the transform {found.unique_name!r}: {error}") from error
+    (output,) = found.outputs.values()
+    for pcollection_id in (*found.inputs.values(), output):
+        _check_bytes(found.unique_name, components.pcollections[pcollection_id], components)
+    return TablePlan(found.spec.urn, payload, output)
+
+
+def check_edges(
+    name: str, source: str | None, outputs: Iterable[str], buffers: Mapping[str, BufferPlan]
+) -> None:
+    """Refuses what Spark's rows can't go through: only what is stored as it is.
+
+    Args:
+        name: of the transform.
+        source: the buffer that it reads; None for an impulse.
+        outputs: the buffers that it writes.
+        buffers: by id.
+
+    Raises:
+        UnsupportedPipeline: the transform's input or output is something else.
+    """
+    edges = [*outputs, *(() if source is None else (source,))]
+    if any(buffers[edge].kind is not BufferKind.STORED or buffers[edge].windows for edge in edges):
+        raise UnsupportedPipeline(
+            [f"a table of Spark's that is dealt out, grouped or a side input at once (in {name!r})"]
+        )
+
+
+def _check_bytes(
+    name: str, pcollection: _protos.PCollection, components: _protos.Components
+) -> None:
+    strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
+    coder = components.coders[pcollection.coder_id].spec.urn
+    is_global = isinstance(window_fn(strategy.window_fn), GlobalWindows)
+    if coder != coder_urns.BYTES or not is_global:
+        raise InvalidPipeline(
+            f"the transform {name!r} takes and gives bytes in the global window, and not what"
+            f" {pcollection.unique_name!r} is"
+        )

@@ -1,0 +1,76 @@
+"""Rows become batches and rows again; what is no such row is told by its column."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.window import WindowedValue
+from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_spark_executor.io.rows import BatchesOfRows, RowsOfBatches
+from beam_spark_executor.io.schemas import arrow_schema
+
+
+class Row(typing.NamedTuple):
+    id: int
+    text: str | None
+    at: Timestamp
+    many: typing.Sequence[Timestamp]
+
+
+MOMENTS = st.integers(-(10**15), 10**15).map(lambda micros: Timestamp(micros=micros))
+ROWS = st.builds(
+    Row,
+    st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.text(st.characters(codec="utf-8")),
+    MOMENTS,
+    st.lists(MOMENTS, max_size=3),
+)
+
+
+def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
+    fn = BatchesOfRows(arrow_schema(schema))
+    fn.start_bundle()
+    found = [batch for row in rows for batch in fn.process(row)]
+    return [*found, *(last.value for last in fn.finish_bundle() if isinstance(last, WindowedValue))]
+
+
+@given(st.lists(ROWS, max_size=250))
+def test_rows_come_back(rows: list[Row]) -> None:
+    read = RowsOfBatches(Row)
+    assert [row for batch in batches(rows) for row in read.process(batch)] == rows
+
+
+def test_fields_are_found_by_name() -> None:
+    row = Row(1, "a", Timestamp(0), [])
+    (batch,) = batches([row, row._asdict(), beam.Row(**row._asdict())])
+    assert list(RowsOfBatches(Row).process(batch)) == [row] * 3
+    assert [found.id for found in RowsOfBatches().process(batch)] == [1] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"id": 1}, "no field 'text'"),
+        ({"id": "x", "text": "", "at": Timestamp(0), "many": []}, "the column 'id' is int64"),
+        ({"id": None, "text": "", "at": Timestamp(0), "many": []}, "'id' has no nulls"),
+        ({"id": 2**63, "text": "", "at": Timestamp(0), "many": []}, "the column 'id' is int64"),
+    ],
+)
+def test_what_a_column_cannot_have_is_told(value: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        batches([value])
+
+
+def test_batches_are_about_a_megabyte() -> None:
+    made = batches(
+        [{"text": "x" * 10_000} for _ in range(1000)], pa.schema([("text", pa.string())])
+    )
+    assert len(made) > 5
+    assert all(len(batch) < 4 << 20 for batch in made)

@@ -1,0 +1,56 @@
+"""What is said of tables makes sense, or is refused where it is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        TableSource("jdbc", options={"url": "u", "fetchsize": 3}, columns=["a"], where="a > 1"),
+        TableTarget("parquet", "out", "append", {"header": True}, ["day"], "{}"),
+    ],
+)
+def test_a_payload_is_read_back(spec: TableSource | TableTarget) -> None:
+    assert type(spec).from_payload(spec.to_payload()) == spec
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "hunter2" not in repr(TableSource("jdbc", options={"password": "hunter2"}))
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b"\xff", b'{"format": 1}'])
+def test_another_payload_is_refused(payload: bytes) -> None:
+    with pytest.raises(WrongTable):
+        TableSource.from_payload(payload)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "one of format, table and sql"),
+        ({"format": "csv", "sql": "SELECT 1"}, "one of format, table and sql"),
+        ({"table": "t", "path": "p"}, "a path needs a format"),
+    ],
+)
+def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongTable, match=said):
+        TableSource(**more)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"format": "jdbc", "path": "p"}, "not as 'jdbc'"),
+        ({"format": "csv", "path": ""}, "csv needs a path"),
+        ({"format": "csv", "path": "p", "mode": "replace"}, "mode is one of error, ignore, append"),
+    ],
+)
+def test_a_target_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongTable, match=said):
+        TableTarget(**more)

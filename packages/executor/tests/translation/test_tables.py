@@ -1,0 +1,74 @@
+"""What Spark's own readers and writers do are stages of their own, or refused."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import samples
+from beam_runner_urns import spark as urns
+
+from beam_spark_executor.io import ReadFromSpark, WriteToSpark, primitives
+from beam_spark_executor.tables import TableSource
+from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
+from beam_spark_executor.translation.scheduling import graph_of
+from beam_spark_executor.translation.translate import translate
+
+
+class Row(typing.NamedTuple):
+    id: int
+
+
+def copied(p: beam.Pipeline) -> Any:
+    return p | ReadFromSpark("csv", path="in", schema=Row) | WriteToSpark("csv", "out", schema=Row)
+
+
+def read(p: beam.Pipeline) -> Any:
+    return p | beam.Impulse() | "It" >> primitives.read(TableSource("csv", path="in"))
+
+
+@pytest.mark.parametrize("flags", [samples.EMBEDDED, samples.EXTERNAL])
+def test_each_is_alone_in_a_stage_that_has_all_its_input(flags: tuple[str, ...]) -> None:
+    plan = translate(samples.job_of(samples.built(copied, *flags)))
+    tables = {s.stage_id: s.table.urn for s in plan.stages.values() if s.table is not None}
+    assert sorted(tables.values()) == sorted(urns.ALL)
+    assert plan.has_tables
+    for stage in graph_of(plan, sections=True).stages:
+        assert (stage.name in tables) <= (stage.whole_input and not stage.spans)
+    if flags is samples.EMBEDDED:
+        assert {
+            spec.stage_id for spec in plan.embedded_specs()
+        } == plan.stages.keys() - tables.keys()
+
+
+def test_a_payload_that_makes_no_sense_is_refused() -> None:
+    proto = samples.proto_of(read)
+    for transform in proto.components.transforms.values():
+        if transform.spec.urn == urns.READ:
+            transform.spec.payload = b"{}"
+    with pytest.raises(InvalidPipeline, match="'It': its payload does not say what is to be read"):
+        translate(samples.job_of(proto))
+
+
+def reshuffled(p: beam.Pipeline) -> Any:
+    return read(p) | beam.Reshuffle() | beam.Map(len)
+
+
+def as_a_side_input(p: beam.Pipeline) -> Any:
+    return p | beam.Create([1]) | beam.Map(lambda one, rows: one, beam.pvalue.AsList(read(p)))
+
+
+@pytest.mark.parametrize("build", [reshuffled, as_a_side_input])
+def test_batches_go_to_transforms_alone(build: samples.Build) -> None:
+    with pytest.raises(UnsupportedPipeline, match=r"or a side input at once \(in 'It'\)"):
+        translate(samples.job_of(samples.proto_of(build)))
+
+
+def test_what_is_not_bytes_is_refused() -> None:
+    def numbers(p: beam.Pipeline) -> Any:
+        return p | beam.Create([1]) | "It" >> primitives.read(TableSource("csv", path="in"))
+
+    with pytest.raises(InvalidPipeline, match="'It' takes and gives bytes"):
+        translate(samples.job_of(samples.proto_of(numbers)))

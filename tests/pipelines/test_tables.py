@@ -1,0 +1,126 @@
+"""Rows that Spark's own readers and writers read and write."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import typing
+from pathlib import Path
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.utils.timestamp import Timestamp
+from beam_runner_jobservices import JobState
+from beam_spark_executor.io import ReadFromSpark, WriteToSpark
+from beam_spark_executor.io.schemas import arrow_schema
+from jobs import Pipelines
+
+
+class Place(typing.NamedTuple):
+    """A column of columns."""
+
+    name: str
+    at: float | None
+
+
+class Event(typing.NamedTuple):
+    """A row with columns of all types."""
+
+    id: int
+    text: str | None
+    raw: bytes
+    ratio: float
+    price: decimal.Decimal
+    day: datetime.date
+    moment: Timestamp
+    tags: typing.Sequence[str]
+    counts: typing.Mapping[str, int]
+    place: Place
+
+
+def event(number: int) -> dict[str, typing.Any]:
+    return {
+        "id": number,
+        "text": None if number % 2 else f"text {number}",
+        "raw": bytes([number, 0, 255]),
+        "ratio": number / 8,
+        "price": decimal.Decimal(number) / 100,
+        "day": datetime.date(2026, 1, 1 + number),
+        "moment": Timestamp(micros=1_767_225_600_000_001 + number),
+        "tags": ["a"] * number,
+        "counts": {"n": number},
+        "place": {"name": "here", "at": None},
+    }
+
+
+def told(row: beam.Row) -> dict[str, typing.Any]:
+    return {**row.as_dict(), "place": row.place.as_dict()}
+
+
+def test_rows_of_all_types_come_back_as_they_were_written(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "events")
+    events = [event(number) for number in range(5)]
+    with pipelines.new() as p:
+        written = p | beam.Create(events) | WriteToSpark("parquet", path, schema=Event)
+        assert_that(written, equal_to([f"parquet {path}"]))
+    with pipelines.new() as p:
+        rows = p | ReadFromSpark("parquet", path=path, schema=arrow_schema(Event))
+        assert_that(rows | beam.Map(told), equal_to(events))
+
+
+def test_columns_and_rows_are_picked_where_they_are_read(
+    embedded: Pipelines, tmp_path: Path
+) -> None:
+    number = pa.schema([("id", pa.int64())])
+    with embedded.new() as p:
+        picked = (
+            p
+            | ReadFromSpark(sql="SELECT id, id * 2 AS twice FROM range(100)")
+            | beam.Filter(lambda row: row.id % 10 == 3)
+            | beam.Map(lambda row: beam.Row(id=int(row.twice)))
+        )
+        picked | WriteToSpark("json", str(tmp_path / "out"), mode="overwrite", schema=number)
+    with embedded.new() as p:
+        rows = p | ReadFromSpark(
+            "json", path=str(tmp_path / "out"), schema=number, where="id > 100"
+        )
+        assert_that(rows | beam.Map(lambda row: row.id), equal_to([106, 126, 146, 166, 186]))
+
+
+def test_a_database_is_read(embedded: Pipelines) -> None:
+    options = {"url": "jdbc:derby:memory:db;create=true", "dbtable": "sysibm.sysdummy1"}
+    with embedded.new() as p:
+        rows = p | ReadFromSpark("jdbc", options=options)
+        assert_that(rows | beam.Map(lambda row: row.IBMREQD), equal_to(["Y"]))
+
+
+def test_what_is_wrong_is_told_by_the_transforms_name(embedded: Pipelines, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.parquet").write_bytes(b"")
+    p = embedded.new()
+    rows = p | "Nothing" >> ReadFromSpark("parquet", path=str(tmp_path / "none"))
+    rows | WriteToSpark("parquet", str(tmp_path / "out"), schema=Place)
+    job = embedded.job(p)
+    assert job.wait() is JobState.FAILED
+    said = job.messages()[-1].text
+    assert "PATH_NOT_FOUND" in said and "Nothing/Spark" in said
+    assert list((tmp_path / "out").iterdir()) == [tmp_path / "out" / "mine.parquet"]
+
+
+def test_rows_that_are_not_what_was_declared_fail_the_job(
+    embedded: Pipelines, tmp_path: Path
+) -> None:
+    p = embedded.new()
+    rows = p | beam.Create([{"name": 3, "at": None}])
+    rows | "Out" >> WriteToSpark("parquet", str(tmp_path / "out"), schema=Place)
+    job = embedded.job(p)
+    assert job.wait() is JobState.FAILED
+    said = job.messages()[-1].text
+    assert "the column 'name' is string" in said and "Out/Batches" in said
+    with pytest.raises(FileNotFoundError):
+        pyarrow.parquet.read_table(tmp_path / "out")
