@@ -93,8 +93,8 @@ class RunningSpark:
 
     @property
     def slots(self) -> int | None:
-        """How many tasks Spark runs at once; None if that is the cluster's to tell, or others use it, too."""
-        return None if self._folder is None else slots_of(self.master)
+        """How many tasks Spark runs at once; None if that is the cluster's to tell, or a program uses it, too."""
+        return None if self._settings.session is not None else slots_of(self.master)
 
     @property
     def environment(self) -> dict[str, str]:
