@@ -49,9 +49,10 @@ def damages(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def plain(session: nox.Session) -> None:
-    """The tests of the session pipelines on plain processes, without Spark and Java."""
+    """The tests of the session pipelines on plain processes, without Spark and Java; but those of Spark's tables."""
     install(session, distribution("executor"), *group("test"), *group("pipelines"))
-    where = ("tests/pipelines", f"--ignore={CLUSTER}", *SIDE_BY_SIDE)
+    of_spark = (f"--ignore={CLUSTER}", "--ignore=tests/pipelines/test_tables.py")
+    where = ("tests/pipelines", *of_spark, *SIDE_BY_SIDE)
     run_pytest(session, *where, "--without-spark", *session.posargs)
 
 
