@@ -1,8 +1,11 @@
-"""``spark-submit`` of a program with `BeamSparkRunner`."""
+"""``spark-submit`` of a program with `BeamSparkRunner`, and of the server itself."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +66,40 @@ def test_a_script_with_a_wrong_option(program: Any) -> None:
     code, told = program.run("main.py", RUNNER, "--spark_master_url=sparky", command=SUBMIT)
     assert code == 1
     assert "'sparky' is not a Spark master URL" in told
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_server(program: Any) -> None:
+    program.write("main.py", SCRIPT.replace('os.environ["SPARK_MARK"]', '"served"'))
+    program.write("words/__init__.py", "")
+    program.write("words/lengths.py", "def longer(x):\n    return x + 10\n")
+    command = Path(sys.executable).with_name("beam-spark-jobserver")
+    script = subprocess.run([command, "--spark-submit-script"], capture_output=True, text=True)
+    file = script.stdout.strip()
+
+    code, told = program.run(file, "--job-prt=0", command=SUBMIT)
+    assert code != 0
+    assert "unknown flag --job-prt: did you mean --job-port?" in told
+
+    flags = ("--job-port=0", "--port-file=port")
+    of_spark = ("--master", "local[2]", "--conf", f"spark.executorEnv.PYTHONPATH={program.folder}")
+    server = program.start(*of_spark, file, *flags, command=SUBMIT)
+    try:
+        address = _wait_for(Path(program.folder, "port"), server)
+        code, told = program.run("main.py", RUNNER, f"--job_endpoint={address}")
+        assert code == 0, told
+        lines = (program.folder / "out").read_text().splitlines()
+        assert sorted(lines) == ["11 served", "12 served"]
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=120)
+
+
+def _wait_for(file: Path, server: subprocess.Popen[str]) -> str:
+    deadline = time.monotonic() + 300
+    while not file.exists():
+        assert server.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return file.read_text()
