@@ -142,9 +142,9 @@ def validates_runner_all(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def bench(session: nox.Session) -> None:
-    """This runner beside FnApiRunner and, where it is found, Prism. ``-- --write`` writes the table; ``-- --help`` tells more."""
+    """This runner beside FnApiRunner and, where it is found, Prism. ``-- --write`` writes the table; ``-- --pages`` compares with and without web pages."""
     need_java(session)
-    install(session, distribution("executor"))
+    install(session, f"{distribution('executor')}[web]")
     session.run("python", "tests/bench/bench.py", *session.posargs, env={"PYTHONPATH": ""})
 
 

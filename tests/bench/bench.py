@@ -19,6 +19,7 @@ import attrs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from pages import WITHOUT, targets_of_pages
 from targets import Failed, Outcome, Target, all_targets
 from workloads import WORKLOADS
 
@@ -32,6 +33,7 @@ class Line:
     """What came of a workload.
 
     Attributes:
+        base: the target that the others are compared with.
         elements: how many there were.
         outcomes: by target, in the order of rounds, without the first; empty if it failed.
     """
@@ -39,9 +41,12 @@ class Line:
     name: str
     elements: int
     outcomes: dict[str, list[Outcome]]
+    base: str
 
 
-def measure(name: str, scale: float, targets: list[Target], rounds: int, seconds: float) -> Line:
+def measure(
+    name: str, scale: float, targets: list[Target], rounds: int, seconds: float, base: str
+) -> Line:
     """Runs one workload on all targets; one that fails is left out of further rounds."""
     elements = max(1, round(WORKLOADS[name].elements * scale))
     outcomes: dict[str, list[Outcome]] = {target.title: [] for target in targets}
@@ -59,19 +64,19 @@ def measure(name: str, scale: float, targets: list[Target], rounds: int, seconds
                 continue
             if number:
                 outcomes[target.title].append(outcome)
-    line = Line(name, elements, outcomes)
+    line = Line(name, elements, outcomes, base)
     print(row(line, [target.title for target in targets]), flush=True)
     return line
 
 
-def header(titles: list[str]) -> str:
-    peers = [title for title in titles if title != OURS]
+def header(titles: list[str], base: str) -> str:
+    peers = [title for title in titles if title != base]
     columns = [
         "workload",
         "elements",
         *(f"{title}, s" for title in titles),
-        *(f"{title} / {OURS}" for title in peers),
-        "latency of ours, p50 / p90, ms",
+        *(f"{title} / {base}" for title in peers),
+        f"latency of {base}, p50 / p90, ms",
     ]
     return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
@@ -82,15 +87,16 @@ def row(line: Line, titles: list[str]) -> str:
         for title, outcomes in line.outcomes.items()
         if outcomes
     }
-    ours = medians.get(OURS)
+    ours = medians.get(line.base)
+    digits = 1 if line.base == OURS else 3
     cells = [f"{line.name}: {WORKLOADS[line.name].title}", f"{line.elements:,}"]
     cells += [f"{medians[title]:.2f}" if title in medians else "" for title in titles]
     cells += [
-        f"{medians[title] / ours:.1f}" if ours and title in medians else ""
+        f"{medians[title] / ours:.{digits}f}" if ours and title in medians else ""
         for title in titles
-        if title != OURS
+        if title != line.base
     ]
-    cells.append(latency(line.outcomes[OURS]))
+    cells.append(latency(line.outcomes[line.base]))
     return f"| {' | '.join(cells)} |"
 
 
@@ -109,7 +115,7 @@ def text_of(lines: list[Line], titles: list[str], arguments: argparse.Namespace)
         f"The environment named to ours: {arguments.environment or 'none, hence embedded'}; "
         "to Prism: LOOPBACK."
     )
-    table = "\n".join([header(titles), *(row(line, titles) for line in lines)])
+    table = "\n".join([header(titles, OURS), *(row(line, titles) for line in lines)])
     note = f"{arguments.note}\n\n" if arguments.note else ""
     return f"{note}{about}\n\n{table}\n"
 
@@ -135,8 +141,17 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--environment", default="", help="environment type named to ours")
     parser.add_argument("--server-flag", action="append", default=[], help="of the server")
     parser.add_argument("--note", default="", help="goes above the table")
+    parser.add_argument(
+        "--pages",
+        action="store_true",
+        help="compare this runner alone: without its web pages, with pages at which nobody looks, "
+        "and with a viewer of each job; a quiet machine and many --rounds say most",
+    )
     parser.add_argument("--write", action="store_true", help=f"write into {PAGE.name}")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.pages and (arguments.write or arguments.endpoint):
+        parser.error("--pages starts servers of its own, and is printed alone")
+    return arguments
 
 
 def main() -> None:
@@ -145,16 +160,22 @@ def main() -> None:
     if unknown := [name for name in names if name not in WORKLOADS]:
         raise SystemExit(f"no such workload: {unknown}; there are {list(WORKLOADS)}")
     flags = tuple(arguments.server_flag)
-    with all_targets(arguments.prism, arguments.endpoint, arguments.environment, flags) as targets:
+    base = WITHOUT if arguments.pages else OURS
+    started = (
+        targets_of_pages(arguments.environment, flags)
+        if arguments.pages
+        else all_targets(arguments.prism, arguments.endpoint, arguments.environment, flags)
+    )
+    with started as targets:
         titles = [target.title for target in targets]
-        print(header(titles), flush=True)
+        print(header(titles, base), flush=True)
         lines = [
-            measure(name, arguments.scale, targets, arguments.rounds, arguments.seconds)
+            measure(name, arguments.scale, targets, arguments.rounds, arguments.seconds, base)
             for name in names
         ]
     if arguments.write:
         write(text_of(lines, titles, arguments))
-    if not all(line.outcomes[OURS] for line in lines):
+    if not all(line.outcomes[base] for line in lines):
         raise SystemExit("ours failed a workload")
 
 

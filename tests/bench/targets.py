@@ -152,10 +152,10 @@ def all_targets(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench")))
         flags = {"FnApiRunner": (f"--runner={_FN_API_RUNNER}",)}
         if prism is not None:
-            flags["Prism"] = _portable(stack.enter_context(_prism(prism)), "LOOPBACK")
+            flags["Prism"] = portable(stack.enter_context(_prism(prism)), "LOOPBACK")
         if endpoint is None:
-            endpoint = stack.enter_context(_server(server_flags))
-        flags["ours"] = _portable(endpoint, environment)
+            endpoint = stack.enter_context(server_process(server_flags))
+        flags["ours"] = portable(endpoint, environment)
         targets = []
         for title, options in flags.items():
             targets.append(Target(title, options, folder))
@@ -163,13 +163,13 @@ def all_targets(
         yield targets
 
 
-def _portable(endpoint: str, environment: str) -> tuple[str, ...]:
+def portable(endpoint: str, environment: str) -> tuple[str, ...]:
     named = (f"--environment_type={environment}",) if environment else ()
     return ("--runner=PortableRunner", f"--job_endpoint={endpoint}", *named)
 
 
 @contextmanager
-def _server(flags: tuple[str, ...]) -> Iterator[str]:
+def server_process(flags: tuple[str, ...]) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="bench-server") as temporary:
         server = JobServerProcess(Path(temporary), *flags)
         try:
@@ -180,7 +180,7 @@ def _server(flags: tuple[str, ...]) -> Iterator[str]:
 
 @contextmanager
 def _prism(binary: str) -> Iterator[str]:
-    port = _free_port()
+    port = free_port()
     command = [binary, f"--job_port={port}", "--serve_http=false", "--log_level=error"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -194,7 +194,7 @@ def _prism(binary: str) -> Iterator[str]:
             process.kill()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
