@@ -36,8 +36,11 @@ class Idle:
     def start_lane(self, number: int, on_end: object) -> None:
         raise AssertionError("no bundle is to run")
 
-    def start_section(self, order: object, title: str, on_end: object) -> None:
+    def start_section(self, order: object, work: object, title: str, on_end: object) -> None:
         raise AssertionError("no section is to run")
+
+    def heard(self, message: object) -> bool:
+        return False
 
     def section_tasks(self) -> Tasks:
         return Tasks()

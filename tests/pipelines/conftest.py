@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run bundles in plain processes of this machine",
     )
     parser.addoption("--data-dir", help="where data between stages lies")
+    parser.addoption("--bulk", help="whether stages of bounded data are run as Spark's own jobs")
     parser.addoption(
         "--without-loop", action="store_true", help="run bundles on lanes, whatever their size"
     )
@@ -69,6 +70,8 @@ def server(
     flags = list(placement)
     if data := request.config.getoption("--data-dir"):
         flags += ["--data-dir", data]
+    if bulk := request.config.getoption("--bulk"):
+        flags += ["--bulk", bulk]
     program = WITHOUT_LOOP if request.config.getoption("--without-loop") else PROGRAM
     # Not pytest's folder: its path may be too long for the sockets that are made in it.
     with (

@@ -152,5 +152,6 @@ def test_options_the_runner_offers(server: JobServerProcess) -> None:
             "beam_spark_task_attempts",
             "beam_spark_key_shards",
             "beam_spark_checkpoint_interval_ms",
+            "beam_spark_bulk",
         ]
         assert all(isinstance(info.state, JobState) for info in client.jobs())

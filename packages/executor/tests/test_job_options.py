@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beam_spark_executor.job_options import JOB_OPTIONS, JobWishes, WrongOption, job_wishes
+from beam_spark_executor.job_options import NUMBERS, Bulk, JobWishes, WrongOption, job_wishes
 from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.job_server import Server
 
@@ -46,23 +46,39 @@ def test_numbers_in_every_form_that_clients_send(value: Any) -> None:
     assert job_wishes(asked) == JobWishes(3, 3, 100)
 
 
-@pytest.mark.parametrize("option", JOB_OPTIONS, ids=lambda option: option.name)
+@pytest.mark.parametrize("option", NUMBERS, ids=lambda option: option.name)
 @pytest.mark.parametrize("value", ["", "two", -1, 0, 10**9, 2.5, [3], True])
 def test_what_is_no_such_number_is_refused_by_name(option: Any, value: Any) -> None:
     with pytest.raises(WrongOption, match=f"--{option.name} is to be a number from"):
         job_wishes(options(**{option.name: value}))
 
 
+@pytest.mark.parametrize("bulk", Bulk)
+def test_a_choice_is_a_word(bulk: Bulk) -> None:
+    assert job_wishes(options(beam_spark_bulk=bulk.value)) == JobWishes(bulk=bulk)
+
+
+@pytest.mark.parametrize("value", ["", "Always", "sometimes", True, 1, ["always"]])
+def test_another_word_is_refused_with_those_that_there_are(value: Any) -> None:
+    with pytest.raises(WrongOption, match="--beam_spark_bulk is to be one of auto, always, never"):
+        job_wishes(options(beam_spark_bulk=value))
+
+
 @pytest.mark.timeout(120)
 def test_beams_own_client_sends_them(tmp_path: Path) -> None:
     served = Server(ServerSettings(job_port=0, state_dir=tmp_path / "state", plain_cores=1))
     try:
-        flags = ("--beam_spark_task_attempts=4", "--beam_spark_key_shards=9", "--beam_spark_x=1")
+        flags = (
+            "--beam_spark_task_attempts=4",
+            "--beam_spark_key_shards=9",
+            "--beam_spark_bulk=never",
+        )
         command = [sys.executable, "-c", CLIENT, served.serve(), *flags]
         told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=100)
     finally:
         served.stop()
     assert told.stdout.splitlines() == [
+        "beam:option:beam_spark_bulk:v1 never",
         "beam:option:beam_spark_key_shards:v1 9",
         "beam:option:beam_spark_task_attempts:v1 4",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,15 @@ from beam_runner_urns import options as option_urns
 
 class WrongOption(ValueError):
     """An option has a value that it cannot have; the text says which it can."""
+
+
+class Bulk(enum.Enum):
+    """Whether Spark carries bounded work as jobs of its own: what goes between stages crosses its shuffle."""
+
+    AUTO = "auto"
+    """Where it is known to be better, which is nowhere yet."""
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 @attrs.frozen
@@ -45,6 +55,35 @@ class JobOption:
         return int(text)
 
 
+@attrs.frozen
+class JobChoice:
+    """An option whose value is one of some words.
+
+    Attributes:
+        name: without dashes.
+        choices: the words.
+        description: for ``--help``; what is the case where it is not given.
+    """
+
+    name: str
+    choices: type[Bulk]
+    description: str
+
+    def asked(self, options: Mapping[str, Any]) -> Bulk | None:
+        """The value that a job's options give it; None if they don't.
+
+        Raises:
+            WrongOption: it is none of the words.
+        """
+        value = options.get(f"{option_urns.PREFIX}{self.name}{option_urns.SUFFIX}")
+        if value is None:
+            return None
+        words = [each.value for each in self.choices]
+        if value not in words:
+            raise WrongOption(f"--{self.name} is to be one of {', '.join(words)}, not {value!r}")
+        return self.choices(value)
+
+
 TASK_ATTEMPTS = JobOption(
     "beam_spark_task_attempts",
     1,
@@ -66,7 +105,15 @@ CHECKPOINT_INTERVAL = JobOption(
     "after how many milliseconds a source or another splittable DoFn is asked to stop, so that what it"
     " has done is committed (default: 500 where the pipeline is streaming, else 10000)",
 )
-JOB_OPTIONS = (TASK_ATTEMPTS, KEY_SHARDS, CHECKPOINT_INTERVAL)
+BULK = JobChoice(
+    "beam_spark_bulk",
+    Bulk,
+    "whether stages of bounded data are run together as one Spark job, with what goes between them in Spark's"
+    " shuffle: always where they can be, never, or auto, which is never until it is known to be better"
+    " (default: what the server was started with)",
+)
+NUMBERS = (TASK_ATTEMPTS, KEY_SHARDS, CHECKPOINT_INTERVAL)
+JOB_OPTIONS = (*NUMBERS, BULK)
 
 
 @attrs.frozen
@@ -76,6 +123,7 @@ class JobWishes:
     task_attempts: int | None = None
     key_shards: int | None = None
     checkpoint_interval: int | None = None
+    bulk: Bulk | None = None
 
 
 def job_wishes(options: Mapping[str, Any]) -> JobWishes:
@@ -85,5 +133,8 @@ def job_wishes(options: Mapping[str, Any]) -> JobWishes:
         WrongOption: an option has a value that it cannot have.
     """
     return JobWishes(
-        TASK_ATTEMPTS.asked(options), KEY_SHARDS.asked(options), CHECKPOINT_INTERVAL.asked(options)
+        TASK_ATTEMPTS.asked(options),
+        KEY_SHARDS.asked(options),
+        CHECKPOINT_INTERVAL.asked(options),
+        BULK.asked(options),
     )

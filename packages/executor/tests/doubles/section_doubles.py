@@ -72,7 +72,7 @@ class FakeSections:
     tasks: Tasks = attrs.field(factory=Tasks)
 
     def start_section(
-        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         self.history.append(order)
         self.waiting.append((order, title, on_end))
@@ -80,7 +80,10 @@ class FakeSections:
     def start_table(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
-        self.start_section(order, title, on_end)
+        self.start_section(order, work, title, on_end)
+
+    def heard(self, message: Any) -> bool:
+        return False
 
     def section_tasks(self) -> Tasks:
         return self.tasks

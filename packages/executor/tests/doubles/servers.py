@@ -22,6 +22,7 @@ from beam_spark_executor.channel.messages import (
     CloseLane,
     EndJob,
     Hello,
+    JobWork,
     LaneOpened,
     RunBundle,
     RunLoop,
@@ -82,6 +83,8 @@ class FakeSpark:
     cancelled: threading.Event = attrs.field(factory=threading.Event)
     section: Callable[[FakeSpark, RunBundle], SectionEnd] | None = None
     """What comes of a section; None for what really does."""
+    hears: list[Any] = attrs.field(factory=list)
+    """What workers say that is for its sections alone."""
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         if self.refuses:
@@ -92,7 +95,7 @@ class FakeSpark:
         thread.start()
 
     def start_section(
-        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         def run() -> None:
             sections = FakeSections(self.plan, self.stages, self.folder)
@@ -100,6 +103,9 @@ class FakeSpark:
             on_end(end)
 
         threading.Thread(target=run, daemon=True).start()
+
+    def heard(self, message: Any) -> bool:
+        return message in self.hears
 
     def section_tasks(self) -> Tasks:
         return Tasks()

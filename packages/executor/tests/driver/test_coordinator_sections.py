@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import attrs
 import pytest
 from beam_runner_engine.scheduler import DefaultSectionPolicy, FailJob, FinishJob, Outcome
 from rig import NO_LOOP, Rig
@@ -199,7 +200,7 @@ def test_files_of_an_attempt_that_failed_go_some_time_later(
 def test_a_section_that_opens_within_a_loop_ends_the_loop(tmp_path: Path) -> None:
     plan = plan_of(
         [
-            stage("first", None, {"out": "values"}, splittable=True),
+            attrs.evolve(stage("first", None, {"out": "values"}), embedded=False),
             stage("read", "values", {"out": "pairs"}),
             stage("count", "pairs", groups=True),
         ],

@@ -15,7 +15,8 @@ from beam_runner_worker.errors import BundleFailed
 from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
 from servers import SECONDS, FakeSpark, Server
 
-from beam_spark_executor.channel.messages import RunBundle
+from beam_spark_executor.channel.messages import Hello, RunBundle
+from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver import job as job_module
 from beam_spark_executor.spark.spark_jobs import SectionEnd
 
@@ -95,6 +96,22 @@ def test_a_section_ends_with_a_job_that_fails(new: New) -> None:
     assert server.run() is JobState.FAILED
     assert len(tried) == 4
     assert "Spark lost it" in server.reason
+
+
+def test_what_workers_say_of_a_section_is_for_its_runner_alone(new: New) -> None:
+    """It ends the Spark job, and what comes of that is told then."""
+    server = new()
+
+    def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
+        said = broken(order)
+        spark.hears.append(said)
+        spark.job.received(WorkerLink(Hello("job-1", "host", 1)), said)
+        return refused(order)
+
+    server.spark.section = section
+    assert server.run() is JobState.DONE
+    assert server.seen == EXPECTED
+    assert server.job._ledger.last_failure is None
 
 
 def test_user_code_that_raises(new: New) -> None:

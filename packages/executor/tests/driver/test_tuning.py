@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from beam_spark_executor.driver.tuning import shards_for, tuning_of
-from beam_spark_executor.job_options import JobWishes
+from beam_spark_executor.job_options import Bulk, JobWishes
 
 
 def plan(*, streaming: bool = False, turns: bool = False) -> Mock:
@@ -30,6 +30,24 @@ def test_by_the_plan() -> None:
     stream = tuning_of(plan(streaming=True), 2, 1, JobWishes())
     assert (stream.shards, stream.policy.checkpoint_after) == (4, 500)
     assert not tuning_of(plan(turns=True), 2, 1, JobWishes()).policy.spreads
+
+
+@pytest.mark.parametrize(
+    ("server", "job", "has_sections"),
+    [
+        (Bulk.AUTO, None, False),
+        (Bulk.NEVER, None, False),
+        (Bulk.ALWAYS, None, True),
+        (Bulk.ALWAYS, Bulk.NEVER, False),
+        (Bulk.ALWAYS, Bulk.AUTO, False),
+        (Bulk.NEVER, Bulk.ALWAYS, True),
+    ],
+)
+def test_sections_are_asked_for_and_a_job_is_heard_first(
+    server: Bulk, job: Bulk | None, has_sections: bool
+) -> None:
+    tuning = tuning_of(plan(), 2, 1, JobWishes(bulk=job), server)
+    assert (tuning.section_policy is not None) is has_sections
 
 
 @pytest.mark.parametrize("streaming", [True, False])

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from beam_runner_engine.scheduler import Bundle
@@ -83,10 +84,13 @@ def test_it_is_noticed_when_all_of_it_is_lost(placement: PlainPlacement, place: 
 def test_sections_are_refused_so_that_their_stages_run_apart() -> None:
     told: list[SectionEnd] = []
     order = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
-    PlainPlacement(cores=1).job("job", "name").start_section(order, "A to B", told.append)
+    job = PlainPlacement(cores=1).job("job", "name")
+    work: Any = "of the job"
+    job.start_section(order, work, "A to B", told.append)
     (refusal,) = told
     assert isinstance(refusal, SectionRefusal)
     assert refusal.attempt == Attempt(7, 2)
+    assert not job.heard(refusal), "it never is about one that runs"
 
 
 def test_it_can_be_killed_while_it_starts() -> None:

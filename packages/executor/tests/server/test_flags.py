@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from beam_spark_executor.job_options import Bulk
 from beam_spark_executor.server import flags
 from beam_spark_executor.server.flags import ServerSettings, parse
 from beam_spark_executor.spark.settings import SparkSettings
@@ -59,7 +60,7 @@ def test_all_flags() -> None:
             ),
             *("--spark-conf", "spark.a=1", "--spark-conf=spark.b_c=x=y", "--log-kind", "json"),
             *("--allow-remote", "--token-file", "/t", "--tls-cert=/c", "--tls-key=/k"),
-            *("--tls-client-ca=/ca", "--hide-elements"),
+            *("--tls-client-ca=/ca", "--hide-elements", "--bulk=always"),
         ]
     )
     assert settings == ServerSettings(
@@ -71,6 +72,7 @@ def test_all_flags() -> None:
         on_sigterm="suspend",
         max_task_attempts=3,
         hide_elements=True,
+        bulk=Bulk.ALWAYS,
         spark=SparkSettings("spark://host:7077", {"spark.a": "1", "spark.b_c": "x=y"}, "error"),
         log_level="error",
         log_kind="json",

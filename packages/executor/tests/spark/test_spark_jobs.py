@@ -12,13 +12,20 @@ from unittest.mock import Mock
 import pytest
 from beam_runner_engine.scheduler import Bundle
 
-from beam_spark_executor.channel.messages import Attempt, BundleBroke, RunBundle, SectionRefusal
+from beam_spark_executor.channel.messages import (
+    Attempt,
+    BundleBroke,
+    LaneOpened,
+    RunBundle,
+    SectionRefusal,
+)
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.spark import spark_jobs as module
 from beam_spark_executor.spark.pool import Slot
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 
 ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
+WORK = Mock(plan="the plan", shards=4)
 REFUSAL = SectionRefusal(Attempt(7, 2), "no")
 
 
@@ -30,28 +37,46 @@ def _threads_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "job_thread", thread)
 
 
-def jobs_with(run: Callable[[RunBundle, str], SectionEnd]) -> tuple[SparkJobs, Mock]:
-    """The Spark jobs of a job whose sections run like that, and its pools."""
-    pools = Mock()
-    pools.acquire.return_value = Slot(3)
-    slots = []
+class Runner:
+    """Runs sections as it is told to, and knows what it was made with."""
 
-    def runner(slot: Slot) -> Any:
-        slots.append(slot)
-        assert slots == [Slot(3)]
-        return SimpleNamespace(run=run)
+    made: tuple[Any, ...] = ()
 
-    jobs = SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", "the job", runner)
-    return jobs, pools
+    def __init__(self, *made: Any) -> None:
+        assert not Runner.made, "there is one"
+        Runner.made = made
+
+    run: Any = None
+
+    def heard(self, message: Any) -> bool:
+        return bool(message == REFUSAL)
+
+
+Jobs = Callable[[Callable[[RunBundle, str], SectionEnd]], tuple[SparkJobs, Mock]]
+
+
+@pytest.fixture
+def jobs_with(monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """Makes the Spark jobs of a job whose sections run like that, and its pools."""
+
+    def make(run: Callable[[RunBundle, str], SectionEnd]) -> tuple[SparkJobs, Mock]:
+        monkeypatch.setattr(Runner, "made", ())
+        monkeypatch.setattr(Runner, "run", staticmethod(run))
+        monkeypatch.setattr(module, "SectionRunner", Runner)
+        pools = Mock()
+        pools.acquire.return_value = Slot(3)
+        return SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", "the job"), pools
+
+    return make
 
 
 def end_of(jobs: SparkJobs) -> SectionEnd:
     told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
-    jobs.start_section(ORDER, "section of A to B", told.put)
+    jobs.start_section(ORDER, WORK, "section of A to B", told.put)
     return told.get(timeout=60)
 
 
-def test_a_section_is_run_in_the_slot_of_its_job_under_its_title() -> None:
+def test_a_section_is_run_in_the_slot_of_its_job_under_its_title(jobs_with: Jobs) -> None:
     titles = []
 
     def run(order: RunBundle, title: str) -> SectionEnd:
@@ -60,13 +85,19 @@ def test_a_section_is_run_in_the_slot_of_its_job_under_its_title() -> None:
         return REFUSAL
 
     jobs, pools = jobs_with(run)
+    assert not jobs.heard(REFUSAL), "no section has begun"
     assert end_of(jobs) == REFUSAL
-    assert titles == ["the job · section of A to B"]
+    assert set(titles) == {"the job · section of A to B"}
+    assert Runner.made[2] == Slot(3)
+    assert Runner.made[4:] == ("job-1", "the plan", 4)
+    assert end_of(jobs) == REFUSAL
+    assert jobs.heard(REFUSAL)
+    assert not jobs.heard(LaneOpened(1))
     jobs.close(workers_gone=True)
     pools.release.assert_called_once_with(Slot(3))
 
 
-def test_a_runner_that_raises_has_broken_the_section() -> None:
+def test_a_runner_that_raises_has_broken_the_section(jobs_with: Jobs) -> None:
     def run(order: RunBundle, title: str) -> SectionEnd:
         raise ConnectionError("Spark is gone")
 
@@ -75,7 +106,7 @@ def test_a_runner_that_raises_has_broken_the_section() -> None:
     )
 
 
-def test_tasks_are_those_of_sections_of_this_job() -> None:
+def test_tasks_are_those_of_sections_of_this_job(jobs_with: Jobs) -> None:
     jobs, _ = jobs_with(Mock())
     stages = {
         1: SimpleNamespace(numTasks=1, numActiveTasks=1, numCompletedTasks=0),

@@ -91,7 +91,7 @@ def with_pairs(**more: Any) -> JobPlan:
         (attrs.evolve(CHAIN, test_streams=(TestStreamPlan("script", (), ()),)), set()),
         (changed(end={"embedded": False}), {"read", "count"}),
         (changed(end={"stable_input": True}), {"read", "count"}),
-        (changed(end={"truncation": TruncationPlan(None, endless=False)}), {"read", "count"}),
+        (changed(end={"truncation": TruncationPlan(None, endless=False)}), ALL),
         (with_pairs(bulk=False, whole=True), ALL),
         (with_pairs(bulk=False, whole=False), {"read", "end"}),
         (with_pairs(merging=MergingPlan(CHAIN.stages["end"].spec, embedded=True)), ALL),

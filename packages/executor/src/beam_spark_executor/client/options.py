@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import (
     SparkRunnerOptions,
 )
 
-from beam_spark_executor.job_options import JOB_OPTIONS
+from beam_spark_executor.job_options import BULK, NUMBERS, Bulk
 
 _MASTER = "spark_master_url"
 MADE_THE_SERVER = (
@@ -59,8 +59,10 @@ class BeamSparkOptions(PipelineOptions):
             metavar="PORT",
             help="port for web pages about the jobs, 0 for a free one; needs beam-runner-web",
         )
-        for option in JOB_OPTIONS:
+        for option in NUMBERS:
             group.add_argument(f"--{option.name}", type=int, metavar="N", help=option.description)
+        words = [one.value for one in Bulk]
+        group.add_argument(f"--{BULK.name}", choices=words, help=BULK.description)
 
 
 @attrs.frozen

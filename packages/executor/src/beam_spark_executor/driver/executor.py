@@ -30,7 +30,7 @@ from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.starts import counted_start
 from beam_spark_executor.driver.tuning import LANES_PER_CORE, tuning_of
-from beam_spark_executor.job_options import WrongOption, job_wishes
+from beam_spark_executor.job_options import Bulk, WrongOption, job_wishes
 from beam_spark_executor.journal.codec import FormError
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.journal.store import Store
@@ -57,6 +57,7 @@ class ExecutorSettings:
         hides_elements: whether errors must not show the element that was processed.
         sync_data: whether what is committed is to survive the machine.
         store: where data between stages lies if machines share no folder.
+        bulk: whether Spark carries bounded work as jobs of its own, where the job does not say it.
     """
 
     folder: Path
@@ -65,6 +66,7 @@ class ExecutorSettings:
     hides_elements: bool = False
     sync_data: bool = False
     store: StoreSpec | None = None
+    bulk: Bulk = Bulk.AUTO
 
 
 class SparkJobExecutor:
@@ -233,8 +235,10 @@ class SparkJobExecutor:
             wishes = job_wishes(job.options)
         except WrongOption as error:
             raise JobRejected(str(error), unsupported=False) from error
-        tuning = tuning_of(plan, self._placement.cores, settings.task_attempts, wishes)
-        ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy)
+        tuning = tuning_of(
+            plan, self._placement.cores, settings.task_attempts, wishes, settings.bulk
+        )
+        ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
         # A scripted clock counts from 0: what tests set their timers by.
         start = 0 if plan.scripts_clock else ProcessingClock().now()
         ledger.apply(Start(start, roots_of(plan)))

@@ -198,7 +198,7 @@ class RunningJob:
                 self._observing.answered(link, message)
             case ExternalWorkerStarted():
                 self._processes.external_worker(link, message)
-            case _:
+            case _ if not self._placement.heard(message):
                 self._inbox.put(Said(link, message))
 
     def _lane_ended(self, number: int, error: str) -> None:

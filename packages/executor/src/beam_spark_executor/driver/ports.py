@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.messages import Endpoint, JobWork, RunBundle
+from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import StandByOrder
 
@@ -19,11 +19,23 @@ class SectionHost(Protocol):
     """What runs sections and tables, each as many tasks at once."""
 
     def start_section(
-        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Runs a section, and calls ``on_end`` with what came of it, on any thread.
 
         A placement that has no sections refuses each: its stages then run apart, on lanes.
+
+        Args:
+            order: a bundle with parts.
+            work: the job.
+            title: what people are to know it by.
+            on_end: told once.
+        """
+
+    def heard(self, message: FromWorker) -> bool:
+        """A worker process has said something: whether it is about a section that runs, and for nobody else.
+
+        May be called from any thread.
         """
 
     def start_table(

@@ -104,11 +104,9 @@ class Sections:
             for place in places:
                 self._slots.started(place)
             title = f"{self.name(bundle)}, attempt {bundle.attempt}"
-            order = self._order(bundle)
-            if bundle.parts:
-                self._host.start_section(order, title, self._on_end)
-            else:
-                self._host.start_table(order, self._work(), title, self._on_end)
+            _LOGGER.info("job %s: %s", self._job_id, title)
+            start = self._host.start_section if bundle.parts else self._host.start_table
+            start(self._order(bundle), self._work(), title, self._on_end)
 
     def ended(self, end: SectionEnd) -> Entry:
         """What came of an attempt is known: what that is to the journal."""

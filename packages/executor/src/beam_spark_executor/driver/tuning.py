@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_engine.scheduler import DefaultPolicy, Limits
+from beam_runner_engine.scheduler import DefaultPolicy, DefaultSectionPolicy, Limits, SectionPolicy
 
-from beam_spark_executor.job_options import JobWishes
+from beam_spark_executor.job_options import Bulk, JobWishes
 from beam_spark_executor.plan import JobPlan
 
 LANES_PER_CORE = 4
@@ -15,6 +15,7 @@ _MOST_SHARDS_PER_CORE = 8
 _SHARDS_ENOUGH = 64
 _JOINT_BYTES_IN_TURNS = 8 << 20
 _STREAMING_CHECKPOINT_MS = 500
+_MOST_EXCHANGES = 4
 
 
 @attrs.frozen
@@ -25,14 +26,22 @@ class Tuning:
         shards: how many key shards its stages have.
         limits: of bundles.
         policy: of splits.
+        section_policy: whether sections are run as Spark's own jobs; None if the job has none.
     """
 
     shards: int
     limits: Limits
     policy: DefaultPolicy
+    section_policy: SectionPolicy | None = None
 
 
-def tuning_of(plan: JobPlan, cores: int, task_attempts: int, wishes: JobWishes) -> Tuning:
+def tuning_of(
+    plan: JobPlan,
+    cores: int,
+    task_attempts: int,
+    wishes: JobWishes,
+    bulk: Bulk = Bulk.AUTO,
+) -> Tuning:
     """How a new job is cut.
 
     Args:
@@ -40,9 +49,12 @@ def tuning_of(plan: JobPlan, cores: int, task_attempts: int, wishes: JobWishes) 
         cores: of the whole cluster.
         task_attempts: how often the server has a bundle tried in which user code raises.
         wishes: of the job, which win.
+        bulk: whether the server has bounded work carried by Spark's own jobs.
     """
     limits = Limits(
-        parallelism=cores * LANES_PER_CORE, user_attempts=wishes.task_attempts or task_attempts
+        parallelism=cores * LANES_PER_CORE,
+        user_attempts=wishes.task_attempts or task_attempts,
+        section_exchanges=_MOST_EXCHANGES,
     )
     policy = DefaultPolicy()
     if plan.streaming:
@@ -54,7 +66,12 @@ def tuning_of(plan: JobPlan, cores: int, task_attempts: int, wishes: JobWishes) 
     if wishes.checkpoint_interval is not None:
         policy = attrs.evolve(policy, checkpoint_after=wishes.checkpoint_interval)
     few = plan.streaming or plan.one_interpreter
-    return Tuning(wishes.key_shards or shards_for(cores, few=few), limits, policy)
+    shards = wishes.key_shards or shards_for(cores, few=few)
+    return Tuning(shards, limits, policy, _section_policy(wishes.bulk or bulk))
+
+
+def _section_policy(bulk: Bulk) -> SectionPolicy | None:
+    return DefaultSectionPolicy() if bulk is Bulk.ALWAYS else None
 
 
 def shards_for(cores: int, *, few: bool) -> int:

@@ -17,6 +17,7 @@ from beam_spark_executor.channel.messages import (
     Attempt,
     BundleBroke,
     Endpoint,
+    FromWorker,
     JobWork,
     RunBundle,
     SectionRefusal,
@@ -216,11 +217,15 @@ class PlainJob:
         on_end(BundleBroke(attempt, None, "there is no Spark to read and write tables"))
 
     def start_section(
-        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Refuses it: there is no Spark that could run it as a job."""
         attempt = Attempt(order.bundle.number, order.bundle.attempt)
         on_end(SectionRefusal(attempt, "there are only plain processes, without Spark"))
+
+    def heard(self, message: FromWorker) -> bool:
+        """There never is a section that it could be about."""
+        return False
 
     def section_tasks(self) -> Tasks:
         """There never are any."""

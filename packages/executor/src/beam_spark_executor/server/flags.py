@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import attrs
 
+from beam_spark_executor.job_options import Bulk
 from beam_spark_executor.server import flag_values
 from beam_spark_executor.server.channel_flags import (
     ChannelWishes,
@@ -57,6 +58,7 @@ class ServerSettings:
     - ``token_file``: has the token that clients must send with every call.
     - ``tls_cert``, ``tls_key``, ``tls_client_ca``: PEM files of the server, and of the authority whose
       certificates clients must have.
+    - ``bulk``: whether Spark carries bounded work as jobs of its own, where the job does not say it.
     - ``plain_cores``: with a number jobs run in plain processes of this machine, on so many cores, without Spark.
     - ``hide_elements``: whether the errors of jobs leave out the element that was processed.
     - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
@@ -77,6 +79,7 @@ class ServerSettings:
     on_sigterm: str | None = None
     max_task_attempts: int = 1
     hide_elements: bool = False
+    bulk: Bulk = Bulk.AUTO
     spark: SparkSettings = attrs.field(factory=SparkSettings)
     plain_cores: int | None = None
     log_level: str = "info"
@@ -151,6 +154,7 @@ def settings_of(arguments: Sequence[str]) -> ServerSettings:
         on_sigterm=found.on_sigterm,
         max_task_attempts=found.max_task_attempts,
         hide_elements=found.hide_elements,
+        bulk=Bulk(found.bulk),
         spark=SparkSettings(
             master=found.spark_master_url,
             conf=dict(found.spark_conf),
@@ -326,6 +330,13 @@ def _add_end_flags(flag: Callable[..., Any]) -> None:
         metavar="N",
         help="how often a bundle is tried whose user code raises, before its job fails (default:"
         " %(default)s); one that fails for other reasons is tried 4 times",
+    )
+    flag(
+        "--bulk",
+        choices=tuple(one.value for one in Bulk),
+        default=Bulk.AUTO.value,
+        help="whether stages of bounded data are run together as one Spark job, with what goes between"
+        " them in Spark's shuffle, where a job does not say it: auto is never for now (default: %(default)s)",
     )
     flag(
         "--hide-elements",

@@ -24,7 +24,7 @@ from beam_runner_jobservices.guard import read_guard
 
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
-from beam_spark_executor.job_options import JOB_OPTIONS
+from beam_spark_executor.job_options import JOB_OPTIONS, JobChoice, JobOption
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.server.data_place import DataPlace
 from beam_spark_executor.server.flags import ServerSettings
@@ -66,6 +66,7 @@ class Server:
         self._task_attempts = settings.max_task_attempts
         self._hides_elements = settings.hide_elements
         self._channel = settings.channel
+        self._bulk = settings.bulk
         self._temporary: TemporaryFolder | None = None
         if settings.state_dir is None:
             self._temporary = TemporaryFolder("jobserver-")
@@ -89,8 +90,7 @@ class Server:
                 guard=guard,
                 socket_path=self._socket(settings, guard),
                 options=(
-                    PipelineOption(one.name, OptionType.INTEGER, one.description)
-                    for one in JOB_OPTIONS
+                    PipelineOption(one.name, _type_of(one), one.description) for one in JOB_OPTIONS
                 ),
             )
             try:
@@ -162,6 +162,7 @@ class Server:
                 self._hides_elements,
                 sync_data=self._sync_data,
                 store=self._data.store,
+                bulk=self._bulk,
             ),
         )
         try:
@@ -270,6 +271,10 @@ def _placement(settings: ServerSettings) -> PlacementService:
     from beam_spark_executor.spark.placement import SparkPlacement
 
     return SparkPlacement(settings.spark)
+
+
+def _type_of(option: JobOption | JobChoice) -> OptionType:
+    return OptionType.STRING if isinstance(option, JobChoice) else OptionType.INTEGER
 
 
 def _guard(settings: ServerSettings) -> Guard:

@@ -13,6 +13,7 @@ from beam_spark_executor.channel.messages import (
     Attempt,
     BundleBroke,
     Endpoint,
+    FromWorker,
     JobWork,
     RunBundle,
 )
@@ -20,6 +21,7 @@ from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane
 from beam_spark_executor.spark.lane import LaneRef, run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import answers
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
 from beam_spark_executor.spark.table_bundles import TableBundles, TableData
@@ -28,7 +30,7 @@ from beam_spark_executor.spark.threads import job_thread
 _LOGGER = logging.getLogger(__name__)
 
 
-class SectionRunner(Protocol):
+class BundleRunner(Protocol):
     """Runs bundles as Spark jobs of their own: sections, or what is done with tables."""
 
     def run(self, order: RunBundle, title: str) -> SectionEnd:
@@ -43,7 +45,7 @@ class SectionRunner(Protocol):
 class SparkJobs:
     """All Spark jobs of one Beam job, and from the first one on its slot.
 
-    Methods belong to the job's own thread, but `is_alive` to any.
+    Methods belong to the job's own thread, but `is_alive` and `heard` to any.
 
     Args:
         session: of the server.
@@ -52,7 +54,6 @@ class SparkJobs:
         endpoint: of the channel.
         job_id: the job's.
         name: what Spark's own pages call the job.
-        section_runner: what runs sections in a slot.
     """
 
     def __init__(
@@ -63,7 +64,6 @@ class SparkJobs:
         endpoint: Endpoint,
         job_id: str,
         name: str = "",
-        section_runner: Callable[[Slot], SectionRunner] | None = None,
     ) -> None:
         self._session = session
         self._pools = pools
@@ -74,7 +74,7 @@ class SparkJobs:
         self._slot: Slot | None = None
         self._group = f"beam-{job_id}"
         self._name = name or job_id
-        self._section_runner = section_runner
+        self._runner: SectionRunner | None = None
 
     @property
     def loss(self) -> str:
@@ -108,11 +108,24 @@ class SparkJobs:
         ).start()
 
     def start_section(
-        self, order: RunBundle, title: str, on_end: Callable[[SectionEnd], None]
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Runs a section as one Spark job, on a thread of its own, which calls ``on_end`` at last."""
-        assert self._section_runner is not None
-        self._start_job(order, self._section_runner(self._taken_slot()), title, on_end)
+        if self._runner is None:
+            self._runner = SectionRunner(
+                self._session,
+                self._pools,
+                self._taken_slot(),
+                self._endpoint,
+                self._job_id,
+                work.plan,
+                work.shards,
+            )
+        self._start_job(order, self._runner, title, on_end)
+
+    def heard(self, message: FromWorker) -> bool:
+        """A worker process has said something: whether it is about a section that runs, and for nobody else."""
+        return self._runner is not None and self._runner.heard(message)
 
     def start_table(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
@@ -170,7 +183,7 @@ class SparkJobs:
     def _start_job(
         self,
         order: RunBundle,
-        runner: SectionRunner,
+        runner: BundleRunner,
         title: str,
         on_end: Callable[[SectionEnd], None],
     ) -> None:
@@ -180,7 +193,7 @@ class SparkJobs:
     def _run_job(
         self,
         order: RunBundle,
-        runner: SectionRunner,
+        runner: BundleRunner,
         title: str,
         on_end: Callable[[SectionEnd], None],
     ) -> None:
