@@ -226,7 +226,7 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
         (info,) = jobs.jobs()
         assert jobs.wait_until_finish(info.job_id, 100) is JobState.FAILED
         texts = [m.text for m in jobs.messages(info.job_id) if isinstance(m, JobMessage)]
-    assert "with LOOPBACK the pool is the process that submitted the job" in texts[-1]
+    assert "with LOOPBACK the pool is the program that submitted the job" in texts[-1]
 
 
 @pytest.mark.timeout(240)

@@ -87,6 +87,7 @@ def test_jobs_are_translated_and_restored_within_a_counted_start(
     settings = ExecutorSettings(tmp_path)
     monkeypatch.setattr(executor, "_settings", settings, raising=False)
     monkeypatch.setattr(executor, "_placement", SimpleNamespace(cores=1), raising=False)
+    monkeypatch.setattr(executor, "_elsewhere", frozenset(), raising=False)
     job = JobSpec("job-1", "sample", b"", {}, "{}", {}, "localhost:1")
     with pytest.raises(JobRejected, match="seen"):
         executor(job, SimpleNamespace())  # type: ignore[arg-type]
