@@ -36,6 +36,12 @@ def test_another_payload_is_refused(payload: bytes) -> None:
         ({}, "one of format, table and sql"),
         ({"format": "csv", "sql": "SELECT 1"}, "one of format, table and sql"),
         ({"table": "t", "path": "p"}, "a path needs a format"),
+        ({"sql": "SELECT java_method('java.lang.System', 'exit', 1)"}, "java_method calls Java"),
+        (
+            {"sql": "SELECT `Reflect` /* it */ ('java.lang.System', 'exit', 1)"},
+            "Reflect calls Java",
+        ),
+        ({"table": "t", "where": "try_reflect\n('a', 'b') = 1"}, "try_reflect calls Java"),
     ],
 )
 def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
@@ -54,3 +60,7 @@ def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
 def test_a_target_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
     with pytest.raises(WrongTable, match=said):
         TableTarget(**more)
+
+
+def test_a_word_is_no_call() -> None:
+    assert TableSource(sql="SELECT 1 AS one", where="kind = 'reflect' AND (one = 1)").where

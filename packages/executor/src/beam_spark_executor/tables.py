@@ -6,6 +6,7 @@ A payload is JSON: the server makes sense of it without running anything that a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -19,6 +20,12 @@ STAGING = "_beam-"
 """How the folder begins in which files wait beside a table's own. Spark takes no notice of such."""
 MODES = ("error", "ignore", "append", "overwrite")
 """What is done where there is something already."""
+
+
+_REFLECTION = re.compile(
+    r"\b((?:try_)?reflect|java_method)(?:\s|/\*.*?\*/|--[^\n]*\n)*\(", re.IGNORECASE | re.DOTALL
+)
+"""Functions of Spark's SQL that run any Java method, as one that ends the server."""
 
 
 class WrongTable(ValueError):
@@ -92,6 +99,12 @@ class TableSource(_Payload):
             raise WrongTable("say one of format, table and sql")
         if self.path and not self.format:
             raise WrongTable("a path needs a format")
+        for text in (self.sql, self.where):
+            called = _REFLECTION.search(text.replace("`", ""))
+            if called:
+                raise WrongTable(
+                    f"{called[1]} calls Java within the server, which other jobs use, too: do that in a transform"
+                )
 
     @property
     def name(self) -> str:

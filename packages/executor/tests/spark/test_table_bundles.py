@@ -128,6 +128,8 @@ def test_what_is_read_is_counted(job: Job) -> None:
     [
         (TableSource("parquet", path="/no/such"), "PATH_NOT_FOUND"),
         (TableSource(sql="SELEC 1"), "PARSE_SYNTAX_ERROR"),
+        (TableSource(sql="SET spark.sql.ansi.enabled=false"), "PARSE_SYNTAX_ERROR"),
+        (TableSource(sql="DROP TABLE mine"), "PARSE_SYNTAX_ERROR"),
         (TableSource(sql="SELECT 1 AS one", columns=("two",)), "has no column 'two'; it has one"),
     ],
 )

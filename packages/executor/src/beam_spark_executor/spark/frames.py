@@ -51,6 +51,8 @@ def frame_of(session: SparkSession, source: TableSource) -> DataFrame:
 
 def _whole(session: SparkSession, source: TableSource) -> DataFrame:
     if source.sql:
+        # A command would be carried out at once, whoever else uses what it changes. This knows queries alone.
+        session._jsparkSession.sessionState().sqlParser().parseQuery(source.sql)
         return session.sql(source.sql)
     reader = session.read.options(**source.options)
     if source.table:
