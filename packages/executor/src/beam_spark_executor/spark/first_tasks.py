@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from beam_spark_executor.bundles.needs import Needs, trouble_here
 from beam_spark_executor.spark.pool import ArrowFunction, WorkerPools, reason_of
-from beam_spark_executor.spark.settings import SparkUnavailable
+from beam_spark_executor.spark.settings import SparkUnavailable, is_on_this_machine
 from beam_spark_executor.spark.threads import job_thread
 
 LIMIT_SECONDS = 300.0
@@ -101,7 +101,10 @@ def _run(
 def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable[[], None]) -> None:
     thread.join(min(_SAY_SO_SECONDS, limit))
     if thread.is_alive() and limit > _SAY_SO_SECONDS:
-        _LOGGER.warning("%s has run no task yet; it has %.0f s for that", master, limit)
+        # On one machine nobody is waited for: it is busy.
+        level = logging.INFO if is_on_this_machine(master) else logging.WARNING
+        text = "%s has not run its first tasks yet; it has %.0f s for that"
+        _LOGGER.log(level, text, master, limit)
         thread.join(limit - _SAY_SO_SECONDS)
     if thread.is_alive():
         give_up()
