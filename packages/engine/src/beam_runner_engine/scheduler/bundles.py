@@ -111,20 +111,30 @@ def commit(state: SchedulerState, event: BundleDone) -> None:
         assert event.summary is not None
         _replace_summary(state, stage, shard, event.summary)
     take_back(state, stage, record, event.residuals)
-    make_room(state, event.outputs)
-    for output in event.outputs:
-        deliver(state, output.collection, output.data)
+    hand_on(state, event)
     for work in record.work:
         remove_work(state, stage, work)
     give_back(state, record.views)
     forget_update(state, stage, event.bundle)
     look_at(state, stage, shard)
+    has_caught_up(state, stage)
+    if event.finalize:
+        state.commands.append(FinalizeBundles((event.bundle,)))
+
+
+def hand_on(state: SchedulerState, event: BundleDone) -> None:
+    """Gives the outputs of a bundle to those who read them."""
+    make_room(state, event.outputs)
+    for output in event.outputs:
+        deliver(state, output.collection, output.data)
+
+
+def has_caught_up(state: SchedulerState, stage: StageState) -> None:
+    """A stage has less before it than it had: its producers that wait for that go on, and its watermarks."""
     for producer in producers(state, stage):
         if producer.throttled:
             look_at(state, producer, None)
     refresh(state, stage)
-    if event.finalize:
-        state.commands.append(FinalizeBundles((event.bundle,)))
 
 
 def _replace_summary(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from beam_runner_engine.scheduler.bundles import inputs_of
+from beam_runner_engine.scheduler.bundles import hand_on, has_caught_up, inputs_of
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     FinalizeBundles,
     OpenBundles,
     SectionPart,
 )
-from beam_runner_engine.scheduler.delivery import deliver, look_at, place_work, remove_work
+from beam_runner_engine.scheduler.delivery import place_work, remove_work
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import BundleDone, SectionRefused
 from beam_runner_engine.scheduler.policy import SectionFacts
-from beam_runner_engine.scheduler.readiness import producers
-from beam_runner_engine.scheduler.side_inputs import all_views, give_back, make_room, views_for
+from beam_runner_engine.scheduler.side_inputs import all_views, give_back, views_for
 from beam_runner_engine.scheduler.state import (
     BundleRecord,
     PartRecord,
@@ -25,7 +24,6 @@ from beam_runner_engine.scheduler.state import (
     Work,
 )
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.watermarks import refresh
 from beam_runner_engine.values.times import MAX_TIMESTAMP
 
 _POLICY = "the policy for a section"
@@ -53,17 +51,12 @@ def is_held(state: SchedulerState, stage: StageState) -> bool:
 def commit_section(state: SchedulerState, event: BundleDone) -> None:
     """Closes the bundle of a section and gives its outputs to those who read them."""
     record = _close(state, event.bundle, SectionPhase.DONE)
-    make_room(state, event.outputs)
-    for output in event.outputs:
-        deliver(state, output.collection, output.data)
+    hand_on(state, event)
     for part in record.parts:
         stage = state.stages[part.stage]
         for work in part.work:
             remove_work(state, stage, work)
-        for producer in producers(state, stage):
-            if producer.throttled:
-                look_at(state, producer, None)
-        refresh(state, stage)
+        has_caught_up(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
 

@@ -127,9 +127,7 @@ class SectionRunner:
     def _run(self, order: RunBundle, title: str) -> SectionReply:
         context = self._context
         section = context.broadcast(SectionOrder(order, self._shards))
-        # As for lanes: see `WorkerPools.run_one_task`.
-        context.setJobGroup(f"beam-{self._job_id}", title, interruptOnCancel=True)
-        context.setLocalProperty("spark.scheduler.pool", self._slot.name)
+        self._pools.begin_job(self._slot, f"beam-{self._job_id}", title)
         context.addJobTag(self._tag(_attempt(order)))
         try:
             with self._pools.in_slot(self._slot):
