@@ -13,19 +13,16 @@ import apache_beam as beam
 import pytest
 from apache_beam import pvalue
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.testing import test_stream
 from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from beam_runner_engine.values.window_coders import WindowCoder, encode_window
 from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow
-from beam_runner_jobservices.records import JobSpec
 from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk, OutputEdge, OutputKind
 from beam_spark_executor.data.outputs import row_port
 from beam_spark_executor.data.written import WrittenBuffer
 from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan
-from beam_spark_executor.translation.translate import translate
+from plans import plan_of
 
 SHARDS = 4
 EARLIEST = 1234
@@ -69,17 +66,6 @@ def stateful(p: beam.Pipeline) -> None:
 
 
 PIPELINES = (stateful, bounded, windowed, streaming)
-
-
-def plan_of(build: Any) -> JobPlan:
-    flags = ["--environment_type=beam:env:embedded_python:v1", "--allow_unsafe_triggers"]
-    options = PipelineOptions(flags)
-    pipeline = beam.Pipeline(options=options)
-    build(pipeline)
-    proto = PortableRunner.get_proto_pipeline(pipeline, options)
-    for environment in proto.components.environments.values():
-        del environment.dependencies[:]
-    return translate(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))
 
 
 def edges(plan: JobPlan) -> Iterator[tuple[OutputEdge, BufferPlan]]:

@@ -18,6 +18,7 @@ import apache_beam as beam
 import attrs
 import pytest
 from jobs import pickle_by_value
+from plans import plan_of
 from processes import parent
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "packages/executor/tests/doubles"))
@@ -30,7 +31,7 @@ from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import RunningSpark, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
 from section_jobs import SectionJob, texts
-from section_runs import SHARDS, order_of, plan_of
+from section_runs import SHARDS, order_of
 
 pickle_by_value(__name__)
 COUNT = 600

@@ -9,7 +9,8 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from section_runs import SHARDS, Build, Host, Parcels, Run, order_of, plan_of
+from plans import Build, plan_of
+from section_runs import SHARDS, Host, Parcels, Run, order_of
 
 from beam_spark_executor.bundles.section_proof import ExchangeError, mixed_level, refusal_text
 from beam_spark_executor.channel.section_replies import SectionReply

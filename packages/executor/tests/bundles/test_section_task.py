@@ -16,7 +16,8 @@ from apache_beam.transforms import trigger, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
 from beam_runner_urns import metrics as metric_urns
-from section_runs import SHARDS, Build, Host, Parcels, Run, order_of, plan_of
+from plans import Build, plan_of
+from section_runs import SHARDS, Host, Parcels, Run, order_of
 
 from beam_spark_executor.bundles import section_task as section_task_module
 from beam_spark_executor.bundles.section_proof import mixed_level

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.portable_runner import PortableRunner
 from beam_runner_engine.scheduler import Bundle, Input, SectionPart
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
-from beam_runner_jobservices.records import JobSpec
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.log_records import LogRecord
 
@@ -34,25 +29,10 @@ from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.state.shard_stores import ShardStores
 from beam_spark_executor.translation.scheduling import roots_of
-from beam_spark_executor.translation.translate import translate
 
 SHARDS = 4
-Build = Callable[[beam.Pipeline], Any]
 Parcels = list[list[bytes]]
 """By shard."""
-
-
-@functools.cache
-def plan_of(build: Build) -> JobPlan:
-    """The plan of a pipeline whose user code runs in this process."""
-    flags = ["--environment_type=beam:env:embedded_python:v1", "--allow_unsafe_triggers"]
-    options = PipelineOptions(flags)
-    pipeline = beam.Pipeline(options=options)
-    build(pipeline)
-    proto = PortableRunner.get_proto_pipeline(pipeline, options)
-    for environment in proto.components.environments.values():
-        del environment.dependencies[:]
-    return translate(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))
 
 
 def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:

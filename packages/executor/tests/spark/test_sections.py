@@ -11,8 +11,9 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from plans import Build, plan_of
 from section_jobs import SectionJob, goes_to_workers, texts
-from section_runs import SHARDS, Build, order_of, plan_of
+from section_runs import SHARDS, order_of
 
 from beam_spark_executor.channel.messages import (
     BundleBroke,

@@ -101,14 +101,15 @@ class SectionRunner:
         attempt = _attempt(order)
         if reason := why_not(self._plan, order.bundle.parts):
             return SectionRefusal(attempt, reason)
+        stages = SectionPlan.of(self._plan, order.bundle.parts)
         self._ends[attempt] = None
         try:
-            reply = self._run(order, title)
+            reply = self._run(order, stages, title)
         except Exception as error:
             return self._ends[attempt] or BundleBroke(attempt, None, _reason(str(error)))
         finally:
             self._ends.pop(attempt)
-        return self._outcome(order, reply)
+        return self._outcome(attempt, stages, reply)
 
     def heard(self, message: FromWorker) -> bool:
         """A worker process has said something: if it is why a section must end, its Spark job does at once.
@@ -124,7 +125,7 @@ class SectionRunner:
         self._context.cancelJobsWithTag(self._tag(message.attempt))
         return True
 
-    def _run(self, order: RunBundle, title: str) -> SectionReply:
+    def _run(self, order: RunBundle, stages: SectionPlan, title: str) -> SectionReply:
         context = self._context
         section = context.broadcast(SectionOrder(order, self._shards))
         self._pools.begin_job(self._slot, f"beam-{self._job_id}", title)
@@ -132,7 +133,7 @@ class SectionRunner:
         try:
             with self._pools.in_slot(self._slot):
                 last = self._tasks(
-                    order, SectionRef(self._endpoint, self._job_id, order.name, section)
+                    stages, SectionRef(self._endpoint, self._job_id, order.name, section)
                 )
             (encoded,) = last.collect()
         finally:
@@ -141,12 +142,11 @@ class SectionRunner:
             section.destroy()
         return decode_section_reply(encoded)
 
-    def _tasks(self, order: RunBundle, ref: SectionRef) -> Exchanged:
+    def _tasks(self, stages: SectionPlan, ref: SectionRef) -> Exchanged:
         """All tasks of a section, a level after the other; the last one gathers what they say.
 
         It runs no user code, since Spark can't run it again once it has begun.
         """
-        stages = SectionPlan.of(self._plan, order.bundle.parts)
         parcels = first(self._context, self._shards)
         for level in range(len(stages.levels)):
             self._context.setLocalProperty(_CALL_SITE, stages.name(level))
@@ -154,11 +154,9 @@ class SectionRunner:
             parcels = exchange(parcels, _Level(ref, level), shards, stages.name(level))
         return gathered(parcels, _Gathering(stages.name(len(stages.levels) - 1), self._shards))
 
-    def _outcome(self, order: RunBundle, reply: SectionReply) -> SectionEnd:
+    def _outcome(self, attempt: Attempt, stages: SectionPlan, reply: SectionReply) -> SectionEnd:
         if reply.end is not None:
             return reply.end
-        attempt = _attempt(order)
-        stages = SectionPlan.of(self._plan, order.bundle.parts)
         level = mixed_level(reply, [self._shards] * len(stages.levels))
         if level is not None:
             text = refusal_text(stages.name(max(0, level - 1)))

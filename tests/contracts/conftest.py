@@ -1,0 +1,8 @@
+"""Where the tests of this folder find what they share with others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
