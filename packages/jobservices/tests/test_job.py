@@ -16,6 +16,7 @@ from beam_runner_jobservices import (
     JobSpec,
     JobState,
     Limits,
+    MessageLine,
     MonitoringInfo,
     StateEvent,
     Unavailable,
@@ -157,10 +158,10 @@ def test_messages_name_their_transform_and_end_with_the_job(job):
 
 
 def test_many_lines_at_once_are_as_many_messages(job):
-    job.log([(Importance.BASIC, "one", "Read"), (Importance.ERROR, "other", None)])
+    job.log([MessageLine(Importance.BASIC, "one", "Read"), MessageLine(Importance.ERROR, "other")])
     job.log([])
     job.state(JobState.FAILED)
-    job.log([(Importance.BASIC, "too late", None)])
+    job.log([MessageLine(Importance.BASIC, "too late")])
     assert texts(job) == ["[Read] one", "other"]
 
 

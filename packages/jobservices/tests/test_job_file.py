@@ -365,3 +365,27 @@ def test_the_list_of_version_2_is_read(file, folder):
         again.messages("a", messages, 1_000, errors_of(failed(1)))
     with closing(JobFile(folder)) as again:
         assert again.jobs[0].errors == errors_of(failed(1))
+
+
+def test_the_list_of_version_3_is_read(file, folder):
+    job, known = kept("a"), message(1)
+    file.add(job)
+    file.messages("a", [known], 1, Errors())
+    file.close()
+    edit(folder, "ALTER TABLE history DROP COLUMN origin")
+    edit(folder, "PRAGMA user_version = 3")
+    new = attrs.evolve(message(2, "[Read] text"), transform="Read", worker="host:12")
+    with closing(JobFile(folder)) as again:
+        again.messages("a", [new], 1, Errors())
+    with closing(JobFile(folder)) as again:
+        assert again.jobs == (attrs.evolve(job, entries=(*job.entries, known, new)),)
+        assert again.damage == ()
+
+
+def test_a_damaged_origin_of_a_message_is_told(file, folder):
+    file.add(kept("a"))
+    file.messages("a", [attrs.evolve(message(1), worker="host:12")], 1, Errors())
+    file.close()
+    edit(folder, """UPDATE history SET origin = '["", "host:13"]' WHERE state IS NULL""")
+    with closing(JobFile(folder)) as again:
+        assert any("missing or damaged" in told for told in again.damage)

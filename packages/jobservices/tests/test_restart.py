@@ -19,6 +19,8 @@ from beam_runner_jobservices import (
     JobServicesError,
     JobState,
     Limits,
+    LogQuery,
+    MessageLine,
     MonitoringInfo,
     StageSeries,
     StateEvent,
@@ -321,7 +323,7 @@ def test_errors_of_messages_that_are_not_kept_any_more_are_there_after_restarts(
     reporter.state(JobState.RUNNING)
     reporter.message(Importance.ERROR, "ValueError: early", "Create/Impulse")
     for _ in range(40):
-        reporter.log([(Importance.BASIC, "a line", None)] * 100)
+        reporter.log([MessageLine(Importance.BASIC, "a line")] * 100)
     before = client.errors(job_id).groups
     assert (before[0].failure.text, before[0].failure.step) == ("early", "impulse")
     client = servers.start()
@@ -364,3 +366,24 @@ def test_series_go_on_after_restarts_and_are_there_of_jobs_that_ended(
     resumed.reporter.state(JobState.DONE)
     assert client.series(job_id) == (found,)
     assert servers.start().series(job_id) == (found,)
+
+
+def test_the_log_is_told_with_its_workers_after_a_restart_and_of_ended_jobs(
+    servers: Servers, pipeline: bytes
+) -> None:
+    client = servers.start()
+    job_id = client.submit(pipeline)
+    reporter = servers.executor.job(job_id).reporter
+    reporter.state(JobState.RUNNING)
+    reporter.log([MessageLine(Importance.WARNING, "careful", "Create/Impulse", "host:12")])
+    reporter.message(Importance.BASIC, "of the job")
+    query = LogQuery(step="Create")
+    before = client.logs(job_id, query)
+    (line,) = before.lines
+    assert (line.worker, line.text, client.logs(job_id).found) == ("host:12", "careful", 2)
+    client = servers.start()
+    assert client.logs(job_id, query) == before
+    servers.resumed(job_id).reporter.state(JobState.DONE)
+    assert client.logs(job_id, query) == before
+    client = servers.start()
+    assert client.logs(job_id, query) == before

@@ -6,7 +6,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from beam_runner_jobservices import Importance, JobMetrics, JobState, Limits
+from beam_runner_jobservices import (
+    Importance,
+    JobApiError,
+    JobMetrics,
+    JobState,
+    Limits,
+    MessageLine,
+)
 from beam_runner_jobservices.sizes import PIPELINE_LIMITS
 from starlette.testclient import TestClient
 
@@ -156,6 +163,30 @@ def test_the_log_is_filtered_by_step_severity_and_text(server: Server, web: Test
     assert "one warning" in page and "one line" not in page
 
 
+def test_the_log_is_read_from_the_server_with_the_worker_of_each_line(
+    server: Server, web: TestClient
+) -> None:
+    job = server.submit()
+    job.reporter.log([MessageLine(Importance.BASIC, "a line", "Read/Lines", "host:12")])
+    page = " ".join(text_of(web.get(f"/jobs/{job.id}/logs").text).split())
+    assert "Read/Lines host:12 a line" in page
+    (line,) = web.get(f"/api/v1/jobs/{job.id}/logs").json()["logs"]
+    assert (line["step"], line["worker"], line["text"]) == ("t2", "host:12", "a line")
+
+
+def test_the_log_of_a_server_that_does_not_tell_it_is_read_from_its_messages(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: object, job_id: str, query: object) -> None:
+        raise JobApiError("UNIMPLEMENTED", "no such call")
+
+    monkeypatch.setattr("beam_runner_jobservices.JobClient.logs", refuse)
+    app = create_app(WebSettings(server.address))
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as web:
+        test_the_log_is_filtered_by_step_severity_and_text(server, web)
+        test_the_log_is_read_page_by_page_with_its_filter(server, web)
+
+
 def test_secrets_among_the_options_are_masked(server: Server, web: TestClient) -> None:
     job = server.submit(db_password="hunter2", temp_location="s3://me:hunter2@bucket/x", lines=5)
     for page in ("/environment", "/report.html"):
@@ -252,7 +283,7 @@ def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path)
     server = Server(tmp_path / "artifacts", limits=Limits(messages=100))
     job = server.submit()
     job.reporter.message(Importance.ERROR, TRACE)
-    job.reporter.log([(Importance.BASIC, "a line", None)] * 200)
+    job.reporter.log([MessageLine(Importance.BASIC, "a line")] * 200)
     with TestClient(create_app(WebSettings(server.address)), base_url="http://localhost") as web:
         assert "no longer kept" in web.get(f"/jobs/{job.id}/logs").text
         assert "words.py:12 in look_up" in text_of(web.get(f"/jobs/{job.id}").text)
@@ -264,7 +295,7 @@ def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path)
 def test_the_log_is_read_page_by_page_with_its_filter(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.log(
-        (Importance.WARNING if number % 2 else Importance.BASIC, f"line {number}!", None)
+        MessageLine(Importance.WARNING if number % 2 else Importance.BASIC, f"line {number}!")
         for number in range(2_400)
     )
     address, seen = f"/jobs/{job.id}/logs?severity=WARNING", []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from beam_runner_jobservices import Importance, JobMetrics
+from beam_runner_jobservices import Importance, JobMetrics, MessageLine
 from starlette.testclient import TestClient
 
 from .conftest import Server, add_step, count, stage, user, wall, word_count
@@ -38,7 +38,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> object:
     job.given = JobMetrics(tuple(infos), tuple(info for info in infos if "user" in info.urn))
     text = "a line of log about as long as they usually are, with a number: "
     job.reporter.log(
-        (Importance.WARNING, f"{text}{number}" * (1 + number % 7), names[number % STEPS])
+        MessageLine(Importance.WARNING, f"{text}{number}" * (1 + number % 7), names[number % STEPS])
         for number in range(LINES)
     )
     for _ in range(49):

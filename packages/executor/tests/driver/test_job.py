@@ -356,9 +356,9 @@ def test_logs_are_messages(new: New) -> None:
     )
     server.job.received(link, Logged(records))
     assert server.reporter.messages == [
-        (Importance.WARNING, "careful", "T"),
-        (Importance.ERROR, "bad\nTraceback", None),
-        (Importance.BASIC, "half way", "T"),
-        (Importance.DETAILED, "control channel established", None),
-        (Importance.DETAILED, "what", None),
+        (Importance.WARNING, "careful", "T", "host:1"),
+        (Importance.ERROR, "bad\nTraceback", "", "host:1"),
+        (Importance.BASIC, "half way", "T", "host:1"),
+        (Importance.DETAILED, "control channel established", "", "host:1"),
+        (Importance.DETAILED, "what", "", "host:1"),
     ]

@@ -31,6 +31,7 @@ from .errors import (
 )
 from .failures import Failure, Frame, is_users
 from .guard import Guard
+from .job_log import LogQuery, LogRecord, Logs, select_logs
 from .limits import Limits
 from .metric_values import Distribution, Latest, MetricValue, metric_value
 from .observation import (
@@ -42,7 +43,7 @@ from .observation import (
     StageSeries,
     ThreadStack,
 )
-from .ports import JobExecutor, JobHandle, JobObserver, JobReporter
+from .ports import JobExecutor, JobHandle, JobObserver, JobReporter, MessageLine
 from .records import (
     Artifact,
     Importance,
@@ -96,6 +97,10 @@ __all__ = [
     "JobTimes",
     "Latest",
     "Limits",
+    "LogQuery",
+    "LogRecord",
+    "Logs",
+    "MessageLine",
     "MetricValue",
     "MonitoringInfo",
     "NotFound",
@@ -121,4 +126,5 @@ __all__ = [
     "is_users",
     "metric_value",
     "seconds_of",
+    "select_logs",
 ]

@@ -75,11 +75,21 @@ def unpack(data: bytes) -> Archive:
 def _row(entry: Entry) -> list[Any]:
     if isinstance(entry, StateEvent):
         return [entry.time, entry.state.value]
-    return [entry.time, int(entry.message_id), entry.importance.value, entry.text]
+    return [
+        entry.time,
+        int(entry.message_id),
+        entry.importance.value,
+        entry.text,
+        entry.transform,
+        entry.worker,
+    ]
 
 
 def _entry(row: list[Any]) -> Entry:
     if len(row) == 2:
         return StateEvent(JobState(row[1]), float(row[0]))
-    time, number, importance, text = row
-    return JobMessage(str(int(number)), str(time), Importance(importance), str(text))
+    # Those of an older version have neither transform nor worker.
+    time, number, importance, text, *origin = row
+    return JobMessage(
+        str(int(number)), str(time), Importance(importance), str(text), *map(str, origin)
+    )

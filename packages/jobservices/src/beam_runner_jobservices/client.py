@@ -17,6 +17,7 @@ from .error_log import Errors
 from .errors import JobApiError, JobServicesError
 from .following import NewEntries, NewStates, follow
 from .history import Entry
+from .job_log import LogQuery, Logs
 from .observation import (
     SERVICE,
     Execution,
@@ -165,6 +166,11 @@ class JobClient:
         UNIMPLEMENTED where the server does not tell.
         """
         return record_of(Errors, self._observe("GetErrors", {"job_id": job_id}))
+
+    def logs(self, job_id: str, query: LogQuery | None = None) -> Logs:
+        """A part of a job's log, the latest lines unless `query` asks for others. As `errors` otherwise."""
+        asked = {"job_id": job_id, "query": query or LogQuery()}
+        return record_of(Logs, self._observe("GetLogs", asked))
 
     def stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
         """What the threads of a job's worker processes do now. As `execution` otherwise."""

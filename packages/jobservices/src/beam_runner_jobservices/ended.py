@@ -6,6 +6,7 @@ from .archive import Archive
 from .error_log import ErrorLog, Errors
 from .errors import NotReady
 from .history import JobHistory
+from .job_log import LogQuery, Logs
 from .limits import Limits
 from .observation import JobTimes, StageSeries
 from .ports import JobObserver
@@ -67,6 +68,10 @@ class Ended:
     def errors(self) -> Errors:
         """Its errors, by type, step and line."""
         return self.history.errors()
+
+    def logs(self, query: LogQuery) -> Logs:
+        """A part of its log."""
+        return self.history.logs(query)
 
     def pipeline(self) -> bytes:
         """The serialized pipeline."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from .error_log import ErrorLog, Errors
+from .job_log import LogQuery, Logs, select_logs
 from .limits import Limits
 from .records import Importance, JobMessage, JobState, StateEvent
 from .step_names import StepNames
@@ -92,11 +93,17 @@ class JobHistory:
         """The id of the oldest message that is kept, or of the first one that comes."""
         return self._first_message_id
 
-    def new_message(self, importance: Importance, text: str, time: float) -> JobMessage:
+    def new_message(
+        self, importance: Importance, text: str, time: float, transform: str = "", worker: str = ""
+    ) -> JobMessage:
         """A message with the next id, cut to the limit, for `add_messages`."""
-        text = cut(text, self._limits.text_chars)
+        text = cut(f"[{transform}] {text}" if transform else text, self._limits.text_chars)
+        # As it stands in the text.
+        transform = cut(transform, self._limits.text_chars)
         with self._changed:
-            message = JobMessage(str(self._next_message_id), iso_time(time), importance, text)
+            message = JobMessage(
+                str(self._next_message_id), iso_time(time), importance, text, transform, worker
+            )
             self._next_message_id += 1
         return message
 
@@ -133,6 +140,12 @@ class JobHistory:
     def errors(self) -> Errors:
         """The errors so far, also of messages that are not kept any more."""
         return self._errors.take(one for one in self.entries() if isinstance(one, JobMessage))
+
+    def logs(self, query: LogQuery) -> Logs:
+        """A part of the messages that are kept."""
+        messages = [one for one in self.entries() if isinstance(one, JobMessage)]
+        dropped = int(messages[0].message_id) - 1 if messages else 0
+        return select_logs(messages, query, dropped)
 
     @property
     def early_errors(self) -> Errors:

@@ -10,6 +10,7 @@ from .archive import Archive
 from .error_log import Errors
 from .errors import JobRejected, NotReady, Unavailable
 from .history import JobHistory
+from .job_log import LogQuery, Logs
 from .kept_series import joined, thinned
 from .observation import JobTimes, StageSeries
 from .ports import JobHandle, JobObserver, MessageLine
@@ -107,7 +108,7 @@ class Job:
 
     def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
         """See `JobReporter.message`."""
-        self.log(((importance, text, transform),))
+        self.log((MessageLine(importance, text, transform or ""),))
 
     def log(self, lines: Iterable[MessageLine]) -> None:
         """See `JobReporter.log`."""
@@ -116,16 +117,14 @@ class Job:
                 self._add_messages(lines)
 
     def _add_message(self, importance: Importance, text: str) -> None:
-        self._add_messages(((importance, text, None),))
+        self._add_messages((MessageLine(importance, text),))
 
     def _add_messages(self, lines: Iterable[MessageLine]) -> None:
         """Add messages, recorded before readers see them: their ids are never given again."""
         now = self._clock()
         new = [
-            self.history.new_message(
-                importance, f"[{transform}] {text}" if transform else text, now
-            )
-            for importance, text, transform in lines
+            self.history.new_message(line.importance, line.text, now, line.transform, line.worker)
+            for line in lines
         ]
         if new:
             history = self.history
@@ -166,6 +165,10 @@ class Job:
     def errors(self) -> Errors:
         """Its errors so far, by type, step and line."""
         return self.history.errors()
+
+    def logs(self, query: LogQuery) -> Logs:
+        """A part of its log."""
+        return self.history.logs(query)
 
     def series(self) -> tuple[StageSeries, ...]:
         """How its stages have been getting on for the last hour, also under an earlier server.

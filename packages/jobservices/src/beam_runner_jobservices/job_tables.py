@@ -41,11 +41,12 @@ _TABLES = (
         job_id TEXT PRIMARY KEY, checksum INTEGER NOT NULL, content BLOB NOT NULL
     )
     """,
-    # Of jobs that have not ended; a state has the number of the last message before it.
+    # Of jobs that have not ended; a state has the number of the last message before it. The origin of a message
+    # is its transform and its worker, as JSON; NULL where it has neither, or an older version wrote it.
     """
     CREATE TABLE history (
         number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, time NOT NULL, state INTEGER,
-        message_id INTEGER, importance INTEGER, text TEXT, checksum INTEGER
+        message_id INTEGER, importance INTEGER, text TEXT, checksum INTEGER, origin TEXT
     )
     """,
     "CREATE INDEX history_of_job ON history (job_id, number)",
@@ -61,7 +62,7 @@ _NOTES = """
 ERRORS, SERIES = "errors", "series"
 IDENTITY = "job_id, preparation_id, job_name, options, owner, artifacts"
 _HISTORY = (
-    "SELECT state, time, message_id, importance, text, checksum FROM history WHERE job_id = ?"
+    "SELECT state, checksum, time, message_id, importance, text, origin FROM history WHERE job_id = ?"
     " ORDER BY number"
 )
 DROPPED_EACH = 1000
@@ -169,14 +170,26 @@ def put_messages(
 ) -> None:
     """Append messages to the history of a job that has not ended."""
     contents = (
-        (message.time, int(message.message_id), message.importance.value, message.text)
+        (
+            message.time,
+            int(message.message_id),
+            message.importance.value,
+            message.text,
+            _origin(message),
+        )
         for message in messages
     )
     connection.executemany(
-        "INSERT INTO history (job_id, time, message_id, importance, text, checksum)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        ((job_id, *content, _checksum(content)) for content in contents),
+        "INSERT INTO history (job_id, checksum, time, message_id, importance, text, origin)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ((job_id, _checksum(content), *content) for content in contents),
     )
+
+
+def _origin(message: JobMessage) -> str | None:
+    if not message.transform and not message.worker:
+        return None
+    return json.dumps([message.transform, message.worker])
 
 
 def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry, ...], bool]:
@@ -188,8 +201,8 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
     """
     entries: list[Entry] = []
     numbers, told, whole = [], 0, True
-    for state, *content, checksum in connection.execute(_HISTORY, (job_id,)):
-        time, message_id, importance, text = content
+    for state, checksum, *content in connection.execute(_HISTORY, (job_id,)):
+        time, message_id, importance, text, origin = content
         try:
             if state is not None:
                 entries.append(StateEvent(JobState(state), float(time)))
@@ -198,7 +211,13 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
             whole = whole and checksum in (None, _checksum(tuple(content)))
             numbers.append(int(message_id))
             entries.append(
-                JobMessage(str(numbers[-1]), str(time), Importance(importance), str(text))
+                JobMessage(
+                    str(numbers[-1]),
+                    str(time),
+                    Importance(importance),
+                    str(text),
+                    *(json.loads(origin) if origin else ()),
+                )
             )
         except (TypeError, ValueError) as error:
             raise Damaged(one_line(error)) from error
@@ -209,7 +228,9 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
 
 def _checksum(content: tuple[Any, ...]) -> int:
     """Of a message; None in the place of one says that an older version wrote it."""
-    return zlib.crc32(repr(content).encode("utf-8", "replace"))
+    # As it was before there were origins, where there is none.
+    known = content if content[-1] is not None else content[:-1]
+    return zlib.crc32(repr(known).encode("utf-8", "replace"))
 
 
 def _are_whole(numbers: list[int], told: int) -> bool:
@@ -266,8 +287,9 @@ def _upgrade_from_1(connection: sqlite3.Connection) -> None:
         )
         put_content(connection, job_id, pipeline)
         connection.execute(
-            "INSERT INTO history SELECT number, job_id, time, state,"
-            " CASE WHEN state IS NULL THEN message_id ELSE 0 END, importance, text, NULL"
+            "INSERT INTO history (number, job_id, time, state, message_id, importance, text)"
+            " SELECT number, job_id, time, state,"
+            " CASE WHEN state IS NULL THEN message_id ELSE 0 END, importance, text"
             " FROM old_history WHERE job_id = ?",
             (job_id,),
         )
@@ -325,6 +347,16 @@ def _upgrade_from_2(connection: sqlite3.Connection) -> None:
     connection.execute(_NOTES)
 
 
+def _upgrade_from_3(connection: sqlite3.Connection) -> None:
+    """Messages had no origin."""
+    columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(history)")]
+    # An upgrade from the first version makes the tables as they are now.
+    if "origin" not in columns:
+        connection.execute("ALTER TABLE history ADD COLUMN origin TEXT")
+
+
 SCHEMA = Schema(
-    3, ";".join((*_TABLES, _NOTES, SEAL_TABLE)), {1: _upgrade_from_1, 2: _upgrade_from_2}
+    4,
+    ";".join((*_TABLES, _NOTES, SEAL_TABLE)),
+    {1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3},
 )

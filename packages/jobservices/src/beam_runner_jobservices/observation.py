@@ -11,6 +11,7 @@ UNIMPLEMENTED.
 | `GetExecution` | `{"job_id": ...}` | `Execution` |
 | `GetSeries` | `{"job_id": ...}` | `{"series": [StageSeries]}` |
 | `GetErrors` | `{"job_id": ...}` | `Errors` |
+| `GetLogs` | `{"job_id": ..., "query": LogQuery}` | `Logs` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
 
 All times are wall-clock seconds since the epoch, lengths of time are seconds.
@@ -26,6 +27,7 @@ import attrs
 
 from .error_log import Errors, FailureGroup
 from .failures import Failure, Frame
+from .job_log import LogRecord, Logs
 from .records import JobState, StateEvent
 
 SERVICE = "beam_runner.observation.v1.JobObservation"
@@ -142,6 +144,7 @@ _PARTS: Mapping[tuple[type, str], type] = {
     (Errors, "groups"): FailureGroup,
     (FailureGroup, "failure"): Failure,
     (Failure, "frames"): Frame,
+    (Logs, "lines"): LogRecord,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
@@ -11,7 +11,8 @@ from .answering import answering
 from .ended import Ended
 from .errors import InvalidRequest
 from .job import Job
-from .observation import SERVICE, decode, encode
+from .job_log import LogQuery
+from .observation import SERVICE, decode, encode, record_of
 from .ports import JobObserver
 from .registry import Registry
 
@@ -30,6 +31,7 @@ class ObservationService:
             "GetSeries": self.GetSeries,
             "GetStacks": self.GetStacks,
             "GetErrors": self.GetErrors,
+            "GetLogs": self.GetLogs,
         }
         return grpc.method_handlers_generic_handler(
             SERVICE,
@@ -60,6 +62,17 @@ class ObservationService:
     @answering
     def GetErrors(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return self._job(request).errors()
+
+    @answering
+    def GetLogs(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        job = self._job(request)
+        asked = decode(request).get("query", {})
+        if not isinstance(asked, Mapping):
+            raise InvalidRequest("the query is no JSON object")
+        try:
+            return job.logs(record_of(LogQuery, asked))
+        except (TypeError, ValueError) as error:
+            raise InvalidRequest(f"the query is none: {error}") from error
 
     def _job(self, request: bytes) -> Job | Ended:
         try:

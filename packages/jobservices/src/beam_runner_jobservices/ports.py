@@ -6,13 +6,21 @@ A runner gives `JobServer` one `JobExecutor`. All methods here may be called fro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from .observation import Execution, StageSeries, ThreadStack
 from .records import Importance, JobMetrics, JobSpec, JobState
 
-MessageLine: TypeAlias = tuple[Importance, str, str | None]
-"""What `JobReporter.message` is given: importance, text, and the transform's full name or None."""
+
+class MessageLine(NamedTuple):
+    """What `JobReporter.log` is given: `transform` is a full name, `worker` the process in which the line was logged, as
+    `host:process`; empty where there is none.
+    """
+
+    importance: Importance
+    text: str
+    transform: str = ""
+    worker: str = ""
 
 
 class JobHandle(Protocol):

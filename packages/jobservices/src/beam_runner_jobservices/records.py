@@ -66,13 +66,23 @@ class JobMessage:
 
     `message_id` is unique within the job and grows with the order of the messages. `time` is the
     server's text for the moment (ISO 8601, UTC, from our own server; other servers write what they
-    like).
+    like). `text` is what clients are shown, and begins with the name of the `transform` that it is about, in brackets.
+
+    `transform`, by its full name, and `worker`, the process that the line came from as `host:process`, are
+    known where the message was made; they are not in the stream, and so empty in what a client reads there.
     """
 
     message_id: str
     time: str
     importance: Importance
     text: str
+    transform: str = ""
+    worker: str = ""
+
+    @property
+    def line(self) -> str:
+        """The text without the transform's name."""
+        return self.text.removeprefix(f"[{self.transform}] ") if self.transform else self.text
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from .job_list import lines_of
 from .job_view import JobView
-from .logs import LogFilter, filtered
+from .logs import LogFilter, all_lines
 from .pages import Pages
 
 
@@ -68,7 +68,7 @@ class Api:
 
         def answer() -> Response:
             view = self._pages.view(request.path_params["job_id"])
-            lines = filtered(view, _log_filter(request))
+            lines = all_lines(view, _log_filter(request))
             text = "".join(
                 f"{line.time} {line.severity} [{_step_name(view, line.step)}] {line.text}\n"
                 for line in lines
@@ -151,7 +151,7 @@ _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
     "errors": lambda view, request: view.failures,
     "metrics": lambda view, request: view.figures.user,
     "bundles": lambda view, request: view.snapshot.execution and view.snapshot.execution.bundles,
-    "logs": lambda view, request: filtered(view, _log_filter(request)),
+    "logs": lambda view, request: all_lines(view, _log_filter(request)),
 }
 
 

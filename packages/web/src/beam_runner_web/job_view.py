@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import attrs
-from beam_runner_jobservices import FailureGroup, JobState
+from beam_runner_jobservices import FailureGroup, JobState, LogQuery, Logs
 
 from . import masking
 from .causes import causes_of
@@ -42,8 +42,12 @@ class Row:
 class JobView:
     """A job for a page. Not thread-safe; made for each request."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(
+        self, snapshot: Snapshot, ask_logs: Callable[[LogQuery], Logs | None] = lambda query: None
+    ) -> None:
         self.snapshot = snapshot
+        self.ask_logs = ask_logs
+        """Gives a part of the log as the server tells it; None where it does not."""
         self.tree = snapshot.tree
         self.figures = snapshot.figures
 
@@ -180,30 +184,8 @@ class JobView:
         return charts_of(self.snapshot, stage_id)
 
     @cached_property
-    def log_lines(self) -> list[LogLine]:
-        """The messages, oldest first, each with the step that it is about."""
-        lines = []
-        for message in self.snapshot.messages:
-            step, text = self.tree.names.step_of(message.text)
-            lines.append(
-                LogLine(message.message_id, message.time, message.importance.name, step, text)
-            )
-        return lines
-
-    @cached_property
     def options(self) -> list[tuple[str, Any]]:
         return masking.shown(self.snapshot.job.options)
-
-
-@attrs.frozen
-class LogLine:
-    """A line of the log; `step` is a step's id, or empty."""
-
-    id: str
-    time: str
-    severity: str
-    step: str
-    text: str
 
 
 def _behind(stage: StageFigures) -> int:

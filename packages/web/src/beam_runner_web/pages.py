@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
-from beam_runner_jobservices import Importance
 from starlette.datastructures import QueryParams
 
 from .graph_data import graph_data
 from .job_list import STATES, job_list, lines_of
 from .job_view import JobView
-from .logs import LogFilter, filtered, last_lines, steps_to_choose
+from .logs import LogFilter, last_lines, steps_to_choose
 from .settings import WebSettings
 from .threads import Thread
 from .watching import Watches
@@ -85,14 +84,8 @@ def _logs(job: JobView, query: QueryParams) -> Values:
         text=query.get("q", ""),
         before=query.get("before", ""),
     )
-    found = filtered(job, chosen)
-    return {
-        "chosen": chosen,
-        "lines": last_lines(found),
-        "found": len(found),
-        "severities": Importance,
-        "steps": steps_to_choose(job, chosen),
-    }
+    found = last_lines(job, chosen)
+    return {"chosen": chosen, "found": found, "steps": steps_to_choose(job, chosen, found)}
 
 
 def _nothing(job: JobView, query: QueryParams) -> Values:
@@ -151,7 +144,8 @@ class Pages:
         Raises:
             JobApiError: there is none, or the server does not answer.
         """
-        return JobView(self.watches.get(job_id).snapshot())
+        watch = self.watches.get(job_id)
+        return JobView(watch.snapshot(), watch.logs)
 
     def stacks(self, job_id: str, query: QueryParams) -> Values:
         """What the threads of a job's workers do at this moment.

@@ -8,6 +8,7 @@ from typing import Any
 from .drawing import WIDTH, drawing
 from .graph_data import graph_data
 from .job_view import JobView
+from .logs import LogFilter, last_lines
 from .rendering import Renderer
 
 _LAST_LINES = 1_000
@@ -19,7 +20,7 @@ def report(renderer: Renderer, view: JobView) -> str:
         "job": view,
         "graph": _graph(view),
         "rows": [view.row(key) for key in view.tree.steps],
-        "lines": view.log_lines[-_LAST_LINES:],
+        "lines": last_lines(view, LogFilter(), _LAST_LINES).lines,
         "made": time.time(),
         "title": view.name,
     }

@@ -16,6 +16,8 @@ from beam_runner_jobservices import (
     JobInfo,
     JobMessage,
     JobState,
+    LogQuery,
+    Logs,
     SeriesPoint,
     StateEvent,
     describe_pipeline,
@@ -134,6 +136,7 @@ class JobWatch:
         self._cost = 0.0
         self._tells = True
         self._tells_errors = True
+        self._tells_logs = True
         self._before: Mapping[str, tuple[SeriesPoint, ...]] | None = None
         self.used = time.monotonic()
 
@@ -232,6 +235,19 @@ class JobWatch:
                 one.stage: tuple(point for point in one.points if point[0] < began) for one in found
             }
         return self._before or {}
+
+    def logs(self, query: LogQuery) -> Logs | None:
+        """A part of the job's log; None where the server does not tell, or does not answer now."""
+        if not self._tells_logs:
+            return None
+        try:
+            return self._client.logs(self._job_id, query)
+        except JobApiError as error:
+            if error.code == "UNIMPLEMENTED":
+                self._tells_logs = False
+            elif error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
+                raise
+            return None
 
     def close(self) -> None:
         """Stops following."""

@@ -193,7 +193,8 @@ class RunningJob:
         """A worker process says something."""
         match message:
             case Logged(records):
-                report_logs(self._reporter, records)
+                worker = f"{link.hello.host}:{link.hello.pid}"
+                report_logs(self._reporter, records, worker)
             case Stacks():
                 self._observing.answered(link, message)
             case ExternalWorkerStarted():

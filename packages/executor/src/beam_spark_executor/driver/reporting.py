@@ -25,14 +25,14 @@ _IMPORTANCE = {
 _UNKNOWN = re.compile(r"_known_urns\[.*?KeyError: '([^'\n]*)'", re.DOTALL)
 
 
-def report_logs(reporter: JobReporter, records: Iterable[LogRecord]) -> None:
-    """Puts log records of user code and SDKs into the job's message stream."""
-    reporter.log([_line(record) for record in records])
+def report_logs(reporter: JobReporter, records: Iterable[LogRecord], worker: str) -> None:
+    """Puts log records of user code and SDKs into the job's log; `worker` is the process they came from."""
+    reporter.log([_line(record, worker) for record in records])
 
 
-def _line(record: LogRecord) -> MessageLine:
+def _line(record: LogRecord, worker: str) -> MessageLine:
     text = f"{record.message}\n{record.trace}" if record.trace else record.message
-    return _importance(record), text, record.transform_id or None
+    return MessageLine(_importance(record), text, record.transform_id, worker)
 
 
 def _importance(record: LogRecord) -> Importance:
