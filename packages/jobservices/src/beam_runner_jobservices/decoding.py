@@ -1,5 +1,5 @@
-"""Requests that are no messages of their kind: refused as the client's fault, where gRPC says INTERNAL
-and writes a traceback into the log.
+"""Requests that are no messages of their kind, or too large: refused as the client's fault before a handler
+sees them, where gRPC would say INTERNAL and write a traceback into the log, or take any size.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ from typing import Any
 import attrs
 import grpc
 
-from .errors import InvalidRequest
+from .errors import InvalidRequest, JobServicesError, TooMany
 
 
 @attrs.frozen
-class Malformed:
-    """Stands for a request to `method` that could not be decoded."""
+class Refused:
+    """Stands for a request that was not decoded, and why."""
 
-    method: str
+    error: JobServicesError
 
 
 class Decoding(grpc.ServerInterceptor):
-    """Gives handlers a `Malformed` in the place of what cannot be decoded; for `decoded`."""
+    """Gives handlers a `Refused` in the place of what cannot be decoded, or is larger than `most` bytes; for
+    `decoded`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
 
     def intercept_service(self, continuation: Callable[[Any], Any], call: Any) -> Any:
         handler = continuation(call)
@@ -30,10 +35,18 @@ class Decoding(grpc.ServerInterceptor):
             return handler
 
         def decode_or_say(data: bytes) -> Any:
+            if len(data) > self._most:
+                # Decoding it would take several times its size in memory.
+                return Refused(
+                    TooMany(
+                        f"the request has {len(data)} bytes, and {self._most} is the most; stage large"
+                        " data as files"
+                    )
+                )
             try:
                 return decode(data)
             except Exception:
-                return Malformed(call.method)
+                return Refused(InvalidRequest(f"what was sent is no request to {call.method}"))
 
         return handler._replace(request_deserializer=decode_or_say)
 
@@ -43,7 +56,8 @@ def decoded(request: Any) -> Any:
 
     Raises:
         InvalidRequest: it could not be decoded.
+        TooMany: it is too large.
     """
-    if isinstance(request, Malformed):
-        raise InvalidRequest(f"what was sent is no request to {request.method}")
+    if isinstance(request, Refused):
+        raise request.error
     return request

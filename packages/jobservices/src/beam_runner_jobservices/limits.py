@@ -14,6 +14,8 @@ class Limits:
     - `text_chars`: length at which one message is cut. Clients refuse answers above 4 MiB unless
       told otherwise.
     - `streams`: state and message streams open at once; `calls`: everything open at once.
+    - `request_bytes`: of one request; up to twice as many are read and refused in words, and what is
+      larger gRPC refuses unread.
     - `preparations`, `preparation_bytes`, `preparation_ttl`: how many prepared jobs may wait to be run,
       of how many bytes in all, packed as they wait, or one alone as it came; and how long.
     - `staging_idle`: how long a client that stages artifacts may be silent.
@@ -26,6 +28,7 @@ class Limits:
     text_chars: int = 512 << 10
     streams: int = 600
     calls: int = 1_000
+    request_bytes: int = 256 << 20
     preparations: int = 400
     preparation_bytes: int = 256 << 20
     preparation_ttl: float = 3600.0

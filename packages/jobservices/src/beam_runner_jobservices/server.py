@@ -16,7 +16,6 @@ import grpc
 from ._protos import add_job_service, add_retrieval_service, add_staging_service
 from .artifact_services import RetrievalService, StagingService
 from .binding import bind, bind_socket
-from .channels import CHANNEL_OPTIONS
 from .decoding import Decoding
 from .door import Door
 from .guard import Guard
@@ -35,7 +34,7 @@ from .threads import ThreadPerCall
 _LOGGER = logging.getLogger(__name__)
 
 _SERVER_OPTIONS = (
-    *CHANNEL_OPTIONS,
+    ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -98,8 +97,8 @@ class JobServer:
         self._started = False
         self._server = grpc.server(
             ThreadPerCall("beam-job-api"),
-            interceptors=(*guard.interceptors(), Decoding()),
-            options=_SERVER_OPTIONS,
+            interceptors=(*guard.interceptors(), Decoding(limits.request_bytes)),
+            options=_server_options(limits),
             maximum_concurrent_rpcs=limits.calls,
         )
         self.port = bind(self._server, host, port, guard)
@@ -232,6 +231,11 @@ class JobServer:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def _server_options(limits: Limits) -> tuple[tuple[str, int], ...]:
+    # A message is whole in memory three times before anybody here sees its size.
+    return (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", 2 * limits.request_bytes))
 
 
 def _open_folders(

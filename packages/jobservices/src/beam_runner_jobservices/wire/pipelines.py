@@ -163,18 +163,26 @@ def _transform(transform: Any) -> TransformNode:
 
 
 def _coder_ids(message: Message) -> Iterator[str]:
-    """The values of all fields, at any depth, that hold the id of a coder."""
-    for field, value in message.ListFields():
-        if field.name.endswith("coder_id"):
-            yield value
-        elif field.message_type is None:
+    """The values of all fields, at any depth, that hold the id of a coder.
+
+    Others are not looked at: to look at bytes copies them, and a function may be hundreds of megabytes.
+    """
+    for field in message.DESCRIPTOR.fields:
+        if field.message_type is None and not field.name.endswith("coder_id"):
             continue
+        value = getattr(message, field.name)
+        if isinstance(value, str):
+            if value:
+                yield value
+        elif isinstance(value, Message):
+            if message.HasField(field.name):
+                yield from _coder_ids(value)
         elif field.message_type.GetOptions().map_entry:
             for entry in value.values():
                 if isinstance(entry, Message):
                     yield from _coder_ids(entry)
         else:
-            for child in [value] if isinstance(value, Message) else value:
+            for child in value:
                 yield from _coder_ids(child)
 
 
