@@ -9,7 +9,7 @@ from beam_runner_urns import python_sdk
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
-from beam_spark_executor.translation import test_streams
+from beam_spark_executor.translation import scripts
 from beam_spark_executor.translation.context import Context
 from beam_spark_executor.translation.leaves import RESHUFFLES
 from beam_spark_executor.translation.steps import (
@@ -106,7 +106,7 @@ def expand_scripts(
             yield step
             continue
         for pcollection_id in sorted(set(step.outputs)):
-            buffer = test_streams.buffer_of(pcollection_id)
+            buffer = scripts.buffer_of(pcollection_id)
             coders[buffer] = _script_coder(context, step.transform, pcollection_id)
             yield source(f"{step.name}/Read/{pcollection_id}", buffer.encode(), pcollection_id)
 

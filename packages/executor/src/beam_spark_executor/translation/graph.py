@@ -9,7 +9,7 @@ from beam_runner_urns import side_inputs as side_input_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, SideInputUse
-from beam_spark_executor.translation import test_streams
+from beam_spark_executor.translation import scripts
 from beam_spark_executor.translation.fusion import FusedStage
 from beam_spark_executor.translation.side_inputs import side_inputs_of
 from beam_spark_executor.translation.stateful import stateful_head
@@ -20,7 +20,7 @@ _KIND_OF_PREFIX = {
     "flatten": BufferKind.STORED,
     "deal": BufferKind.DEALT,
     "group": BufferKind.GROUPED,
-    test_streams.KIND: BufferKind.STORED,
+    scripts.KIND: BufferKind.STORED,
 }
 _SIDE_KINDS = {
     side_input_urns.ITERABLE: BufferKind.SIDE_ITERABLE,
@@ -179,7 +179,7 @@ def _may_be_bypassed(node: Node, kinds: Mapping[str, BufferKind]) -> bool:
     return (
         node.is_empty
         and node.source_buffer is not None
-        and not node.source_buffer.startswith(f"{test_streams.KIND}:")
+        and not node.source_buffer.startswith(f"{scripts.KIND}:")
         and kinds[node.source_buffer] is BufferKind.STORED
     )
 

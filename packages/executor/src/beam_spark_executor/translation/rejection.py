@@ -11,7 +11,7 @@ from beam_runner_urns import spark as spark_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
-from beam_spark_executor.translation import test_streams
+from beam_spark_executor.translation import scripts
 from beam_spark_executor.translation.environments import ResolvedEnvironment
 from beam_spark_executor.translation.leaves import RESHUFFLES, leaves, puts_out
 from beam_spark_executor.translation.sdks import environment_of, is_of_python
@@ -73,7 +73,7 @@ def _some_of(names: list[str]) -> str:
 def _of_transform(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
     urn = transform.spec.urn
     if urn == transform_urns.TEST_STREAM:
-        yield from test_streams.why_unsupported(transform, components)
+        yield from scripts.why_unsupported(transform, components)
     elif urn == transform_urns.READ and _reads_unbounded(transform):
         yield f"an unbounded source read by {urn!r} instead of a splittable DoFn"
     elif urn == transform_urns.PAR_DO:

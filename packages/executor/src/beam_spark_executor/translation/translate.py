@@ -29,7 +29,9 @@ from beam_spark_executor.translation.fusion import FusedPipeline, fuse
 from beam_spark_executor.translation.graph import Graph, build_graph
 from beam_spark_executor.translation.leaves import leaves
 from beam_spark_executor.translation.rejection import unsupported
+from beam_spark_executor.translation.script_services import ask_services
 from beam_spark_executor.translation.scripted_windows import let_out_of_holders
+from beam_spark_executor.translation.scripts import script_of
 from beam_spark_executor.translation.side_inputs import described, see_updates, tell_windows
 from beam_spark_executor.translation.stateful import (
     needs_stable_input,
@@ -37,8 +39,6 @@ from beam_spark_executor.translation.stateful import (
     stateful_plan,
 )
 from beam_spark_executor.translation.tables import check_edges, table_plan
-from beam_spark_executor.translation.test_stream_service import ask_services
-from beam_spark_executor.translation.test_streams import test_stream_plan
 from beam_spark_executor.translation.truncation import truncation_plan
 from beam_spark_executor.translation.validation import validated
 
@@ -107,7 +107,7 @@ def _test_streams(
     pipeline: _protos.Pipeline, buffers: dict[str, BufferPlan]
 ) -> tuple[TestStreamPlan, ...]:
     return tuple(
-        test_stream_plan(transform, pipeline.components, buffers)
+        script_of(transform, pipeline.components, buffers)
         for _, transform in leaves(pipeline.root_transform_ids, pipeline.components)
         if transform.spec.urn == transform_urns.TEST_STREAM
     )

@@ -53,7 +53,7 @@ def why_unsupported(transform: _protos.PTransform, components: _protos.Component
         yield "a TestStream that sets its watermark back"
 
 
-def test_stream_plan(
+def script_of(
     transform: _protos.PTransform, components: _protos.Components, read: Container[str]
 ) -> TestStreamPlan:
     """The script of a TestStream for those of its buffers that are read.

@@ -13,7 +13,7 @@ from apache_beam.testing.test_stream_service import TestStreamServiceController 
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import Clock, Elements, Watermark
-from beam_spark_executor.translation import test_stream_service
+from beam_spark_executor.translation import script_services
 from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.translate import translate
 
@@ -58,7 +58,7 @@ def test_a_service_that_is_not_there() -> None:
 
 
 def test_a_service_that_tells_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_stream_service, "_MOST_BYTES", 20)
+    monkeypatch.setattr(script_services, "_MOST_BYTES", 20)
     service = Controller(Recorded())
     service.start()
     try:
