@@ -23,7 +23,8 @@ from processes import parent
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "packages/executor/tests/doubles"))
 
-from beam_spark_executor.channel.messages import BundleBroke, BundleReply, JobWork
+from beam_spark_executor.channel.attempts import BundleBroke
+from beam_spark_executor.channel.messages import BundleReply, JobWork
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.spark.pool import WorkerPools

@@ -29,14 +29,8 @@ from worker_doubles import FakeHarness, keyed_chunk
 from beam_spark_executor.bundles.bundle import RunningBundle, broke
 from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.inputs import element_chunks
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    BundleReply,
-    RunBundle,
-    SplitReply,
-    UserFailure,
-)
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_spark_executor.channel.messages import BundleReply, RunBundle, SplitReply
 from beam_spark_executor.data import written
 from beam_spark_executor.data.outputs import row_port
 from beam_spark_executor.data.refs import FileRows

@@ -19,8 +19,8 @@ from worker_doubles import FakeWorker, seen_in
 
 from beam_spark_executor.bundles import loop as loop_module
 from beam_spark_executor.bundles.loop import TaskLoop
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.channel.messages import (
-    Attempt,
     BundleReply,
     LoopProgress,
     LoopReply,

@@ -20,9 +20,8 @@ from worker_doubles import FakeHarness
 from beam_spark_executor.bundles import process as process_module
 from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.temporary import temporary_files_in
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
     BundleReply,
     Closed,
     CloseLane,
@@ -34,7 +33,6 @@ from beam_spark_executor.channel.messages import (
     SplitReply,
     SplitRequest,
     TearDown,
-    UserFailure,
 )
 
 

@@ -21,7 +21,7 @@ from section_runs import SHARDS, Host, Parcels, Run, order_of
 
 from beam_spark_executor.bundles import section_task as section_task_module
 from beam_spark_executor.bundles.section_proof import mixed_level
-from beam_spark_executor.channel.messages import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
 from beam_spark_executor.channel.section_replies import SectionReply
 from beam_spark_executor.data.files import read_ref
 from beam_spark_executor.data.parcels import ParcelKind, read_head

@@ -13,7 +13,8 @@ from beam_runner_worker.records import MonitoringInfo
 
 from beam_spark_executor.bundles import telling as telling_module
 from beam_spark_executor.bundles.telling import ProgressTeller
-from beam_spark_executor.channel.messages import Attempt, BundleProgressed
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import BundleProgressed
 from beam_spark_executor.slowness import CoreTime
 from beam_spark_executor.tuning import TUNING
 

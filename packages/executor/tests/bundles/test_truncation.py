@@ -18,7 +18,8 @@ from worker_doubles import FakeHarness, Transform
 from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.truncation import Truncation
-from beam_spark_executor.channel.messages import BundleBroke, BundleReply, RunBundle
+from beam_spark_executor.channel.attempts import BundleBroke
+from beam_spark_executor.channel.messages import BundleReply, RunBundle
 from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.plan import BufferKind, TruncationPlan
 from beam_spark_executor.state.shard_stores import ShardStores

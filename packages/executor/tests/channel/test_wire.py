@@ -13,14 +13,9 @@ from beam_runner_jobservices.observation import StackFrame, ThreadStack
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.records import MonitoringInfo
 
-from beam_spark_executor.channel import messages, wire
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleReply,
-    FromWorker,
-    Goodbye,
-    UserFailure,
-)
+from beam_spark_executor.channel import attempts, messages, wire
+from beam_spark_executor.channel.attempts import Attempt, UserFailure
+from beam_spark_executor.channel.messages import BundleReply, FromWorker, Goodbye
 from beam_spark_executor.channel.wire import decode_message, decode_request, encode_request
 from beam_spark_executor.data.refs import FileRows, InlineRows, Segment, StateCommit
 from beam_spark_executor.data.rows import RowKind
@@ -43,8 +38,8 @@ MESSAGES: dict[str, FromWorker] = {
         messages.LaneOpened(3),
         messages.BundleProgressed(Attempt(1, 2), 0.5, 700, INFOS, None, True),
         REPLY,
-        messages.BundleBroke(Attempt(1, 2), FAILURE, "gone"),
-        messages.SectionRefusal(Attempt(1, 2), "a checkpoint"),
+        attempts.BundleBroke(Attempt(1, 2), FAILURE, "gone"),
+        attempts.SectionRefusal(Attempt(1, 2), "a checkpoint"),
         messages.LoopProgress(1, (REPLY, REPLY.done)),
         messages.LoopReply(1, (REPLY,), Attempt(1, 2), True),
         messages.SplitReply(SplitDone(1, 2, (), ())),

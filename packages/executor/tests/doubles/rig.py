@@ -13,9 +13,9 @@ from beam_runner_engine.scheduler.policy import DefaultPolicy
 from section_doubles import FakeSections
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, Transform, harnesses
 
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.channel.messages import (
     Abort,
-    Attempt,
     BundleReply,
     CloseLane,
     Finalize,

@@ -12,15 +12,8 @@ from beam_runner_worker.totals import Totals
 from small_plans import buffer, plan_of, stage
 from worker_doubles import FakeHarness, FakeWorker
 
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    BundleReply,
-    JobWork,
-    RunBundle,
-    SectionRefusal,
-    UserFailure,
-)
+from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal, UserFailure
+from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.plan import BufferKind, JobPlan
 
@@ -43,13 +36,13 @@ EXPECTED = {"a=2": 2, "b=1": 2}
 
 def broken(order: RunBundle, failure: UserFailure | None = None) -> BundleBroke:
     """A section that user code broke, or else Spark."""
-    attempt = Attempt(order.bundle.number, order.bundle.attempt)
+    attempt = order.attempt
     return BundleBroke(attempt, failure, "" if failure else "Spark lost it")
 
 
 def refused(order: RunBundle) -> SectionRefusal:
     """A section that can't be run as one."""
-    return SectionRefusal(Attempt(order.bundle.number, order.bundle.attempt), "it has residuals")
+    return SectionRefusal(order.attempt, "it has residuals")
 
 
 @attrs.define(eq=False)

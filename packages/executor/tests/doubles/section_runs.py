@@ -17,13 +17,8 @@ from beam_spark_executor.bundles.merging import SdkMerger
 from beam_spark_executor.bundles.section_inbox import Inbox
 from beam_spark_executor.bundles.section_task import Prepared, SectionOrder, SectionTask
 from beam_spark_executor.bundles.stage_work import StageWork
-from beam_spark_executor.channel.messages import (
-    BundleBroke,
-    BundleReply,
-    JobWork,
-    RunBundle,
-    SectionRefusal,
-)
+from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
 from beam_spark_executor.channel.section_replies import SectionReply, merge_replies
 from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.plan import JobPlan

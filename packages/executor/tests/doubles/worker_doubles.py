@@ -32,14 +32,8 @@ from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.keyed import Stores
 from beam_spark_executor.bundles.loop import TaskLoop
 from beam_spark_executor.bundles.truncation import Truncation
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    BundleReply,
-    Hello,
-    RunBundle,
-    RunLoop,
-)
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke
+from beam_spark_executor.channel.messages import BundleReply, Hello, RunBundle, RunLoop
 from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.plan import BufferKind, JobPlan
 from beam_spark_executor.state.shard_stores import ShardStores
@@ -221,8 +215,4 @@ class FakeWorker:
 
 def attempts_given(worker: FakeWorker) -> list[Attempt]:
     """The attempts that a worker was told to run, in order."""
-    return [
-        Attempt(order.bundle.number, order.bundle.attempt)
-        for order in worker.history
-        if isinstance(order, RunBundle)
-    ]
+    return [order.attempt for order in worker.history if isinstance(order, RunBundle)]

@@ -24,16 +24,14 @@ from small_jobs import (
 )
 from worker_doubles import FakeWorker, attempts_given, seen_in
 
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
     Abort,
-    Attempt,
-    BundleBroke,
     BundleProgressed,
     BundleReply,
     Finalize,
     RunBundle,
     RunLoop,
-    UserFailure,
 )
 from beam_spark_executor.driver.slots import Slots
 from beam_spark_executor.memory import KillWatch
@@ -292,7 +290,7 @@ def test_what_still_runs_when_the_job_fails_is_known(tmp_path: Path) -> None:
     rig.open_lanes()
     one, other = (w for w in rig.workers if any(isinstance(o, RunBundle) for o in w.told))
     order = one.told.popleft()
-    attempt = Attempt(order.bundle.number, order.bundle.attempt)
+    attempt = order.attempt
     failure = UserFailure("See", "ValueError: no", "trace")
     rig.heard(one, BundleBroke(attempt, failure))
     rig.coordinator.work()
@@ -302,7 +300,7 @@ def test_what_still_runs_when_the_job_fails_is_known(tmp_path: Path) -> None:
 
 def test_metrics_of_running_bundles_are_attempted(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
-    attempt = Attempt(order.bundle.number, order.bundle.attempt)
+    attempt = order.attempt
     reply = worker.run(order)
     assert isinstance(reply, BundleReply)
     rig.heard(worker, BundleProgressed(attempt, 0.5, 1, reply.metrics))

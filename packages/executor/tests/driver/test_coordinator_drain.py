@@ -9,8 +9,8 @@ from beam_runner_engine.scheduler import FinishJob, Outcome
 from rig import NO_LOOP
 from small_jobs import EXPECTED, LOOP_BYTES, rig_of, running, seen
 
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.channel.messages import (
-    Attempt,
     LeaveLoop,
     LoopReply,
     RunBundle,

@@ -15,13 +15,8 @@ from small_jobs import (
 )
 from small_plans import plan_of, stage
 
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    LaneOpened,
-    LoopReply,
-    RunBundle,
-    RunLoop,
-)
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import LaneOpened, LoopReply, RunBundle, RunLoop
 
 
 def test_a_small_job_needs_one_order(tmp_path: Path) -> None:

@@ -16,12 +16,8 @@ from servers import Reporter
 from small_plans import buffer, plan_of, stage
 from worker_doubles import attempts_given, seen_in
 
-from beam_spark_executor.channel.messages import (
-    CloseLane,
-    RunBundle,
-    RunLoop,
-    UserFailure,
-)
+from beam_spark_executor.channel.attempts import UserFailure
+from beam_spark_executor.channel.messages import CloseLane, RunBundle, RunLoop
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.driver import condition as condition_module
 from beam_spark_executor.driver import litter as litter_module

@@ -20,7 +20,6 @@ from small_plans import encoded
 from worker_doubles import FakeWorker
 
 from beam_spark_executor.channel.messages import (
-    Attempt,
     BundleProgressed,
     RunBundle,
     SplitReply,
@@ -30,7 +29,7 @@ from beam_spark_executor.channel.messages import (
 
 def ask(rig: Rig, worker: FakeWorker, order: RunBundle) -> SplitRequest:
     """The bundle's progress makes the scheduler want a split."""
-    attempt = Attempt(order.bundle.number, order.bundle.attempt)
+    attempt = order.attempt
     rig.heard(worker, BundleProgressed(attempt, 0.01, 60_000, ()))
     rig.coordinator.work()
     request = worker.told.popleft()

@@ -22,7 +22,8 @@ import pytest
 from beam_runner_engine.scheduler import Bundle
 from fake_links import LOOP, FakeLink, bundle, given, opened
 
-from beam_spark_executor.channel.messages import Abort, Attempt, CloseLane
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import Abort, CloseLane
 from beam_spark_executor.driver import lanes as lanes_module
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.slots import JobSlots, Slots

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from beam_spark_executor.channel.messages import Attempt
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.slots import JobSlots, Slots
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 from fake_links import LOOP, FakeLink, bundle, given, opened
 
-from beam_spark_executor.channel.messages import Attempt
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.driver import lanes as lanes_module
 from beam_spark_executor.driver.lanes import Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots

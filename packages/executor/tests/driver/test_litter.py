@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from clocks import Clock, clock_of
 
-from beam_spark_executor.channel.messages import Attempt, Hello
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import Hello
 from beam_spark_executor.driver import litter as module
 from beam_spark_executor.driver.job_data import SharedJobData
 from beam_spark_executor.driver.litter import QUIET_SECONDS, Litter

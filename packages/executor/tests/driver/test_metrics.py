@@ -6,7 +6,7 @@ from apache_beam.coders import VarIntCoder
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_worker.records import MonitoringInfo
 
-from beam_spark_executor.channel.messages import Attempt
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.driver.metrics import MetricsTally
 
 INTEGER = VarIntCoder()

@@ -12,13 +12,8 @@ from section_doubles import PLAN, FakeSections
 from small_plans import bundle_of
 from worker_doubles import harnesses
 
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    JobWork,
-    RunBundle,
-    SectionRefusal,
-)
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import Tasks
 from beam_spark_executor.driver import sections as module
 from beam_spark_executor.driver import slots as slots_module

@@ -10,7 +10,7 @@ from beam_runner_engine.scheduler import Bundle
 from clocks import Clock, clock_of
 from fake_links import LOOP, FakeLink, bundle, given, opened
 
-from beam_spark_executor.channel.messages import Attempt
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.driver import lanes as lanes_module
 from beam_spark_executor.driver import waiting as waiting_module
 from beam_spark_executor.driver.lanes import Lanes

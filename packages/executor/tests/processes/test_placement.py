@@ -17,7 +17,8 @@ from job_server import wait_until
 from placed_jobs import SECONDS, PlacedJobs, served, wait_until_gone
 from processes import parent
 
-from beam_spark_executor.channel.messages import Attempt, RunBundle, SectionRefusal
+from beam_spark_executor.channel.attempts import Attempt, SectionRefusal
+from beam_spark_executor.channel.messages import RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd
 from beam_spark_executor.processes.placement import PlainPlacement
 from beam_spark_executor.unavailable import Unavailable

@@ -15,13 +15,8 @@ from plans import Build, plan_of
 from section_jobs import SectionJob, goes_to_workers, texts
 from section_runs import SHARDS, order_of
 
-from beam_spark_executor.channel.messages import (
-    BundleBroke,
-    BundleReply,
-    JobWork,
-    RunBundle,
-    SectionRefusal,
-)
+from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.spark.pool import Slot, WorkerPools

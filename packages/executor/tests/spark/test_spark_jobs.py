@@ -12,13 +12,8 @@ from unittest.mock import Mock
 import pytest
 from beam_runner_engine.scheduler import Bundle
 
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    LaneOpened,
-    RunBundle,
-    SectionRefusal,
-)
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import LaneOpened, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.spark import spark_jobs as module
 from beam_spark_executor.spark.pool import Slot

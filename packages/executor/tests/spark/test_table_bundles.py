@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from beam_spark_executor.bundles.job_files import files_of
 from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
-from beam_spark_executor.channel.messages import BundleBroke, BundleReply, RunBundle
+from beam_spark_executor.channel.attempts import BundleBroke
+from beam_spark_executor.channel.messages import BundleReply, RunBundle
 from beam_spark_executor.data.columns import from_bytes, to_bytes
 from beam_spark_executor.io.schemas import spark_of_arrow
 from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan, StagePlan, TablePlan

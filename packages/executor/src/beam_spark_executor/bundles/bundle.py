@@ -34,14 +34,12 @@ from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.stateful import StatefulBundle
 from beam_spark_executor.bundles.timers_ahead import TimersTouched
 from beam_spark_executor.bundles.truncation import Truncation
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
     BundleProgressed,
     BundleReply,
     RunBundle,
     SplitReply,
-    UserFailure,
 )
 from beam_spark_executor.data.columns import from_bytes
 from beam_spark_executor.data.few_groups import FEW_ROWS, group_few
@@ -87,7 +85,7 @@ class RunningBundle:
         self._merger = merger
         self._truncation = truncation
         self._truncated = False
-        self.attempt = Attempt(bundle.number, bundle.attempt)
+        self.attempt = order.attempt
         self._work = work
         self._order = order
         self._harness = harness

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from beam_spark_executor.bundles.bundle import broke
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke
 from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
     BundleReply,
     Entry,
     LoopProgress,

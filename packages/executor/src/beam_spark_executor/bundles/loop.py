@@ -38,9 +38,8 @@ from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.totals import Totals
 
 from beam_spark_executor.bundles.keyed import Stores
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke
 from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
     BundleReply,
     Entry,
     LoopProgress,

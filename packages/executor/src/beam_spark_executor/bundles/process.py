@@ -35,12 +35,11 @@ from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.telling import ProgressTeller
 from beam_spark_executor.bundles.temporary import temporary_files_in
 from beam_spark_executor.bundles.truncation import Truncation
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.messages import (
     Abort,
-    Attempt,
-    BundleBroke,
     BundleReply,
     Closed,
     CloseLane,
@@ -57,7 +56,6 @@ from beam_spark_executor.channel.messages import (
     Logged,
     RunBundle,
     RunLoop,
-    SectionRefusal,
     SplitReply,
     SplitRequest,
     TearDown,
@@ -169,7 +167,7 @@ class WorkerProcess:
         data: BundleData | None = None,
     ) -> BundleReply | BundleBroke:
         """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``); ``data`` is a section's."""
-        attempt = Attempt(order.bundle.number, order.bundle.attempt)
+        attempt = order.attempt
         with self._busy:
             try:
                 self._files.need(order)

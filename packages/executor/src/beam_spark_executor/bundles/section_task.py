@@ -19,14 +19,8 @@ from beam_spark_executor.bundles.section_data import SectionData
 from beam_spark_executor.bundles.section_inbox import Inbox
 from beam_spark_executor.bundles.section_outbox import Outbox, Send
 from beam_spark_executor.bundles.section_plan import SectionPlan, SectionStage, shares
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    BundleReply,
-    JobWork,
-    RunBundle,
-    SectionRefusal,
-)
+from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
 from beam_spark_executor.channel.section_replies import (
     SectionOutputs,
     SectionReply,
@@ -143,8 +137,7 @@ class SectionTask:
         self._budget = bundle_budget()
         self._wanted = True
         self._name = f"{section.order.name}-{level}-{source}-{attempt}"
-        bundle = section.order.bundle
-        self._attempt = Attempt(bundle.number, bundle.attempt)
+        self._attempt = section.order.attempt
 
     def run(self, parcels: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         """The parcels of this task with the shard that each is for, from those that are for it.

@@ -13,16 +13,14 @@ import attrs
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
-    BundleFailed,
     Event,
-    FailureKind,
     SplitDone,
 )
 from beam_runner_jobservices.observation import ThreadStack
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.records import MonitoringInfo
-from beam_runner_worker.texts import encodable
 
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.data.refs import Segment, StateCommit
 from beam_spark_executor.plan import JobPlan
@@ -36,14 +34,6 @@ class Endpoint:
     address: str
     token: str = attrs.field(repr=False)
     certificate: str = attrs.field(default="", repr=False)
-
-
-@attrs.frozen
-class Attempt:
-    """One attempt at a bundle, as the scheduler numbers them."""
-
-    bundle: int
-    attempt: int
 
 
 # From a worker process to the server.
@@ -111,63 +101,6 @@ class BundleReply:
     done: BundleDone
     state: StateCommit | None
     metrics: tuple[MonitoringInfo, ...]
-
-
-@attrs.frozen
-class UserFailure:
-    """User code, or the SDK for it, raised.
-
-    Attributes:
-        transform: the full name of the transform.
-        summary: type and text of the exception.
-        trace: the traceback.
-        element: what is known of the element that was processed, in one line; may be empty.
-    """
-
-    transform: str = attrs.field(converter=encodable)
-    summary: str = attrs.field(converter=encodable)
-    trace: str = attrs.field(converter=encodable)
-    element: str = attrs.field(default="", converter=encodable)
-
-    @property
-    def text(self) -> str:
-        """What was raised and where, in one line, then the element, then the traceback."""
-        element = f"The element: {self.element}\n" if self.element else ""
-        return f"{self.summary} [while running '{self.transform}']\n{element}{self.trace}".rstrip()
-
-
-@attrs.frozen
-class BundleBroke:
-    """An attempt at a bundle failed; nothing of it counts.
-
-    Attributes:
-        failure: what user code raised, or None if it failed from outside.
-        reason: why, where it failed from outside.
-    """
-
-    attempt: Attempt
-    failure: UserFailure | None
-    reason: str = attrs.field(default="", converter=encodable)
-
-    def to_event(self) -> BundleFailed:
-        """The engine's event."""
-        if self.failure is None:
-            kind, cause = FailureKind.OUTSIDE, self.reason
-        else:
-            kind, cause = FailureKind.USER, self.failure.text
-        return BundleFailed(self.attempt.bundle, self.attempt.attempt, cause, kind)
-
-
-@attrs.frozen
-class SectionRefusal:
-    """A section can't be run as one Spark job; nothing of this attempt counts, and its stages run apart.
-
-    Attributes:
-        reason: why, in a few words.
-    """
-
-    attempt: Attempt
-    reason: str = attrs.field(converter=encodable)
 
 
 Entry: TypeAlias = Event | BundleReply
@@ -278,6 +211,11 @@ class RunBundle:
     bundle: Bundle
     name: str
     state: tuple[Segment, ...] = ()
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt at the bundle it is."""
+        return Attempt.of(self.bundle)
 
 
 @attrs.frozen

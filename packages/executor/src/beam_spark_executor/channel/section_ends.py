@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import attrs
 
-from beam_spark_executor.channel.messages import BundleBroke, BundleReply, SectionRefusal
+from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import BundleReply
 
 SectionEnd: TypeAlias = BundleReply | BundleBroke | SectionRefusal
 """What comes of an attempt at a section."""

@@ -10,7 +10,7 @@ from beam_runner_engine.scheduler import Output
 from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.totals import Totals
 
-from beam_spark_executor.channel.messages import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
 
 
 @attrs.frozen

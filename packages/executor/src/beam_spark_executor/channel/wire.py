@@ -11,7 +11,7 @@ import msgpack
 from beam_runner_jobservices import observation
 from beam_runner_worker import log_records
 
-from beam_spark_executor.channel import messages, section_replies
+from beam_spark_executor.channel import attempts, messages, section_replies
 from beam_spark_executor.channel.messages import FromWorker
 from beam_spark_executor.channel.section_replies import SectionReply
 from beam_spark_executor.journal.codec import FormError, Registry
@@ -19,7 +19,7 @@ from beam_spark_executor.journal.forms import CONSTANTS, FORMS, SHARED, forms_of
 
 _MESSAGES = forms_of(
     {
-        "channel ": (messages, section_replies),
+        "channel ": (attempts, messages, section_replies),
         "log ": (log_records,),
         "observation ": (observation,),
     }

@@ -30,9 +30,8 @@ from beam_runner_engine.scheduler import (
     Tick,
 )
 
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke
 from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
     BundleProgressed,
     BundleReply,
     Entry,

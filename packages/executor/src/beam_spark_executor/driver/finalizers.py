@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam_spark_executor.channel.messages import Attempt, BundleReply, Finalize
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import BundleReply, Finalize
 from beam_spark_executor.channel.server import WorkerLink
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from beam_spark_executor.channel.messages import BundleBroke, FromWorker
+from beam_spark_executor.channel.attempts import BundleBroke
+from beam_spark_executor.channel.messages import FromWorker
 from beam_spark_executor.channel.section_ends import SectionEnd
 from beam_spark_executor.channel.server import WorkerLink
 

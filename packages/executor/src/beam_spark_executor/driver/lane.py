@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from beam_runner_engine.scheduler import Bundle
 
-from beam_spark_executor.channel.messages import Attempt
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.tuning import TUNING
 
@@ -52,7 +52,7 @@ class Lane:
     def runs(self, attempt: Attempt) -> bool:
         """Whether it runs this attempt at a bundle."""
         bundle = self.running
-        return bundle is not None and Attempt(bundle.number, bundle.attempt) == attempt
+        return bundle is not None and Attempt.of(bundle) == attempt
 
     def is_blocked(self, now: float, *, takes_turns: bool) -> bool:
         """Whether what it runs does not use a core; ``takes_turns`` as in ``Lanes``."""

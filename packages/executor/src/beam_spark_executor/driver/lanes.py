@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 from beam_runner_engine.scheduler import Bundle
 
-from beam_spark_executor.channel.messages import Abort, Attempt, CloseLane, FromServer, LeaveLoop
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import Abort, CloseLane, FromServer, LeaveLoop
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.slots import JobSlots
@@ -244,7 +245,7 @@ class Lanes:
         for lane in lanes:
             lane.giving_way, lane.asked = True, now
         running = [lane.running for lane in lanes if lane.running is not None]
-        return [Attempt(bundle.number, bundle.attempt) for bundle in running]
+        return [Attempt.of(bundle) for bundle in running]
 
     def stays(self, attempt: Attempt) -> None:
         """A bundle gave nothing away when it was asked: it is asked again a turn later."""

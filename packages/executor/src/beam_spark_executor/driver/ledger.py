@@ -33,7 +33,8 @@ from beam_runner_engine.scheduler import (
 from beam_runner_engine.scheduler.snapshot import FORMAT
 from beam_runner_worker.totals import Totals
 
-from beam_spark_executor.channel.messages import Attempt, BundleReply, Entry
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import BundleReply, Entry
 from beam_spark_executor.data.refs import FileRows, Segment
 from beam_spark_executor.driver.kept import Kept, LedgerState, Tally, encode_ledger
 from beam_spark_executor.plan import JobPlan

@@ -7,7 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from beam_spark_executor.channel.messages import Attempt, Hello
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import Hello
 from beam_spark_executor.driver.job_data import JobData
 
 QUIET_SECONDS = 30.0

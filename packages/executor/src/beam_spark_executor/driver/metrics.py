@@ -10,7 +10,7 @@ from beam_runner_jobservices.records import MonitoringInfo as JobMonitoringInfo
 from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.totals import Totals
 
-from beam_spark_executor.channel.messages import Attempt
+from beam_spark_executor.channel.attempts import Attempt
 
 
 class MetricsTally:

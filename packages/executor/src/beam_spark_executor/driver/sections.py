@@ -12,15 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 from beam_runner_engine.scheduler import Bundle, SectionRefused
 
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    BundleReply,
-    Entry,
-    JobWork,
-    RunBundle,
-    SectionRefusal,
-)
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import BundleReply, Entry, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.slots import JobSlots
@@ -43,7 +36,7 @@ class RunningSection:
     @property
     def attempt(self) -> Attempt:
         """Which attempt it is."""
-        return Attempt(self.bundle.number, self.bundle.attempt)
+        return Attempt.of(self.bundle)
 
 
 class Sections:

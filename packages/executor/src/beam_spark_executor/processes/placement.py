@@ -13,15 +13,8 @@ from collections.abc import Callable
 import attrs
 
 from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    Endpoint,
-    FromWorker,
-    JobWork,
-    RunBundle,
-    SectionRefusal,
-)
+from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.processes.children import Children
@@ -213,15 +206,13 @@ class PlainJob:
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Fails: see `PlainPlacement.has_tables`."""
-        attempt = Attempt(order.bundle.number, order.bundle.attempt)
-        on_end(BundleBroke(attempt, None, "there is no Spark to read and write tables"))
+        on_end(BundleBroke(order.attempt, None, "there is no Spark to read and write tables"))
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Refuses it: there is no Spark that could run it as a job."""
-        attempt = Attempt(order.bundle.number, order.bundle.attempt)
-        on_end(SectionRefusal(attempt, "there are only plain processes, without Spark"))
+        on_end(SectionRefusal(order.attempt, "there are only plain processes, without Spark"))
 
     def heard(self, message: FromWorker) -> bool:
         """There never is a section that it could be about."""

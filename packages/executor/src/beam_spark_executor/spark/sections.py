@@ -19,15 +19,8 @@ from beam_spark_executor.bundles.section_inbox import Inbox
 from beam_spark_executor.bundles.section_plan import SectionPlan, why_not
 from beam_spark_executor.bundles.section_proof import mixed_level, refusal_text
 from beam_spark_executor.bundles.section_task import SectionOrder, SectionTask, prepared_once
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    BundleReply,
-    Endpoint,
-    FromWorker,
-    RunBundle,
-    SectionRefusal,
-)
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_spark_executor.channel.messages import BundleReply, Endpoint, FromWorker, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd
 from beam_spark_executor.channel.section_replies import SectionReply, merge_replies
 from beam_spark_executor.channel.wire import decode_section_reply, encode_section_reply
@@ -98,7 +91,7 @@ class SectionRunner:
             order: a bundle with parts.
             title: what Spark's pages call the job.
         """
-        attempt = _attempt(order)
+        attempt = order.attempt
         if reason := why_not(self._plan, order.bundle.parts):
             return SectionRefusal(attempt, reason)
         stages = SectionPlan.of(self._plan, order.bundle.parts)
@@ -129,7 +122,7 @@ class SectionRunner:
         context = self._context
         section = context.broadcast(SectionOrder(order, self._shards))
         self._pools.begin_job(self._slot, f"beam-{self._job_id}", title)
-        context.addJobTag(self._tag(_attempt(order)))
+        context.addJobTag(self._tag(order.attempt))
         try:
             with self._pools.in_slot(self._slot):
                 last = self._tasks(
@@ -207,7 +200,3 @@ def _reason(text: str) -> str:
     errors = _ERROR.findall(text)
     lines = text.strip().splitlines()
     return errors[-1] if errors else lines[0] if lines else "Spark does not say why"
-
-
-def _attempt(order: RunBundle) -> Attempt:
-    return Attempt(order.bundle.number, order.bundle.attempt)

@@ -9,14 +9,8 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    Endpoint,
-    FromWorker,
-    JobWork,
-    RunBundle,
-)
+from beam_spark_executor.channel.attempts import BundleBroke
+from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane
 from beam_spark_executor.spark.lane import LaneRef, run_lane
@@ -203,6 +197,5 @@ class SparkJobs:
         except Exception as failure:
             # Else the section would never end.
             _LOGGER.warning("a section was not run", exc_info=True)
-            attempt = Attempt(order.bundle.number, order.bundle.attempt)
-            end = BundleBroke(attempt, None, f"{type(failure).__name__}: {failure}")
+            end = BundleBroke(order.attempt, None, f"{type(failure).__name__}: {failure}")
         on_end(end)

@@ -24,13 +24,8 @@ from pyspark.errors import AnalysisException
 
 from beam_spark_executor.bundles.job_files import JobFiles, files_of
 from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
-from beam_spark_executor.channel.messages import (
-    Attempt,
-    BundleBroke,
-    BundleReply,
-    RunBundle,
-    UserFailure,
-)
+from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
+from beam_spark_executor.channel.messages import BundleReply, RunBundle
 from beam_spark_executor.channel.wire import decode_message, encode_message
 from beam_spark_executor.data.columns import from_bytes, to_bytes
 from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
@@ -104,7 +99,7 @@ class TableBundles:
         table = stage.table
         assert table is not None
         buffers = [self._plan.buffers[buffer] for buffer in stage.outputs.values()]
-        attempt = Attempt(order.bundle.number, order.bundle.attempt)
+        attempt = order.attempt
         try:
             self._pools.begin_job(self._slot, f"beam-{self._data.job_id}", title)
             outputs = self._outputs(order, table, buffers)
