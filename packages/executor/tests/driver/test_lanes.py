@@ -19,7 +19,6 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import Bundle
 from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_spark_executor.channel.attempts import Attempt
@@ -55,10 +54,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
     monkeypatch.setattr(lanes_module, "time", SimpleNamespace(monotonic=lambda: cluster.now))
     return cluster
-
-
-def attempt_of(one: Bundle) -> Attempt:
-    return Attempt(one.number, one.attempt)
 
 
 def test_as_many_lanes_as_cores_and_no_more(cluster: Cluster) -> None:
@@ -98,7 +93,7 @@ def test_bundles_run_in_order_as_lanes_become_free(cluster: Cluster) -> None:
     opened(lanes, 0, link)
     lanes.dispatch()
     for one in bundles:
-        lanes.finished(link, attempt_of(one))
+        lanes.finished(link, Attempt.of(one))
         lanes.dispatch()
     assert given(link) == [0, 1, 2, 3]
 
