@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import apache_beam as beam
 import pytest
 from job_server import JobServerProcess, wait_until
 from jobs import Pipelines
+from processes import parent
 
 GONE_SECONDS = 60.0
 """Ten on a machine that has time."""
@@ -80,13 +80,21 @@ def test_no_process_and_no_folder_is_left(
 
 
 def _end(server: JobServerProcess, how: str) -> None:
-    runs = re.compile(r"SparkSubmit|beam_spark_executor\.processes\.parent")
-    found = [pid for pid, command in server.processes().items() if runs.search(command)]
     match how:
         case "SIGTERM":
             server.process.terminate()
         case "the server is killed":
             server.process.kill()
         case _:
-            for pid in found:
+            for pid in _what_runs_it(server):
                 os.kill(pid, signal.SIGKILL)
+
+
+def _what_runs_it(server: JobServerProcess) -> list[int]:
+    """Spark's Java; or what plain workers are forked from, but not its reaper, which is to outlive it."""
+    commands = server.processes()
+    if java := [pid for pid, command in commands.items() if "SparkSubmit" in command]:
+        return java
+    forks = "beam_spark_executor.processes.parent"
+    found = [pid for pid, command in commands.items() if forks in command]
+    return [pid for pid in found if parent(pid) in found]

@@ -60,6 +60,16 @@ def test_workers_show_what_their_server_does(clocks: Clocks) -> None:
     assert clock.now() == 123_460
 
 
+@pytest.mark.parametrize("milliseconds", [0, 15, 900])
+def test_workers_do_not_run_behind_by_the_time_that_an_order_takes(
+    clocks: Clocks, milliseconds: int
+) -> None:
+    clock = ProcessingClock()
+    told = clock.now()
+    clocks.passes(milliseconds)
+    assert ProcessingClock.showing(told).now() == clock.now()
+
+
 @pytest.mark.parametrize("step", [-HOUR, 0, 900, HOUR])
 def test_what_is_meant_by_the_wall_clock(clocks: Clocks, step: int) -> None:
     clock = ProcessingClock()

@@ -26,9 +26,14 @@ class ProcessingClock:
 
     @classmethod
     def showing(cls, now: Timestamp) -> ProcessingClock:
-        """One that shows this time now, as another one does elsewhere."""
+        """One that shows what another one does elsewhere, which has shown this time a moment ago.
+
+        Where the wall clock here tells that time too, it says how long the moment was: a clock that
+        runs behind the other one would have what is to wait here resumed too early there.
+        """
         clock = cls()
-        clock._offset = now - _steady()
+        if not 0 <= _wall() - now < _SAME_MS:
+            clock._offset = now - _steady()
         return clock
 
     def now(self) -> Timestamp:

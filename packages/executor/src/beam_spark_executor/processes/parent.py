@@ -15,11 +15,13 @@ import signal
 import sys
 import traceback
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from beam_spark_executor.channel.messages import Endpoint
 from beam_spark_executor.processes import reaper
 from beam_spark_executor.processes.warmth import be_killed_first, import_what_workers_need
+
+if TYPE_CHECKING:
+    from beam_spark_executor.channel.messages import Endpoint
 
 READY = "ready"
 
@@ -93,7 +95,10 @@ def _make_silent(*streams: int) -> None:
 
 def _serve() -> None:
     """Obeys until the standard input ends."""
+    # First of all: what imports Beam by itself has it add a handler of logs, which workers would keep.
     import_what_workers_need()
+    from beam_spark_executor.channel.messages import Endpoint
+
     be_killed_first()
     _tell(READY)
     lines = iter(sys.stdin.readline, "")
