@@ -29,6 +29,7 @@ from tools.nox_support import (
     KILLED,
     MORE_FOR_TESTS,
     ON_LANES,
+    ON_SPARK,
     PACKAGES,
     RESULTS,
     REUSABLE,
@@ -47,6 +48,7 @@ from tools.nox_support import (
     results_of,
     run_beams_suites,
     run_on_a_cluster,
+    run_pipelines,
     run_pytest,
 )
 from tools.version_cells import NEWEST, OLDEST, install_cell, pyspark_wheels
@@ -65,7 +67,8 @@ nox.options.sessions = [
     "purity",
     "tests",
     "browser",
-    "pipelines",
+    "plain",
+    "pipelines_part",
     "lanes",
     "cluster",
     "kills",
@@ -171,12 +174,18 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"])
-def pipelines(session: nox.Session) -> None:
-    """Whole pipelines against real servers on Spark, one for each core."""
-    need_java(session)
+def plain(session: nox.Session) -> None:
+    """Whole pipelines against real servers on plain processes, without Spark and Java; all but those of Spark's tables."""
+    of_spark = (f"--ignore={CLUSTER}", "--ignore=tests/pipelines/test_tables.py")
+    where = ("tests/pipelines", *of_spark, *SIDE_BY_SIDE)
     install(session, distribution("executor"), *group("test"), *group("pipelines"))
-    where = ("tests/pipelines", f"--ignore={CLUSTER}", *SIDE_BY_SIDE)
-    run_pytest(session, *where, *results_of(session))
+    run_pytest(session, *where, "--without-spark", *results_of(session))
+
+
+@nox.session(requires=["wheels"])
+def pipelines_part(session: nox.Session) -> None:
+    """Those of the session ``pipelines`` in which it counts that the processes are Spark's."""
+    run_pipelines(session, *ON_SPARK, *results_of(session))
 
 
 @nox.session(requires=["wheels"])

@@ -33,9 +33,10 @@ _GO = re.compile(r"test_of_go\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 
-What of the Beam model works, and the tests that show it: each runs whole pipelines against the server on Spark.
+What of the Beam model works, and the tests that show it: each runs whole pipelines against the server. Suites of others, and what depends on
+whose processes run it, run on Spark; the rest of `tests/pipelines` runs here on [plain processes](adr/0019-placements.md), and on Spark by `nox -s pipelines`.
 `fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are suites of Beam's own, `go` is its Go SDK's; the
-other names are files in `tests/pipelines`. A column says how many of the tests pass in one kind of environment: *embedded* in Spark's workers, over
+other names are files in `tests/pipelines`. A column says how many of the tests pass in one kind of environment: *embedded* in the runner's own workers, over
 *LOOPBACK*, in a *PROCESS* of the SDK, *Go* over LOOPBACK, embedded with the loop inside a task switched off (*lanes*), and on a *cluster* of two executors.
 
 CI compares this page with what its own sessions came to (`nox -s capabilities`); `nox -s capabilities -- --write` writes it. Which

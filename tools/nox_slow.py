@@ -14,7 +14,6 @@ from tools.nox_support import (
     CLUSTER,
     ON_A_CLUSTER,
     ROOT,
-    SIDE_BY_SIDE,
     distribution,
     group,
     install,
@@ -22,6 +21,7 @@ from tools.nox_support import (
     need_java,
     run_beams_suites,
     run_on_a_cluster,
+    run_pipelines,
     run_pytest,
 )
 from tools.version_cells import (
@@ -48,12 +48,9 @@ def damages(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
-def plain(session: nox.Session) -> None:
-    """The tests of the session pipelines on plain processes, without Spark and Java; but those of Spark's tables."""
-    install(session, distribution("executor"), *group("test"), *group("pipelines"))
-    of_spark = (f"--ignore={CLUSTER}", "--ignore=tests/pipelines/test_tables.py")
-    where = ("tests/pipelines", *of_spark, *SIDE_BY_SIDE)
-    run_pytest(session, *where, "--without-spark", *session.posargs)
+def pipelines(session: nox.Session) -> None:
+    """Whole pipelines against real servers on Spark, one for each core; CI runs them all on plain processes, and some so."""
+    run_pipelines(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)

@@ -32,7 +32,7 @@ REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
 SUITES = (*PACKAGES, "contracts", "architecture")
-# A process for each core; the tests of a file share what they have set up.
+# A process for each core; the tests of a file share what they have set up, where no other --dist follows.
 SIDE_BY_SIDE = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 OLDEST_JAVA = 17
 CLUSTER = "tests/pipelines/cluster"
@@ -40,13 +40,29 @@ CLUSTER = "tests/pipelines/cluster"
 KILLED = [(v, e) for v in ("not unbounded", "unbounded") for e in ("embedded", "PROCESS")]
 # What the tests of whole pipelines came to, for the table of capabilities.
 RESULTS = ROOT / ".nox" / "results"
-WITH_RESULTS = ("pipelines", "lanes", "cluster", "validates_runner", "go")
+WITH_RESULTS = ("plain", "pipelines_part", "lanes", "cluster", "validates_runner", "go")
 # Pipelines that must do on a cluster what they do on one machine; the first few are part of CI.
 ON_A_CLUSTER = tuple(
     f"tests/pipelines/test_{name}.py"
     for name in ("lost_workers", "grouping", "transforms", "side_inputs", "files")
 )
 IN_CI_ON_A_CLUSTER = ON_A_CLUSTER[:2]
+# Pipelines that start, share, block and kill processes, or use what Spark alone has: on Spark, too, in CI.
+ON_SPARK = tuple(
+    f"tests/pipelines/test_{name}.py"
+    for name in (
+        "cancel",
+        "failures",
+        "isolation",
+        "leftovers",
+        "lifecycle",
+        "logging",
+        "lost_workers",
+        "many_jobs",
+        "sections",
+        "tables",
+    )
+)
 # Pipelines that the loop inside a task would run as a whole, and that must do the same on lanes.
 ON_LANES = tuple(
     f"tests/pipelines/test_{name}.py"
@@ -105,6 +121,12 @@ def run_pytest(session: nox.Session, *arguments: str) -> None:
     session.run("python", "-P", "-m", "pytest", *arguments, env={"PYTHONPATH": ""})
 
 
+def run_pipelines(session: nox.Session, *arguments: str) -> None:
+    need_java(session)
+    install(session, distribution("executor"), *group("test"), *group("pipelines"))
+    run_pytest(session, *SIDE_BY_SIDE, *arguments)
+
+
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:
     """Executors apart from the server, which share nothing but a store of data: a folder stands for it."""
     need_java(session)
@@ -117,7 +139,7 @@ def run_on_a_cluster(session: nox.Session, *files: str) -> None:
 def run_beams_suites(session: nox.Session, *arguments: str) -> None:
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("validates-runner"))
-    run_pytest(session, "tests/validates_runner", *arguments)
+    run_pytest(session, "tests/validates_runner", *SIDE_BY_SIDE, "--dist=load", *arguments)
 
 
 def kill(session: nox.Session, *arguments: str) -> None:
