@@ -64,6 +64,7 @@ nox.options.sessions = [
     "lint",
     "types",
     "layers",
+    "docs",
     "purity",
     "tests",
     "browser",
@@ -128,6 +129,15 @@ def types(session: nox.Session) -> None:
     session.run("python", "-m", "tools.check_versions", "--minors", str(WHEELS.parent / "beam"))
     session.run("mypy", "tests/contracts/test_protocols.py")
     session.run("mypy", "packages/engine/tests", "docs/engine")
+
+
+@nox.session(requires=["wheels"])
+def docs(session: nox.Session) -> None:
+    """The documents as a site, with a reference made from docstrings, in .nox/site; no link leads nowhere."""
+    install(session, distribution("executor"), *group("docs"))
+    # What they import of Beam writes remarks to the standard error, which are no warnings of Sphinx's.
+    build = ("sphinx-build", "--fail-on-warning", "--keep-going", "-q", "-E", "-c", "docs/site")
+    session.run(*build, ".", str(ROOT / ".nox" / "site"), env={"PYTHONPATH": ""})
 
 
 @nox.session

@@ -104,7 +104,7 @@ class JobServer:
         self.port = bind(self._server, host, port, guard)
         """The port it listens at."""
         self.address = f"{advertised_host or _advertised(host)}:{self.port}"
-        """`host:port` for clients."""
+        """The host and the port that clients are told."""
         try:
             target = self.address
             if socket_path is not None:
