@@ -1,0 +1,151 @@
+"""Every Python example of a README or a page of the docs does what the page says.
+
+Those that need a host around them have one here; an example that is new is run as it stands. Some are looked at more closely by
+tests of their package.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import apache_beam as beam
+import beam_spark_executor
+import pytest
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
+from beam_runner_engine import scheduler as engine
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.windows import GLOBAL_WINDOW
+from beam_runner_jobservices import JobClient, JobServer, JobState
+from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")])
+EXAMPLES = {
+    str(page.relative_to(ROOT)): blocks
+    for page in PAGES
+    if (blocks := re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S))
+}
+WITH_A_HOST = {
+    "docs/engine/scheduler.md",
+    "docs/operating.md",
+    "docs/ways-in.md",
+    "packages/jobservices/README.md",
+    "packages/worker/README.md",
+}
+"""Pages whose examples are run by a test of their own."""
+
+
+def run(page: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Runs a page's examples, one after the other, and tells what they have named."""
+    known = {} if names is None else names
+    for block in EXAMPLES[page]:
+        exec(compile(block, page, "exec"), known)
+    return known
+
+
+def test_pages_with_a_host_have_examples() -> None:
+    assert set(EXAMPLES) >= WITH_A_HOST
+
+
+@pytest.mark.parametrize("page", sorted(set(EXAMPLES) - WITH_A_HOST))
+def test_examples_run_as_they_stand(page: str) -> None:
+    names = run(page)
+    told = re.findall(r"^([\w.]+)  # (\".*\"|\d+)$", "\n".join(EXAMPLES[page]), re.M)
+    assert [(name, eval(name, names)) for name, _ in told] == [
+        (name, eval(value)) for name, value in told
+    ]
+
+
+def test_a_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    (example, _) = EXAMPLES["packages/worker/README.md"]
+    assert example.count("\n") <= 60
+    exec(compile(example, "README.md", "exec"), {})
+    assert capsys.readouterr().out.split() == ["2", "2", "2", "3", "2", "3"]
+
+
+def test_what_the_fn_api_example_names_is_there() -> None:
+    """It needs an SDK beside it; the tests of the package run such stages."""
+    (_, example) = EXAMPLES["packages/worker/README.md"]
+    fnapi = importlib.import_module("beam_runner_worker.fnapi")
+    code = compile(example, "README.md", "exec")
+    for name in ("FnApiServer", "Limits", "stop_external_worker"):
+        assert name in code.co_names
+        assert hasattr(fnapi, name)
+    assert {"harness", "close"} <= set(vars(fnapi.FnApiServer)) & set(code.co_names)
+
+
+def test_a_scheduler_is_told_and_answers() -> None:
+    data = engine.Data("ref", DataFacts(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
+    names = {**vars(engine), "now": 0, "data": data}
+    names["stages"] = (engine.StageSpec("read", ("impulse",)),)
+    (opened,) = [
+        command
+        for command in run("docs/engine/scheduler.md", names)["commands"]
+        if isinstance(command, engine.OpenBundles)
+    ]
+    assert [bundle.stage for bundle in opened.bundles] == ["read"]
+
+
+def test_a_job_is_served_looked_at_and_drained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, _ = EXAMPLES["packages/jobservices/README.md"]
+    monkeypatch.chdir(tmp_path)
+    states: list[JobState] = []
+
+    def follow(server: JobServer) -> None:
+        with JobClient(server.address) as client:
+            pipeline = beam.Pipeline()
+            _ = pipeline | beam.Impulse()
+            job_id = client.submit(pipeline.to_runner_api().SerializeToString())
+            names: dict[str, Any] = {"job_id": job_id}
+            for block in EXAMPLES["docs/operating.md"]:
+                exec(block.replace("localhost:8099", server.address), names)
+            client.cancel(job_id)
+            states.append(client.wait_until_finish(job_id))
+
+    own_port = served.replace("port=8099", "port=0")
+    waits = "threading.Event().wait()"
+    assert own_port.count(waits) == 1
+    exec(own_port.replace(waits, "follow(server)"), {"follow": follow})
+    assert states == [JobState.CANCELLED]
+
+
+class Built(PipelineRunner):
+    """Takes a pipeline as it was built, and does no more."""
+
+    pipelines: list[beam.Pipeline] = []  # noqa: RUF012 - examples make runners themselves
+
+    def run_pipeline(self, pipeline: beam.Pipeline, options: Any) -> PipelineResult:
+        self.pipelines.append(pipeline)
+        return PipelineResult(PipelineState.DONE)
+
+
+class Options(SparkSession.Builder):
+    """Tells what a session would be made of."""
+
+    def getOrCreate(self) -> Any:
+        return dict(self._options)
+
+
+def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beam_spark_executor, "BeamSparkRunner", Built)
+    monkeypatch.setattr(Built, "pipelines", [])
+    collected: list[object] = []
+    names = run(
+        "docs/ways-in.md",
+        {
+            "SparkSession": SimpleNamespace(builder=Options()),
+            "ib": SimpleNamespace(collect=collected.append),
+            "counts": "counts",
+        },
+    )
+    assert importlib.import_module(names["spark"]["spark.python.daemon.module"])
+    assert collected == ["counts"]
+    empty, tables = Built.pipelines
+    assert not empty.transforms_stack[0].parts
+    assert len(tables.transforms_stack[0].parts) == 3
