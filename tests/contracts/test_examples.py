@@ -9,18 +9,14 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
-import beam_spark_executor
 import pytest
-from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 from beam_runner_engine import scheduler as engine
 from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.windows import GLOBAL_WINDOW
 from beam_runner_jobservices import JobClient, JobServer, JobState
-from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")])
@@ -36,7 +32,7 @@ WITH_A_HOST = {
     "packages/jobservices/README.md",
     "packages/worker/README.md",
 }
-"""Pages whose examples are run by a test of their own."""
+"""Pages whose examples are run by a test of their own; those of ways in by the executor's, with what they need of pandas."""
 
 
 def run(page: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -113,39 +109,3 @@ def test_a_job_is_served_looked_at_and_drained(
     assert own_port.count(waits) == 1
     exec(own_port.replace(waits, "follow(server)"), {"follow": follow})
     assert states == [JobState.CANCELLED]
-
-
-class Built(PipelineRunner):
-    """Takes a pipeline as it was built, and does no more."""
-
-    pipelines: list[beam.Pipeline] = []  # noqa: RUF012 - examples make runners themselves
-
-    def run_pipeline(self, pipeline: beam.Pipeline, options: Any) -> PipelineResult:
-        self.pipelines.append(pipeline)
-        return PipelineResult(PipelineState.DONE)
-
-
-class Options(SparkSession.Builder):
-    """Tells what a session would be made of."""
-
-    def getOrCreate(self) -> Any:
-        return dict(self._options)
-
-
-def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beam_spark_executor, "BeamSparkRunner", Built)
-    monkeypatch.setattr(Built, "pipelines", [])
-    collected: list[object] = []
-    names = run(
-        "docs/ways-in.md",
-        {
-            "SparkSession": SimpleNamespace(builder=Options()),
-            "ib": SimpleNamespace(collect=collected.append),
-            "counts": "counts",
-        },
-    )
-    assert importlib.import_module(names["spark"]["spark.python.daemon.module"])
-    assert collected == ["counts"]
-    empty, tables = Built.pipelines
-    assert not empty.transforms_stack[0].parts
-    assert len(tables.transforms_stack[0].parts) == 3

@@ -1,0 +1,54 @@
+"""The examples of the page on ways in can be built as they stand; no server is asked to run them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
+from pyspark.sql import SparkSession
+
+import beam_spark_executor
+
+PAGE = Path(__file__).parents[4] / "docs" / "ways-in.md"
+
+
+class Built(PipelineRunner):
+    """Takes a pipeline as it was built, and does no more."""
+
+    pipelines: list[beam.Pipeline] = []  # noqa: RUF012 - examples make runners themselves
+
+    def run_pipeline(self, pipeline: beam.Pipeline, options: Any) -> PipelineResult:
+        self.pipelines.append(pipeline)
+        return PipelineResult(PipelineState.DONE)
+
+
+class Options(SparkSession.Builder):
+    """Tells what a session would be made of."""
+
+    def getOrCreate(self) -> Any:
+        return dict(self._options)
+
+
+def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beam_spark_executor, "BeamSparkRunner", Built)
+    monkeypatch.setattr(Built, "pipelines", [])
+    collected: list[object] = []
+    names: dict[str, Any] = {
+        "SparkSession": SimpleNamespace(builder=Options()),
+        "ib": SimpleNamespace(collect=collected.append),
+        "counts": "counts",
+    }
+    examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S)
+    for example in examples:
+        exec(compile(example, PAGE.name, "exec"), names)
+    assert importlib.import_module(names["spark"]["spark.python.daemon.module"])
+    assert collected == ["counts"]
+    empty, tables = Built.pipelines
+    assert not empty.transforms_stack[0].parts
+    assert len(tables.transforms_stack[0].parts) == 3
