@@ -12,8 +12,10 @@ import nox
 from tools.libraries import LEFT_OUT, LIBRARIES, Library
 from tools.nox_support import (
     CLUSTER,
+    MORE_FOR_TESTS,
     ON_A_CLUSTER,
     ROOT,
+    S3_SERVER,
     distribution,
     group,
     install,
@@ -23,6 +25,7 @@ from tools.nox_support import (
     run_on_a_cluster,
     run_pipelines,
     run_pytest,
+    why_no_machines,
 )
 from tools.version_cells import (
     CELLS,
@@ -129,6 +132,28 @@ def engine_coverage(session: nox.Session) -> None:
 def cluster_all(session: nox.Session) -> None:
     """More pipelines on a cluster of two executors on this machine."""
     run_on_a_cluster(session, *ON_A_CLUSTER)
+
+
+@nox.session(requires=["wheels"], default=False)
+def clusters(session: nox.Session) -> None:
+    """Spark standalone on machines of their own (namespaces: needs root), which share nothing but S3. ``-- --gigabytes 4`` for more."""
+    reason = why_no_machines()
+    if reason:
+        session.skip(f"NOT RUN: {reason}")
+    need_java(session)
+    install(
+        session,
+        f"{distribution('executor')}[stores]",
+        *group("test"),
+        *group(MORE_FOR_TESTS["executor"]),
+    )
+    programs = Path(session.create_tmp()).absolute()
+    session.run(
+        "go", "install", S3_SERVER, env={"GOBIN": str(programs)}, external=True, silent=True
+    )
+    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    tests = ("tests/clusters", "-s", *session.posargs)
+    session.run("python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": "", "PATH": path})
 
 
 @nox.session(requires=["wheels"], default=False)

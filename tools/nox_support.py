@@ -36,6 +36,8 @@ SUITES = (*PACKAGES, "contracts", "architecture")
 SIDE_BY_SIDE = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 OLDEST_JAVA = 17
 CLUSTER = "tests/pipelines/cluster"
+# A server of S3's protocol whose data outlives it, built from its source.
+S3_SERVER = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 # What is killed at random in CI: one of these each time.
 KILLED = [(v, e) for v in ("not unbounded", "unbounded") for e in ("embedded", "PROCESS")]
 # What the tests of whole pipelines came to, for the table of capabilities.
@@ -108,6 +110,14 @@ def need_java(session: nox.Session) -> None:
         f"Spark needs Java {OLDEST_JAVA} or newer and {found}: install it, for example with "
         f"`apt-get install openjdk-{OLDEST_JAVA}-jre-headless`, or set JAVA_HOME to where it is"
     )
+
+
+def why_no_machines() -> str:
+    """Why there can't be machines of tests' own here, nor a store; empty if there can."""
+    if os.geteuid() != 0:
+        return "only root may make the namespaces that stand for machines"
+    missing = [tool for tool in ("go", "ip", "unshare", "nsenter") if shutil.which(tool) is None]
+    return f"there is no {', '.join(missing)}" if missing else ""
 
 
 def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:

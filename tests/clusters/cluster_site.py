@@ -1,0 +1,37 @@
+"""All machines of the tests together, and how a server is told to work there."""
+
+from __future__ import annotations
+
+import attrs
+from machines import Layout, Network
+from s3_machine import BUCKET, S3Machine
+from spark_machines import MEMORY, SparkMachines
+
+
+@attrs.frozen
+class Site:
+    """All machines of the tests, and what they have.
+
+    Attributes:
+        network: that connects them with this one.
+        layout: of a machine.
+        store: the only place that they share.
+        spark: the cluster.
+    """
+
+    network: Network
+    layout: Layout
+    store: S3Machine
+    spark: SparkMachines
+
+    def flags(self, prefix: str = "jobs") -> list[str]:
+        """What a server needs to be told to work here, with data below a prefix of the bucket."""
+        conf = {"spark.driver.host": self.network.address, "spark.executor.memory": MEMORY}
+        stated = [f"--spark-conf={key}={value}" for key, value in conf.items()]
+        master = f"--spark-master-url={self.spark.url}"
+        return [master, f"--data-dir=s3://{BUCKET}/{prefix}", *stated]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of a server: its own machine is this one."""
+        return {**self.store.environment, "SPARK_LOCAL_IP": self.network.address}

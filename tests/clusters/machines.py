@@ -1,0 +1,285 @@
+"""Machines on this one: processes with disks, addresses and process ids of their own, which share nothing but a network.
+
+A machine is a process in namespaces of the kernel. All of it goes when that process goes, so nothing stays of a test that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+
+_TOOLS = ("ip", "unshare", "nsenter", "mount", "hostname", "setpriv")
+_NETWORKS = "198.18"
+"""Addresses that are set apart for tests of networks."""
+_WAIT_SECONDS = 60.0
+
+_BOOT = """
+set -e
+read plugged
+ip link set lo up
+hostname "$NAME"
+mount --make-rprivate /
+mount -t tmpfs tmpfs /run
+printf '127.0.0.1 localhost\\n%s %s\\n' "$ADDRESS" "$NAME" > /run/hosts
+mount --bind /run/hosts /etc/hosts
+mount --bind "$DISK" /mnt
+mount -t tmpfs tmpfs "$PRIVATE"
+mount --bind /mnt "$PRIVATE"
+umount /mnt
+mkdir -p "$PRIVATE/tmp"
+eval "$INSTALLED"
+mount -o remount,bind,ro /
+exec setpriv --pdeathsig KILL "$@"
+"""
+
+
+def reason_not_to() -> str:
+    """Why no machines can be made here; empty if they can."""
+    if not sys.platform.startswith("linux"):
+        return "namespaces are Linux's"
+    if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:
+        return (
+            f"{', '.join(missing)} not found: `apt-get install iproute2 util-linux` installs them"
+        )
+    tried = subprocess.run(
+        ["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.returncode:
+        return f"namespaces can't be made, which root may: {tried.stderr.strip()}"
+    return ""
+
+
+@attrs.frozen
+class Layout:
+    """What is where on every machine.
+
+    Attributes:
+        private: the folder in whose place each machine has its own disk; the rest of the file system can be read alone.
+        installed: a folder of this machine for each name below ``private`` at which machines have it, too.
+    """
+
+    private: Path
+    installed: Mapping[str, Path] = attrs.field(factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """The commands that lay it out."""
+        installed = (
+            f'mkdir -p "{self.private / name}"; mount --bind "{folder}" "{self.private / name}"'
+            for name, folder in self.installed.items()
+        )
+        return {
+            "PRIVATE": str(self.private),
+            "INSTALLED": "\n".join(installed),
+        }
+
+
+class Machine:
+    """One machine, which runs one program and what that starts.
+
+    Attributes:
+        name: its host name.
+        address: on the network.
+        disk: its folder, as the tests see it; stays when the machine is killed.
+        log: what its program has said, in all its lives.
+    """
+
+    def __init__(self, network: Network, name: str, address: str, disk: Path) -> None:
+        self._network = network
+        self.name = name
+        self.address = address
+        self.disk = disk
+        self.log = disk.with_suffix(".log")
+        disk.mkdir()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, layout: Layout, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Boots the machine, as a new one if it was killed, and has it run a program."""
+        assert not self.is_up
+        own = {
+            "NAME": self.name,
+            "ADDRESS": self.address,
+            "DISK": str(self.disk),
+            "PATH": os.environ["PATH"],
+            "HOME": str(layout.private),
+            "TMPDIR": str(layout.private / "tmp"),
+            **layout.environment(),
+            **environment,
+        }
+        apart = ("unshare", "--net", "--mount", "--pid", "--uts", "--ipc", "--fork")
+        whole = (*apart, "--mount-proc", "--kill-child", "sh", "-c", _BOOT, "sh", *command)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *whole],
+                env=own,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+        self._network.plug(self._process.pid, self.name, self.address)
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"plugged\n")
+        self._process.stdin.close()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its program runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """Cuts the power: nobody hears of it any more, and all its processes are gone."""
+        if self._process is None:
+            return
+        self._network.unplug(self.name)
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+        _wait_until(lambda: not self._has_processes(), f"{self.name} ends")
+
+    def stop(self) -> None:
+        """Ends its program, whose peers see that."""
+        if self._process is not None and self._process.poll() is None:
+            for pid in _children(self._process.pid):
+                os.kill(pid, signal.SIGKILL)
+            self._process.wait()
+            self._network.unplug(self.name)
+        self._process = None
+
+    def _has_processes(self) -> bool:
+        marks = (f"NAME={self.name}".encode(), f"DISK={self.disk}".encode())
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                found = environ.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if all(mark in found for mark in marks):
+                return True
+        return False
+
+
+class Network:
+    """A network of its own, of which this machine is a part.
+
+    Attributes:
+        address: this machine's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 1
+        self._lock = threading.Lock()
+        self._switch = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"]
+        )
+        _wait_until(lambda: _has_own_network(self._switch.pid), "the switch is up")
+        self._at_switch("ip", "link", "add", "switch", "type", "bridge")
+        self._at_switch("ip", "link", "set", "switch", "up")
+        number = self._free_number()
+        self._prefix = f"{_NETWORKS}.{number}"
+        self.address = f"{self._prefix}.1"
+        here = f"beam{number}"
+        _ip("link", "add", here, "type", "veth", "peer", "name", "tests", "netns", self._pid)
+        self._at_switch("ip", "link", "set", "tests", "master", "switch", "up")
+        _ip("addr", "add", f"{self.address}/24", "dev", here)
+        _ip("link", "set", here, "up")
+
+    def machine(self, name: str) -> Machine:
+        """A new machine, which is not up yet."""
+        self._count += 1
+        return Machine(self, name, f"{self._prefix}.{self._count}", self._folder / name)
+
+    def plug(self, pid: int, name: str, address: str) -> None:
+        """Connects the network namespace of a process."""
+        _wait_until(lambda: _has_own_network(pid), f"{name} boots")
+        inside = ("nsenter", "--target", str(pid), "--net", "ip")
+        # Its card stays the same: others remember for a minute which one has the address.
+        card = ":".join(["02", "00", *(f"{int(part):02x}" for part in address.split("."))])
+        with self._lock:
+            self._at_switch(
+                *("ip", "link", "add", "name", name, "type", "veth"),
+                *("peer", "name", "eth0", "address", card, "netns", f"/proc/{pid}/ns/net"),
+            )
+            self._at_switch("ip", "link", "set", "dev", name, "master", "switch", "up")
+            _run(*inside, "addr", "add", f"{address}/24", "dev", "eth0")
+            _run(*inside, "link", "set", "eth0", "up")
+
+    def unplug(self, name: str) -> None:
+        """Pulls a machine's plug: nothing from it or to it arrives any more."""
+        self._at_switch("ip", "link", "del", "dev", name, check=False)
+
+    def close(self) -> None:
+        """Ends the network."""
+        self._switch.kill()
+        self._switch.wait()
+
+    @property
+    def _pid(self) -> str:
+        return str(self._switch.pid)
+
+    def _at_switch(self, *command: str, check: bool = True) -> None:
+        _run("nsenter", "--target", self._pid, "--net", *command, check=check)
+
+    @staticmethod
+    def _free_number() -> int:
+        """Of a network that this machine is not part of yet."""
+        taken = subprocess.run(["ip", "-4", "addr"], capture_output=True, text=True, check=True)
+        first = os.getpid() % 250
+        return next(
+            number
+            for number in (*range(first, 255), *range(first))
+            if f"{_NETWORKS}.{number}." not in taken.stdout
+        )
+
+
+@contextmanager
+def network(folder: Path) -> Iterator[Network]:
+    """A network for the time of a ``with``; machines have their disks in the folder."""
+    made = Network(folder)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _ip(*arguments: str) -> None:
+    _run("ip", *arguments)
+
+
+def _run(*command: str, check: bool = True) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def _has_own_network(pid: int) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+    except OSError:
+        return False
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _wait_until(condition: object, what: str) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {_WAIT_SECONDS:.0f} s: {what}"
+        time.sleep(0.02)

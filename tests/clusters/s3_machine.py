@@ -1,0 +1,97 @@
+"""A machine with a server of S3's protocol, versitygw, whose data outlives it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from job_server import wait_until
+from machines import Layout, Network
+
+BUCKET = "data"
+REGION = "us-east-1"
+_PORT = 7070
+_USER, _SECRET = "tests", "secret-of-tests"
+_SECONDS = 60.0
+
+
+class S3Machine:
+    """The server, its machine, and a bucket.
+
+    Attributes:
+        url: where clients reach it.
+        environment: what programs need to know to use it.
+    """
+
+    def __init__(self, network: Network, layout: Layout) -> None:
+        program = shutil.which("versitygw")
+        assert program is not None
+        self._layout = layout
+        self.machine = network.machine("store")
+        self.url = f"http://{self.machine.address}:{_PORT}"
+        where = (str(layout.private / "buckets"),)
+        keys = ("--access", _USER, "--secret", _SECRET, "--region", REGION)
+        self._command = (program, "--port", f":{_PORT}", *keys, "--quiet", "posix", *where)
+        self.environment = {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": _USER,
+            "AWS_SECRET_ACCESS_KEY": _SECRET,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+        (self.machine.disk / "buckets").mkdir()
+        self.start()
+        self.client.create_bucket(Bucket=BUCKET)
+
+    def start(self) -> None:
+        """Boots it, again if it was killed, and waits until it answers."""
+        self.machine.start(self._layout, self._command, {})
+        wait_until(self._answers, _SECONDS, lambda: f"the store answers: {self.machine.log}")
+
+    @property
+    def client(self) -> boto3.client:
+        """A client of this process."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.url,
+            aws_access_key_id=_USER,
+            aws_secret_access_key=_SECRET,
+            region_name=REGION,
+            config=Config(connect_timeout=2, read_timeout=5, retries={"max_attempts": 1}),
+        )
+
+    def put(self, name: str, contents: bytes) -> None:
+        """Keeps an object."""
+        self.client.put_object(Bucket=BUCKET, Key=name, Body=contents)
+
+    def names(self, prefix: str) -> list[str]:
+        """All objects whose names begin so."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return [found["Key"] for page in pages for found in page.get("Contents", ())]
+
+    def get(self, name: str) -> bytes:
+        """The contents of an object."""
+        found: bytes = self.client.get_object(Bucket=BUCKET, Key=name)["Body"].read()
+        return found
+
+    def _answers(self) -> bool:
+        try:
+            self.client.list_buckets()
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+
+@contextmanager
+def s3_machine(network: Network, layout: Layout) -> Iterator[S3Machine]:
+    """A store for the time of a ``with``."""
+    made = S3Machine(network, layout)
+    try:
+        yield made
+    finally:
+        made.machine.stop()

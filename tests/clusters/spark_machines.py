@@ -1,0 +1,144 @@
+"""Spark's standalone cluster on machines of its own: a master, and workers that come and go."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from job_server import wait_until
+from machines import Layout, Machine, Network
+from pyspark.find_spark_home import _find_spark_home
+
+CORES = 2
+"""Of each worker."""
+MEMORY = "768m"
+"""Of each executor; a worker has room for one."""
+_PORT = 7077
+_PAGES = 8080
+_SECONDS = 240.0
+_LOST_SECONDS = 10
+"""After so many seconds without a word from a worker the master holds it for lost."""
+
+
+class SparkMachines:
+    """A master and its workers.
+
+    Attributes:
+        url: of the master.
+        workers: those that are up or were.
+    """
+
+    def __init__(
+        self, network: Network, layout: Layout, environment: Mapping[str, str], workers: int
+    ) -> None:
+        self._network = network
+        self._layout = layout
+        self._home = layout.private / "spark"
+        self._environment = {
+            **environment,
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "SPARK_HOME": str(self._home),
+            "SPARK_DAEMON_MEMORY": "192m",
+            # Of executors, too: on these machines /tmp can't be written.
+            "JDK_JAVA_OPTIONS": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.io.tmpdir={layout.private}/tmp",
+            "SPARK_LOCAL_DIRS": str(layout.private / "local"),
+            "SPARK_WORKER_DIR": str(layout.private / "work"),
+            "SPARK_MASTER_OPTS": f"-Dspark.worker.timeout={_LOST_SECONDS}",
+            "SPARK_WORKER_OPTS": f"-Dspark.worker.timeout={_LOST_SECONDS}",
+        }
+        self._master = network.machine("master")
+        self.url = f"spark://{self._master.address}:{_PORT}"
+        self.workers: list[Machine] = []
+        host = ("--host", self._master.address, "--port", str(_PORT))
+        self._start(self._master, "master.Master", *host, "--webui-port", str(_PAGES))
+        wait_until(self._answers, _SECONDS, lambda: f"the master serves: {self._master.log}")
+        self.add(workers)
+
+    def add(self, count: int, cores: int = CORES) -> list[Machine]:
+        """Adds so many workers, and waits until the master knows them."""
+        more = [self._network.machine(f"worker-{len(self.workers) + n + 1}") for n in range(count)]
+        self.workers += more
+        for machine in more:
+            self.boot(machine, cores)
+        self.wait_for(more)
+        return more
+
+    def boot(self, machine: Machine, cores: int = CORES) -> None:
+        """Starts a worker, one that was killed, too; waits for nothing."""
+        host = ("--host", machine.address, "--webui-port", "0")
+        size = ("--cores", str(cores), "--memory", "1g")
+        self._start(machine, "worker.Worker", *host, *size, self.url)
+
+    def wait_for(self, machines: list[Machine]) -> None:
+        """Waits until the master knows workers."""
+        wanted = {machine.address for machine in machines}
+        wait_until(lambda: wanted <= self.alive(), _SECONDS, lambda: f"{wanted} in {self.alive()}")
+
+    def alive(self) -> set[str]:
+        """The addresses of the workers that the master holds for alive."""
+        workers: list[dict[str, Any]] = self._told()["workers"]
+        return {worker["host"] for worker in workers if worker["state"] == "ALIVE"}
+
+    def executors(self) -> int:
+        """How many executors the application has."""
+        return sum(
+            worker["coresused"] > 0
+            for worker in self._told()["workers"]
+            if worker["state"] == "ALIVE"
+        )
+
+    def last_words(self) -> str:
+        """The ends of the logs of all executors."""
+        found = []
+        for machine in self.workers:
+            for log in sorted(machine.disk.glob("work/app-*/*/stderr")):
+                lines = log.read_text(errors="replace").splitlines()
+                found += [f"{machine.name} {log.parent.name}: {line}" for line in lines[-40:]]
+        return "\n".join(found)
+
+    def stop(self) -> None:
+        """Ends all machines."""
+        for machine in (*self.workers, self._master):
+            machine.stop()
+
+    def _start(self, machine: Machine, program: str, *arguments: str) -> None:
+        command = (str(self._home / "bin" / "spark-class"), f"org.apache.spark.deploy.{program}")
+        environment = {**self._environment, "SPARK_LOCAL_IP": machine.address}
+        machine.start(self._layout, (*command, *arguments), environment)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self._told())
+        except (OSError, ValueError):  # its pages are there before what they say
+            return False
+
+    def _told(self) -> dict[str, Any]:
+        address = f"http://{self._master.address}:{_PAGES}/json/"
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            told: dict[str, Any] = json.load(answer)
+            return told
+
+
+def spark_home() -> Path:
+    """The Spark that is installed here."""
+    return Path(_find_spark_home())
+
+
+@contextmanager
+def spark_machines(
+    network: Network, layout: Layout, environment: Mapping[str, str], workers: int
+) -> Iterator[SparkMachines]:
+    """A cluster for the time of a ``with``."""
+    began = time.monotonic()
+    cluster = SparkMachines(network, layout, environment, workers)
+    try:
+        print(f"{workers} workers after {time.monotonic() - began:.1f} s", flush=True)
+        yield cluster
+    finally:
+        cluster.stop()
