@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 from beam_runner_web.causes import causes_of
 from beam_runner_web.facts import Facts, Weight
 from beam_runner_web.figures import figures_of
-from beam_runner_web.standing import Standing, place_of
+from beam_runner_web.standing import Standing, thread_of
 from beam_runner_web.steps import StepTree
 from beam_runner_web.threads import Thread
 from beam_runner_web.watching import Sample, Snapshot
@@ -117,10 +117,10 @@ def test_a_place_is_told_where_only_one_thread_can_be_meant(sdk: str) -> None:
     pid = 0 if sdk else 47
     at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
     elsewhere = ThreadStack("node", pid, "b", (LIBRARY, HARNESS, MAIN), sdk)
-    found = place_of(here, [Thread.of(at_work)])
-    assert found is not None and found.place == "words.py:31 in ask"
-    assert place_of(here, [Thread.of(at_work), Thread.of(elsewhere)]) is None
-    assert place_of(here, []) is None
+    found = thread_of(here, [Thread.of(at_work)])
+    assert found is not None and found.own[0].place == "words.py:31 in ask"
+    assert thread_of(here, [Thread.of(at_work), Thread.of(elsewhere)]) is None
+    assert thread_of(here, []) is None
 
 
 def test_threads_of_the_users_program_that_run_no_bundle_are_not_at_work() -> None:

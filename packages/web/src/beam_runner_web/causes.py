@@ -12,7 +12,7 @@ from beam_runner_jobservices import FailureGroup, Importance, JobState, RunningB
 from .facts import Cause, Facts, Weight
 from .figures import StageFigures
 from .shape_causes import SHAPE_RULES
-from .standing import OLD_SECONDS, STILL_SECONDS, place_of, stands
+from .standing import OLD_SECONDS, STILL_SECONDS, stands, thread_of
 from .texts import duration, is_end, is_start, number, one_line, percent, size
 from .watching import Snapshot
 
@@ -26,8 +26,8 @@ _STRAGGLES = 5
 _GROUP_BY_KEY = "beam:transform:group_by_key:v1"
 _IN_A_HARNESS = "an SDK harness"
 _UNSEEN = (
-    "The line is told where an SDK harness lets itself be asked, as with PROCESS and docker. In a program "
-    "that submitted its job with LOOPBACK, and in a worker pool, py-spy dump of its process shows it"
+    "The SDK harness has not told what its threads do. Python's and Go's do where they run in processes and docker, those "
+    "of newer Python SDKs also in the program that submitted its job with LOOPBACK. py-spy dump of its process shows it, too"
 )
 _BUNDLES_RUN = re.compile(r" has bundles running: \d+$")
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
@@ -176,8 +176,11 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
     if stands(one):
         for_all = abs(one.seconds - one.still) < STILL_SECONDS
         still = "without coming any further" if for_all else f"no further for {duration(one.still)}"
-        frame = place_of(one, facts.snapshot.threads)
+        thread = thread_of(one, facts.snapshot.threads)
+        frame = thread.own[0] if thread else None
         at = f", at {frame.place}" if frame else ""
+        if thread and thread.sdk and thread.pid:
+            process = f"SDK harness in process {thread.pid} on {one.host}{again}"
         code = f": {one_line(frame.code, 120)}" if frame and frame.code else ""
         text = f"{name} has worked on {many} for {length}, {still}{at} ({process}){code}"
         if grouped:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from beam_runner_jobservices import (
     Execution,
-    Frame,
     JobApiError,
     JobClient,
     RunningBundle,
@@ -60,9 +59,9 @@ class Standing:
             self._asking.release()
 
 
-def place_of(bundle: RunningBundle, threads: Sequence[Thread]) -> Frame | None:
-    """The line of the user's code at which a bundle stands; None where several threads could be its."""
+def thread_of(bundle: RunningBundle, threads: Sequence[Thread]) -> Thread | None:
+    """The thread that stands in the user's code for a bundle; None where several lines could be its."""
     found = [one for one in threads if (one.host, one.pid) == (bundle.host, bundle.pid)]
     found = found or [one for one in threads if one.sdk and one.host == bundle.host]
-    places = {(one.own[0].file, one.own[0].line): one.own[0] for one in found}
+    places = {(one.own[0].file, one.own[0].line): one for one in found}
     return next(iter(places.values())) if len(places) == 1 else None

@@ -258,7 +258,7 @@ def test_a_harness_tells_what_its_threads_do(boot: Path, tmp_path: Path):
     try:
         running.start()
         statuses = ()
-        for _ in range(300):
+        for _ in range(1_000):
             statuses = server.status(5.0)
             if any("_wait_for" in one.text for one in statuses):
                 break

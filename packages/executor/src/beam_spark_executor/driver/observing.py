@@ -111,7 +111,9 @@ class JobObserving:
             for link in links:
                 link.send(DumpStacks(self._request))
             self._answered.wait_for(lambda: len(self._stacks) == len(links), _STACKS_SECONDS)
-            return tuple(stack for link in links for stack in self._stacks.get(link, ()))
+            found = (stack for link in links for stack in self._stacks.get(link, ()))
+            # Several workers may be served by one program, whose threads each of them tells of.
+            return tuple(dict.fromkeys(found))
 
     def answered(self, link: WorkerLink, stacks: Stacks) -> None:
         """A worker process has told what its threads do."""

@@ -57,6 +57,8 @@ class SdkConnection:
         )
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self.peer = ""
+        self.user_agent = ""
+        """How its gRPC names itself, which tells the language."""
         self._changed = threading.Condition()
         self._connected = False
         self._closing = False
@@ -69,7 +71,7 @@ class SdkConnection:
 
     # What the streams tell.
 
-    def stream_opened(self, name: str, peer: str) -> bool:
+    def stream_opened(self, name: str, peer: str, user_agent: str = "") -> bool:
         """A stream of the SDK begins; False if it has such a stream already or is let go."""
         with self._changed:
             if name in self._streams or self._closing or self._lost is not None:
@@ -78,6 +80,7 @@ class SdkConnection:
             if name == "control":
                 self._connected = True
                 self.peer = peer
+                self.user_agent = user_agent
             self._changed.notify_all()
             return True
 

@@ -93,7 +93,7 @@ class FnApiServer:
         )
         self.endpoint = f"{_HOST}:{self._server.add_insecure_port(f'{_HOST}:0')}"
         """Host and port."""
-        provision.endpoint = self.endpoint
+        provision.endpoint = self._status.endpoint = self.endpoint
         self._server.start()
 
     def harness(self, environment_id: str) -> FnApiHarness:

@@ -58,6 +58,12 @@ class Workers:
             refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"unknown worker id {worker_id!r}")
         return connection
 
+    def connected(self) -> list[SdkConnection]:
+        """Those that have come, and are not lost."""
+        with self._lock:
+            connections = list(self._connections.values())
+        return [one for one in connections if one.connected and one.usable]
+
     def that_runs(self, instruction_id: str, context: grpc.ServicerContext) -> SdkConnection:
         """The SDK with that bundle, for a call that names no one; refuses it if there is none."""
         with self._lock:
@@ -78,7 +84,8 @@ def refuse(context: grpc.ServicerContext, code: grpc.StatusCode, reason: str) ->
 
 def _open(workers: Workers, context: grpc.ServicerContext, name: str) -> SdkConnection:
     connection = workers.caller(context)
-    if not connection.stream_opened(name, context.peer()):
+    agent = str(dict(context.invocation_metadata()).get("user-agent", ""))
+    if not connection.stream_opened(name, context.peer(), agent):
         refuse(context, grpc.StatusCode.ALREADY_EXISTS, f"no second {name} stream is allowed")
     return connection
 

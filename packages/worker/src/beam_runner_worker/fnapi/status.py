@@ -1,7 +1,8 @@
 """What SDK harnesses say of themselves when they are asked: their threads' stacks above all.
 
-Harnesses that were told of it at their start (docker and processes, not those of a worker pool) keep a
-stream open for it; what they answer is text, each SDK's in its own form.
+Harnesses that were told of it at their start (docker and processes) keep a stream open for it; those of Python
+that were not, in worker pools and in the program that submitted its job, are asked by a bundle. What they answer is
+text, each SDK's in its own form.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 import grpc
@@ -20,6 +22,7 @@ from beam_runner_worker.fnapi.peers import process_at
 from beam_runner_worker.fnapi.services import Workers
 
 _LONGEST = 1 << 20
+_PYTHON = "grpc-python"
 
 
 @attrs.frozen
@@ -45,11 +48,21 @@ class _Asked:
         )
 
 
+def _dump(connection: SdkConnection, endpoint: str, seconds: float) -> SdkStatus:
+    # Its imports take seconds, and few are ever asked like this.
+    from beam_runner_worker.fnapi.thread_dumps import thread_dump
+
+    text = thread_dump(connection, endpoint, seconds)
+    return SdkStatus(connection.environment, process_at(connection.peer), text[:_LONGEST])
+
+
 class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
     """Asks all harnesses that let themselves be asked."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
+        self.endpoint = ""
+        """Where all services are; known once the server has a port."""
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
         self._streams: list[_Asked] = []
@@ -82,6 +95,22 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         """What the harnesses say that answer within that time."""
         with self._changed:
             asked = {f"status-{next(self._numbers)}": stream for stream in self._streams}
+            with_stream = [stream.connection for stream in self._streams]
+        by_bundle = [
+            one
+            for one in self._workers.connected()
+            if one not in with_stream and one.user_agent.startswith(_PYTHON)
+        ]
+        with ThreadPoolExecutor(len(by_bundle) + 1, "fnapi-status") as threads:
+            dumps = [
+                threads.submit(_dump, connection, self.endpoint, seconds)
+                for connection in by_bundle
+            ]
+            answered = self._ask(asked, seconds)
+            return (*answered, *(one for dump in dumps if (one := dump.result()).text))
+
+    def _ask(self, asked: Mapping[str, _Asked], seconds: float) -> tuple[SdkStatus, ...]:
+        with self._changed:
             for request_id, stream in asked.items():
                 stream.requests.put(beam_fn_api_pb2.WorkerStatusRequest(id=request_id))
             self._changed.wait_for(lambda: asked.keys() <= self._answers.keys(), seconds)

@@ -1,0 +1,82 @@
+"""What the threads of a Python SDK harness do, of one that keeps no stream for being asked: by a bundle.
+
+Harnesses in the program that submitted its job (LOOPBACK), and in worker pools, are never told where to
+report their status. But they run bundles beside each other, and so one more, beside one that blocks: a stage of our
+own, whose function puts the stacks into a metric, which the answer to the bundle brings. It is the harness's own
+Beam that dumps them, and nothing of the user's is touched.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.core import Create
+from apache_beam.utils.python_callable import PythonCallableWithSource
+from beam_runner_urns import transforms as urns
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2, endpoints_pb2
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.connection import SdkConnection
+
+_ID = "beam-runner-thread-dump"
+_READ = "beam:transform:read:v1"
+_MARK = b"--- Thread #"
+# Sent as text: a function in bytecode is for one version of Python. Old SDKs have no such metric, and tell nothing.
+_SOURCE = """
+def tell(_):
+    from apache_beam.metrics import Metrics
+    from apache_beam.runners.worker import worker_status
+
+    told = getattr(Metrics, "string_set", None)
+    if told is not None:
+        told("beam_runner", "threads").add(worker_status.thread_dump())
+    return None
+"""
+
+
+def thread_dump(connection: SdkConnection, endpoint: str, limit: float) -> str:
+    """The stacks of all threads of a Python SDK harness, as Beam writes them; empty if it does not tell.
+
+    Args:
+        connection: a connected one.
+        endpoint: where state is served; the stage uses none, but an SDK opens that stream for each.
+        limit: in seconds.
+    """
+    connection.register(descriptor(endpoint))
+    request = beam_fn_api_pb2.InstructionRequest(
+        process_bundle=beam_fn_api_pb2.ProcessBundleRequest(process_bundle_descriptor_id=_ID)
+    )
+    try:
+        answer = connection.ask(request, limit).process_bundle
+    except HarnessError:
+        return ""
+    payloads = (*answer.monitoring_data.values(), *(one.payload for one in answer.monitoring_infos))
+    told = next((payload for payload in payloads if _MARK in payload), b"")
+    # A set of one text: their number and the text's length stand before it.
+    return told[told.find(b"==") :].decode("utf-8", "replace") if told else ""
+
+
+@functools.cache
+def descriptor(endpoint: str) -> beam_fn_api_pb2.ProcessBundleDescriptor:
+    """The stage whose function tells: one element that the SDK reads from a source within the stage."""
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    _ = pipeline | beam.Impulse() | "Tell" >> beam.Map(PythonCallableWithSource(_SOURCE))
+    proto, context = pipeline.to_runner_api(return_context=True)
+    parts = proto.components
+    (tell,) = (key for key, one in parts.transforms.items() if one.spec.urn == urns.PAR_DO)
+    (begun,) = parts.transforms[tell].inputs.values()
+    source = Create._create_source_from_iterable([b""], beam.coders.BytesCoder())
+    read = beam_runner_api_pb2.ReadPayload(source=source.to_runner_api(context))
+    begin = beam_runner_api_pb2.PTransform(unique_name="Begin", outputs={"out": begun})
+    begin.spec.urn, begin.spec.payload = _READ, read.SerializeToString()
+    return beam_fn_api_pb2.ProcessBundleDescriptor(
+        id=_ID,
+        transforms={"begin": begin, tell: parts.transforms[tell]},
+        pcollections=parts.pcollections,
+        windowing_strategies=parts.windowing_strategies,
+        coders=parts.coders,
+        environments=parts.environments,
+        state_api_service_descriptor=endpoints_pb2.ApiServiceDescriptor(url=endpoint),
+    )

@@ -1,0 +1,84 @@
+"""What SDK harnesses that keep no stream for being asked say of their threads, while they run a bundle that blocks."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability.api import beam_fn_api_pb2
+from life import wait_until
+from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+
+from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.thread_dumps import thread_dump
+from beam_runner_worker.records import Environment
+
+pytestmark = pytest.mark.timeout(120)
+pickle_by_value(__name__)
+
+
+def block(element: bytes, begun: Path, go_on: Path) -> bytes:
+    begun.touch()
+    while not go_on.exists():
+        time.sleep(0.02)
+    return element
+
+
+def test_threads_in_a_pools_own_process_are_told_while_one_blocks(
+    thread_pool: Environment, tmp_path: Path
+):
+    begun, go_on = tmp_path / "begun", tmp_path / "go on"
+    p = new_pipeline()
+    p | beam.Impulse() | beam.Map(block, begun, go_on)
+    host, logs = TinyHost(p), Logs()
+    job = job_with(thread_pool, environments=host.environment_ids)
+    server = FnApiServer(job, Artifacts(), logs)
+    thread = threading.Thread(target=host.run, args=(server.harness,))
+    thread.start()
+    try:
+        wait_until(begun.exists)
+        for _ in range(2):
+            (status,) = server.status(20.0)
+            assert "in block\n" in status.text
+            assert status.text.startswith("==")
+            assert status.environment in host.environment_ids
+            assert status.process in (None, os.getpid())
+    finally:
+        go_on.touch()
+        thread.join(20)
+        server.close()
+    assert "Traceback" not in logs.messages
+    assert server.status(0.1) == ()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        beam_fn_api_pb2.InstructionResponse(error="no such thing"),
+        beam_fn_api_pb2.InstructionResponse(),
+        None,
+    ],
+    ids=["refuses", "tells nothing", "does not answer"],
+)
+def test_a_harness_that_does_not_tell_is_no_error(
+    answer: beam_fn_api_pb2.InstructionResponse | None,
+):
+    connection = SdkConnection("sdk", "python")
+    connection.stream_opened("control", "ipv4:127.0.0.1:1", "grpc-python/1.70")
+
+    def respond() -> None:
+        connection.instructions.get(timeout=20)  # the descriptor
+        request = connection.instructions.get(timeout=20)
+        if answer is not None:
+            answer.instruction_id = request.instruction_id
+            connection.responded(answer)
+
+    thread = threading.Thread(target=respond)
+    thread.start()
+    assert thread_dump(connection, "localhost:1", 20.0 if answer else 0.1) == ""
+    thread.join(20)
