@@ -6,6 +6,9 @@ engine's ports; `public_api.txt` beside the package's `pyproject.toml` spells th
 
 from __future__ import annotations
 
+from beam_runner_engine.dispatch.waiting import (
+    WaitingBundles,
+)
 from beam_runner_engine.keyed.bulk import (
     bulk_grouper,
 )
@@ -322,6 +325,7 @@ __all__ = [
     "ValueState",
     "Wait",
     "WaitFor",
+    "WaitingBundles",
     "WakeAt",
     "Window",
     "WindowCoder",

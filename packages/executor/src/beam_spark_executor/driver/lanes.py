@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
+from beam_runner_engine.dispatch import WaitingBundles
 from beam_runner_engine.scheduler import Bundle
 
 from beam_spark_executor.channel.attempts import Attempt
@@ -16,7 +17,6 @@ from beam_spark_executor.channel.messages import Abort, CloseLane, FromServer, L
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.slots import JobSlots
-from beam_spark_executor.driver.waiting import WaitingBundles
 from beam_spark_executor.slowness import Slowness
 from beam_spark_executor.tuning import TUNING
 
@@ -80,13 +80,13 @@ class Lanes:
         self._lanes: dict[int, Lane] = {}
         self._by_link: dict[WorkerLink, Lane] = {}
         self._is_source = is_source
-        self._waiting = WaitingBundles(is_source)
+        self._waiting = WaitingBundles(is_source, TUNING.source_seconds)
         self._slowness = Slowness()
         self.alive: set[int] = set()
 
     def run(self, bundles: Iterable[Bundle]) -> None:
         """Has bundles run, in their order, as lanes become free."""
-        self._waiting.add(bundles)
+        self._waiting.add(bundles, time.monotonic())
         self.dispatch()
 
     @property

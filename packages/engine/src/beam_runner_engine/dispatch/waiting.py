@@ -1,30 +1,27 @@
-"""The bundles that wait for a lane, in the order in which they are to run.
+"""The bundles that wait for a place to run, in the order in which they are to run.
 
 That is the order in which they came, but that bundles of sources stand behind what comes a little
 later: what a source has given is to be seen before it gives more, and yet a source is never forgotten.
-Times are those of ``time.monotonic``.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from beam_runner_engine.scheduler import Bundle
-
-from beam_spark_executor.tuning import TUNING
+from beam_runner_engine.scheduler.commands import Bundle
 
 
 class WaitingBundles:
-    """Not safe for use by several threads at once.
+    """Is given bundles as they are opened, and gives back the one whose turn it is.
 
-    Args:
-        is_source: whether a bundle is a source's.
+    `is_source` says whether a bundle is a source's. Such a one stands behind what comes up to
+    `source_seconds` later.
     """
 
-    def __init__(self, is_source: Callable[[Bundle], bool]) -> None:
+    def __init__(self, is_source: Callable[[Bundle], bool], source_seconds: float) -> None:
         self._is_source = is_source
+        self._source_seconds = source_seconds
         self._heap: list[tuple[float, int, Bundle]] = []
         self._count = 0
 
@@ -36,19 +33,18 @@ class WaitingBundles:
 
     @property
     def not_of_sources(self) -> int:
-        """How many are of no source."""
+        """Says how many are of no source."""
         return sum(not self._is_source(bundle) for bundle in self)
 
-    def add(self, bundles: Iterable[Bundle]) -> None:
-        """More wait."""
-        now = time.monotonic()
+    def add(self, bundles: Iterable[Bundle], now: float) -> None:
+        """Takes more that wait, at `now`: seconds of any clock that never goes back."""
         for bundle in bundles:
-            turn = now + TUNING.source_seconds * self._is_source(bundle)
+            turn = now + self._source_seconds * self._is_source(bundle)
             heappush(self._heap, (turn, self._count, bundle))
             self._count += 1
 
     def take(self) -> Bundle:
-        """Removes the one whose turn it is."""
+        """Removes and returns the one whose turn it is."""
         return heappop(self._heap)[2]
 
     def discard(self, number: int, attempt: int) -> None:

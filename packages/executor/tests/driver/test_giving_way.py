@@ -1,4 +1,4 @@
-"""Sources stand back for what they have given, for a while: the order of waiting, and who gives way.
+"""Sources stand back for what they have given: who gives way, and when.
 
 Bundles of sources have numbers from 100 here.
 """
@@ -12,45 +12,18 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.driver import lanes as lanes_module
-from beam_spark_executor.driver import waiting as waiting_module
 from beam_spark_executor.driver.lanes import Lanes
 from beam_spark_executor.driver.slots import JobSlots, Slots
-from beam_spark_executor.driver.waiting import WaitingBundles
 from beam_spark_executor.tuning import TUNING
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = clock_of(lanes_module, monkeypatch)
-    monkeypatch.setattr(waiting_module, "time", clock)
-    return clock
+    return clock_of(lanes_module, monkeypatch)
 
 
 def is_source(one: Bundle) -> bool:
     return one.number >= 100
-
-
-def order_of(waiting: WaitingBundles) -> list[int]:
-    return [waiting.take().number for _ in range(len(waiting))]
-
-
-def test_a_source_lets_others_pass_for_a_while(clock: Clock) -> None:
-    waiting = WaitingBundles(is_source)
-    waiting.add([bundle(100), bundle(1)])
-    clock.now += TUNING.source_seconds * 0.9
-    waiting.add([bundle(101), bundle(2)])
-    clock.now += TUNING.source_seconds * 0.2
-    waiting.add([bundle(3)])
-    assert waiting.not_of_sources == 3
-    assert order_of(waiting) == [1, 2, 100, 3, 101]
-
-
-def test_what_is_discarded_does_not_wait_any_more() -> None:
-    waiting = WaitingBundles(is_source)
-    waiting.add([bundle(n) for n in range(6)])
-    waiting.discard(2, 1)
-    waiting.discard(3, 2)
-    assert order_of(waiting) == [0, 1, 3, 4, 5]
 
 
 def at_work(*numbers: int) -> tuple[Lanes, list[FakeLink]]:

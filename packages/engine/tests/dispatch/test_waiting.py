@@ -1,0 +1,61 @@
+"""The order of waiting: sources stand back for a while for what comes after them, and are never forgotten."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_engine.dispatch.waiting import WaitingBundles
+from beam_runner_engine.scheduler.commands import Bundle
+
+STAND_BACK = 0.25
+
+
+def bundle(number: int, attempt: int = 1) -> Bundle:
+    """Those of sources have numbers from 100 here."""
+    return Bundle(number, attempt, "stage", None, (), (), 0, 0, 0, 0)
+
+
+def is_source(one: Bundle) -> bool:
+    return one.number >= 100
+
+
+def order_of(waiting: WaitingBundles) -> list[int]:
+    return [waiting.take().number for _ in range(len(waiting))]
+
+
+def test_a_source_lets_others_pass_for_a_while() -> None:
+    waiting = WaitingBundles(is_source, STAND_BACK)
+    waiting.add([bundle(100), bundle(1)], 7.0)
+    waiting.add([bundle(101), bundle(2)], 7.0 + STAND_BACK * 0.9)
+    waiting.add([bundle(3)], 7.0 + STAND_BACK * 1.1)
+    assert waiting.not_of_sources == 3
+    assert order_of(waiting) == [1, 2, 100, 3, 101]
+
+
+def test_what_is_discarded_does_not_wait_any_more() -> None:
+    waiting = WaitingBundles(is_source, STAND_BACK)
+    waiting.add((bundle(n) for n in range(6)), 0.0)
+    waiting.discard(2, 1)
+    waiting.discard(3, 2)
+    assert order_of(waiting) == [0, 1, 3, 4, 5]
+
+
+@given(
+    comings=st.lists(
+        st.tuples(st.floats(0, 1), st.booleans()), max_size=30, unique_by=lambda one: one[0]
+    )
+)
+def test_nobody_overtakes_by_more_than_said(comings: list[tuple[float, bool]]) -> None:
+    waiting = WaitingBundles(is_source, STAND_BACK)
+    came = {}
+    for number, (moment, source) in enumerate(sorted(comings)):
+        one = bundle(number + 100 * source)
+        came[one.number] = moment
+        waiting.add([one], moment)
+    order = order_of(waiting)
+    assert sorted(order) == sorted(came)
+    for place, first in enumerate(order):
+        for second in order[place + 1 :]:
+            overtaken = came[first] - came[second]
+            assert overtaken <= 0 or (second >= 100 > first and overtaken <= STAND_BACK)
