@@ -11,6 +11,7 @@ from pathlib import Path
 
 from beam_spark_executor import garbage
 from beam_spark_executor.logs import hushed
+from beam_spark_executor.processes.named_imports import import_named
 
 WARM_MODULES = (
     "pyarrow",
@@ -29,7 +30,10 @@ _KILLED_FIRST = 500
 
 
 def import_what_workers_need(more: Iterable[str] = ()) -> None:
-    """Imports `WARM_MODULES` and ``more``, and freezes the collector: it walks nothing of them in workers."""
+    """Imports `WARM_MODULES`, ``more`` and what the user has named, and freezes the collector.
+
+    It walks nothing of them in workers.
+    """
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # no channel is ever made before the fork
     with hushed():
         for name in (*WARM_MODULES, *more):
@@ -37,6 +41,7 @@ def import_what_workers_need(more: Iterable[str] = ()) -> None:
                 importlib.import_module(name)
             except Exception as error:  # a task that needs it will say so; here only warmth is lost
                 sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
+        import_named()
     garbage.settle()
 
 
