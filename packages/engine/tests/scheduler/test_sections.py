@@ -178,12 +178,31 @@ def test_a_policy_decides_by_facts() -> None:
     assert asked == [SectionFacts(("read", "group", "write"), 1, 10, True, 2, 4)]
 
 
+@pytest.mark.parametrize(("splittable", "grows"), [(True, True), (False, False)])
+def test_how_much_becomes_of_restrictions_their_bytes_do_not_tell(
+    splittable: bool, grows: bool
+) -> None:
+    asked: list[SectionFacts] = []
+
+    class Noting:
+        def opens(self, section: SectionFacts) -> bool:
+            asked.append(section)
+            return True
+
+    pairs = attrs.evolve(stage("pairs", "root", "p"), spans=False)
+    process = attrs.evolve(stage("process", "p", "a"), splittable=splittable)
+    scheduler = Scheduler(GraphSpec((pairs, process, GROUP), ("root",)), section_policy=Noting())
+    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    scheduler.handle(BundleDone(0, 1, (Output("p", data("e")),)))
+    assert [one.grows for one in asked] == [grows]
+
+
 @pytest.mark.parametrize(
     ("policy", "whole"),
     [
         (DefaultSectionPolicy(10), True),
         (DefaultSectionPolicy(11), False),
-        (DefaultSectionPolicy(11, roots_grow=True), True),
+        (DefaultSectionPolicy(11, growing=True), True),
     ],
 )
 def test_the_default_goes_by_size(policy: DefaultSectionPolicy, whole: bool) -> None:

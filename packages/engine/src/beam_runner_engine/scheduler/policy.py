@@ -125,15 +125,15 @@ class DefaultPolicy:
 class SectionFacts:
     """What is known of a section when its whole input is there.
 
-    `count` elements of `size` bytes are all that it reads, side inputs aside; `from_roots` says that some of
-    it is of a root, which tells nothing of how much becomes of it. It has `exchanges` inner collections.
-    The host can run `parallelism` bundles at the same time.
+    `count` elements of `size` bytes are all that it reads, side inputs aside; `grows` says that some of
+    it is of a root, or is restrictions: bytes of these tell nothing of how much becomes of them. It has
+    `exchanges` inner collections. The host can run `parallelism` bundles at the same time.
     """
 
     stages: tuple[str, ...]
     count: int
     size: int
-    from_roots: bool
+    grows: bool
     exchanges: int
     parallelism: int
 
@@ -150,11 +150,11 @@ class SectionPolicy(Protocol):
 
 @attrs.frozen
 class DefaultSectionPolicy:
-    """Opens sections that read at least `least_bytes`; with `roots_grow` also those that read from a root."""
+    """Opens sections that read at least `least_bytes`; with `growing` also those of which the bytes say nothing."""
 
     least_bytes: int = 0
-    roots_grow: bool = False
+    growing: bool = False
 
     def opens(self, section: SectionFacts) -> bool:
         """Decides by the size of what is read."""
-        return section.size >= self.least_bytes or (self.roots_grow and section.from_roots)
+        return section.size >= self.least_bytes or (self.growing and section.grows)

@@ -88,7 +88,7 @@ def _is_opened(state: SchedulerState, section: SectionState) -> bool:
         stages=stages,
         count=sum(one.count for one in facts),
         size=sum(one.size for one in facts),
-        from_roots=any(not roots.isdisjoint(head.spec.inputs) for head in heads),
+        grows=any(head.spec.splittable or not roots.isdisjoint(head.spec.inputs) for head in heads),
         exchanges=len(section.node.inner),
         parallelism=state.limits.parallelism,
     )
