@@ -193,6 +193,22 @@ def test_files_of_an_attempt_that_failed_go_some_time_later(
     assert not left.exists()
 
 
+def test_files_of_tasks_that_spark_ran_again_go_once_the_section_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litter_module, "QUIET_SECONDS", 0.0)
+    rig = rig_of(tmp_path)
+    order = rig.sections.history[0]
+    left = rig.folder / f"{order.name}-1-3-17-2-0.arrow"
+    left.write_bytes(b"x")
+    rig.coordinator.work()
+    assert left.exists()
+    rig.sections.end_all()
+    rig.coordinator.work()
+    assert not left.exists()
+    assert set(rig.ledger.files()) <= {path.name for path in rig.folder.iterdir()}
+
+
 def test_a_section_that_opens_within_a_loop_ends_the_loop(tmp_path: Path) -> None:
     plan = plan_of(
         [

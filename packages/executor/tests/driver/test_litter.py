@@ -37,6 +37,17 @@ def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: Clock) -> 
     assert {path.name for path in tmp_path.iterdir()} == set(KEPT)
 
 
+def test_what_a_section_was_committed_with_stays(tmp_path: Path, clock: Clock) -> None:
+    committed, lost = "7-3-1-0-5-101-2-0.arrow", "7-3-1-0-5-99-2-0.arrow"
+    for name in (committed, lost):
+        (tmp_path / name).touch()
+    litter = Litter(SharedJobData(tmp_path), 7)
+    litter.section_committed(Attempt(3, 1))
+    clock.now += QUIET_SECONDS
+    litter.remove(lambda: [committed])
+    assert [path.name for path in tmp_path.iterdir()] == [committed]
+
+
 def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: Clock) -> None:
     litter = Litter(SharedJobData(tmp_path), 1)
     litter.attempt_failed(Attempt(1, 1))

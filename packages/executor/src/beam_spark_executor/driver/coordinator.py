@@ -244,8 +244,7 @@ class Coordinator:
                 self._commit(entries)
         if self.sections.look():
             self.moved = time.monotonic()
-        cores = self._slots.cores
-        if cores is not None:
+        if (cores := self._slots.cores) is not None:
             self.lanes.resize(cores, cores * LANES_PER_CORE)
         self.lanes.dispatch()
         # Spark does not pre-empt: what a lane keeps, no task of a section can have.
@@ -270,8 +269,7 @@ class Coordinator:
             self._litter.loop_lost(self._loop.number)
             _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
             self._run(self.ledger.open_bundles)
-        if loss.bundle is not None:
-            bundle = loss.bundle
+        if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
             kind = FailureKind.OUTSIDE
             self._waiting.append(BundleFailed(bundle.number, bundle.attempt, reason, kind))
@@ -289,6 +287,8 @@ class Coordinator:
                 attempt = Attempt(entry.done.bundle, entry.done.attempt)
                 if self.ledger.is_open(attempt.bundle, attempt.attempt):
                     self._metrics.committed(attempt, entry.metrics)
+                if self.sections.committed(attempt):
+                    self._litter.section_committed(attempt)
             if isinstance(entry, BundleFailed | SectionRefused):
                 attempt = Attempt(entry.bundle, entry.attempt)
                 self._litter.attempt_failed(attempt)

@@ -1,4 +1,4 @@
-"""What failed attempts and lost processes have left in the job's folder: removed once nobody writes on."""
+"""What failed attempts, lost tasks and lost processes have left in the job's folder: removed once nobody writes on."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ class Litter:
     def attempt_failed(self, attempt: Attempt) -> None:
         """An attempt at a bundle came to nothing, in a lane of its own or left over by a loop."""
         self._add(rf"(-loop\d+)?-{attempt.bundle}-{attempt.attempt}")
+
+    def section_committed(self, attempt: Attempt) -> None:
+        """A section was committed, of which Spark may have run some tasks more than once; the ledger hears of it before anything is removed."""
+        self._add(f"-{attempt.bundle}-{attempt.attempt}")
 
     def loop_lost(self, loop: int) -> None:
         """A loop inside a task broke off."""

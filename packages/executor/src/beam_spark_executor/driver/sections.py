@@ -79,6 +79,7 @@ class Sections:
         self._running: dict[Attempt, RunningSection] = {}
         self._next_place = -1
         self._looked = 0.0
+        self._done: set[Attempt] = set()
         self.tasks = Tasks()
 
     def are_for(self, bundle: Bundle) -> bool:
@@ -109,6 +110,7 @@ class Sections:
                 self._slots.ended(place)
         match end:
             case BundleReply():
+                self._done.add(_attempt_of(end))
                 return end
             case BundleBroke():
                 _LOGGER.warning(
@@ -118,6 +120,12 @@ class Sections:
             case SectionRefusal(attempt, reason):
                 _LOGGER.info("job %s: no section, but bundles: %s", self._job_id, reason)
                 return SectionRefused(attempt.bundle, attempt.attempt, reason)
+
+    def committed(self, attempt: Attempt) -> bool:
+        """An attempt was committed: whether it was of a section, or a bundle that is Spark's own."""
+        was_here = attempt in self._done
+        self._done.discard(attempt)
+        return was_here
 
     @property
     def alive(self) -> bool:
