@@ -27,6 +27,7 @@ SECONDS = 60.0
 USUAL_SECONDS = 10.0
 GROWTH = 50 << 20
 WARM_UP = 1_000
+TELL_EACH = 5_000
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 REFUSED_RIGHTLY = {
     "OK",
@@ -127,6 +128,9 @@ def test_nothing_that_is_sent_harms_the_server(
                 took = serve_a_good_job(server.address, known.pipelines[1])
                 assert took < max(USUAL_SECONDS, 5 * usual), f"seed {seed}, request {number}"
                 settled = settled or server.memory()
+            if number % TELL_EACH == 0:
+                grown = (server.memory() - settled) >> 20
+                print(f"{number} requests, {grown} MB more, {len(wrong)} wrong", flush=True)
     print(dict(codes), f"memory grew by {(server.memory() - settled) >> 20} MB")
     assert not wrong, f"seed {seed}: {wrong[:20]}"
     assert not [line for line in server.log if "Traceback" in line], f"seed {seed}"
