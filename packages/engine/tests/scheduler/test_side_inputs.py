@@ -176,6 +176,12 @@ def test_mappings() -> None:
     assert SideWindowOf(OpaqueWindows("custom")).side_window(W2) is None
 
 
+@pytest.mark.parametrize(("end", "start"), [(2, 0), (3, 4), (4, 4), (6, 4), (7, 8), (-1, 0)])
+def test_a_main_window_that_ends_in_a_gap_looks_at_what_comes_next(end: int, start: int) -> None:
+    gaps = SideWindowOf(SlidingWindows(2, 4))
+    assert gaps.side_window(IntervalWindow(end - 1, end)) == IntervalWindow(start, start + 2)
+
+
 def test_side_inputs_must_tell_their_windows() -> None:
     scheduler = job(side())
     start(scheduler)

@@ -12,6 +12,7 @@ from beam_runner_engine.values.times import Duration, Timestamp
 from beam_runner_engine.values.window_fns import (
     GlobalWindows,
     OpaqueWindows,
+    SlidingWindows,
     WindowFn,
     assign_windows,
 )
@@ -57,7 +58,10 @@ class WindowMapping(Protocol):
 
 @attrs.frozen
 class SideWindowOf:
-    """The model's mapping: the earliest side window that holds the last time of the main window."""
+    """The model's mapping: the earliest side window that ends after the last time of the main window.
+
+    That one holds this time, unless it is in a gap between sliding windows.
+    """
 
     window_fn: WindowFn = attrs.field(factory=GlobalWindows)
 
@@ -67,7 +71,13 @@ class SideWindowOf:
             return GLOBAL_WINDOW
         if main_window is None or isinstance(self.window_fn, OpaqueWindows):
             return None
-        return assign_windows(self.window_fn, main_window.max_timestamp())[-1]
+        last_time = main_window.max_timestamp()
+        holders = assign_windows(self.window_fn, last_time)
+        if not holders and isinstance(self.window_fn, SlidingWindows):
+            period, offset = self.window_fn.period, self.window_fn.offset
+            next_start = last_time + period - (last_time - offset) % period
+            holders = assign_windows(self.window_fn, next_start)
+        return holders[-1]
 
 
 @attrs.frozen
