@@ -1,0 +1,35 @@
+"""The tests that docs/findings.md names are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NAMED = re.findall(r"`([\w/.]+\.py)(?:::(\w+))?`", (ROOT / "docs/findings.md").read_text("utf-8"))
+
+
+def missing(path: str, test: str) -> str:
+    """What is not there of a test, or nothing."""
+    if not (ROOT / path).is_file():
+        return path
+    return "" if re.search(rf"^def {test}\b", (ROOT / path).read_text("utf-8"), re.M) else test
+
+
+def test_each_test_that_is_named_is_there() -> None:
+    assert len(NAMED) > 40
+    assert [name for name in NAMED if not name[1] and not (ROOT / name[0]).is_file()] == []
+    assert [name for name in NAMED if name[1] and missing(*name)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("tests/architecture/test_gone.py", "test_x"),
+        ("tests/architecture/test_findings.py", "test_"),
+    ],
+)
+def test_what_is_not_there_is_found(path: str, test: str) -> None:
+    assert missing(path, test) in (path, test)
