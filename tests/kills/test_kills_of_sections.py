@@ -24,6 +24,7 @@ from processes import parent
 sys.path.insert(0, str(Path(__file__).parents[2] / "packages/executor/tests/doubles"))
 
 from beam_spark_executor.channel.attempts import BundleBroke
+from beam_spark_executor.channel.endpoints import to_job
 from beam_spark_executor.channel.messages import BundleReply, JobWork
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
@@ -124,7 +125,9 @@ def test_nothing_is_lost_or_doubled(
     job_id = f"kills-{seed}-{phase.replace(' ', '-')}"
     plan = plan_of(pipeline(tmp_path))
     within = [name for name, stage in plan.stages.items() if "reader" not in stage.spec.name]
-    runner = SectionRunner(spark.session, pools, slot, server.endpoint, job_id, plan, SHARDS)
+    runner = SectionRunner(
+        spark.session, pools, slot, server.endpoints.of(to_job(job_id)), job_id, plan, SHARDS
+    )
     jobs[job_id] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)), runner)
     order = order_of(plan, within)
     ends: list[Any] = []

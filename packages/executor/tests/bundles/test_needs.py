@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from beam_spark_executor.bundles.needs import Needs, trouble_here
+from beam_spark_executor.channel.endpoints import KNOCK
 from beam_spark_executor.channel.messages import Endpoint
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
@@ -14,7 +15,7 @@ from beam_spark_executor.channel.server import ChannelServer
 def endpoint() -> Iterator[Endpoint]:
     server = ChannelServer(ChannelPlace(), lambda job_id: None, lambda number: None)
     server.start()
-    yield server.endpoint
+    yield server.endpoints.of(KNOCK)
     server.stop()
 
 

@@ -21,6 +21,7 @@ from beam_runner_worker.records import JobContext
 from beam_spark_executor.channel import server as server_module
 from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.client import ChannelClient, knock, open_channel, stand_by
+from beam_spark_executor.channel.endpoints import KNOCK, to_job, to_stand_by
 from beam_spark_executor.channel.identity import make_identity
 from beam_spark_executor.channel.messages import (
     Abort,
@@ -37,7 +38,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.channel.place import ChannelError, ChannelPlace
 from beam_spark_executor.channel.server import SERVICE, ChannelServer, WorkerLink
-from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_spark_executor.channel.stand_by import LaneRef, ServeLane, StandByOrder, StandDown
 from beam_spark_executor.channel.wire import encode_message
 from beam_spark_executor.plan import JobPlan
 
@@ -87,9 +88,13 @@ def server(job: FakeJob, request: pytest.FixtureRequest) -> Iterator[ChannelServ
     server.stop()
 
 
+def job_endpoint(server: ChannelServer, job_id: str = "job-1") -> Endpoint:
+    return server.endpoints.of(to_job(job_id))
+
+
 @pytest.fixture
 def client(server: ChannelServer) -> ChannelClient:
-    return ChannelClient(server.endpoint, "job-1")
+    return ChannelClient(job_endpoint(server), "job-1")
 
 
 @attrs.define
@@ -120,7 +125,7 @@ def test_an_unknown_job_and_a_failing_answer_are_errors(
     server: ChannelServer, client: ChannelClient, job: FakeJob
 ) -> None:
     with pytest.raises(HarnessError, match="no job 'other'"):
-        ChannelClient(server.endpoint, "other").job_work()
+        ChannelClient(job_endpoint(server, "other"), "other").job_work()
     job.broken = True
     with pytest.raises(HarnessError, match="JobWork"):
         client.job_work()
@@ -128,7 +133,7 @@ def test_an_unknown_job_and_a_failing_answer_are_errors(
 
 @pytest.mark.parametrize("token", ["", "wrong"])
 def test_no_token_no_answer(server: ChannelServer, token: str) -> None:
-    intruder = ChannelClient(attrs.evolve(server.endpoint, token=token), "job-1")
+    intruder = ChannelClient(attrs.evolve(job_endpoint(server), token=token), "job-1")
     with pytest.raises(HarnessError, match="token"):
         intruder.job_work()
     with pytest.raises(HarnessError, match="token"):
@@ -146,7 +151,7 @@ class Exploding:
 
 
 def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: FakeJob) -> None:
-    with open_channel(server.endpoint) as channel:
+    with open_channel(job_endpoint(server)) as channel:
         bomb = pickle.dumps(Exploding())
         for method in ("JobWork",):
             with pytest.raises(grpc.RpcError) as refused:
@@ -160,8 +165,8 @@ def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: Fake
 
 @pytest.mark.parametrize("said", [pickle.dumps(Exploding()), b"", encode_message(Closed())])
 def test_who_says_no_hello_is_not_heard(server: ChannelServer, job: FakeJob, said: bytes) -> None:
-    metadata = (("authorization", f"Bearer {server.endpoint.token}"),)
-    with open_channel(server.endpoint) as channel:
+    metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
+    with open_channel(job_endpoint(server)) as channel:
         attach = channel.stream_stream(f"/{SERVICE}/Attach")
         with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
             list(attach(iter([said]), metadata=metadata, timeout=SECONDS))
@@ -179,9 +184,9 @@ def test_a_worker_that_sends_something_else_is_given_up(
     process = subprocess.Popen(["sleep", "600"])
     hello = Hello("job-1", "host", process.pid, birth_of(process.pid))
     said = iter([encode_message(hello), encode_message(Beat()), pickle.dumps(Exploding())])
-    metadata = (("authorization", f"Bearer {server.endpoint.token}"),)
+    metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
     try:
-        with open_channel(server.endpoint) as channel:
+        with open_channel(job_endpoint(server)) as channel:
             attach = channel.stream_stream(f"/{SERVICE}/Attach")
             assert list(attach(said, metadata=metadata, timeout=SECONDS)) == []
         assert job.heard.get(timeout=SECONDS).hello == hello
@@ -192,34 +197,67 @@ def test_a_worker_that_sends_something_else_is_given_up(
 
 
 def test_who_stands_by_is_told_what_to_do(server: ChannelServer) -> None:
-    assert stand_by(server.endpoint, 1) == ServeLane("job-1", 3)
-    assert stand_by(server.endpoint, 2) == StandDown()
+    first, second, third = (server.endpoints.of(to_stand_by(number)) for number in (1, 2, 3))
+    assert stand_by(first, 1) == LaneRef(job_endpoint(server), "job-1", 3)
+    assert stand_by(second, 2) == StandDown()
     with pytest.raises(HarnessError, match="StandByOrder"):
-        stand_by(server.endpoint, 3)
+        stand_by(third, 3)
     with pytest.raises(HarnessError, match="token"):
-        stand_by(attrs.evolve(server.endpoint, token="wrong"), 1)
+        stand_by(attrs.evolve(first, token="wrong"), 1)
 
 
 def test_who_stands_by_asks_until_it_is_told(job: FakeJob) -> None:
     orders: list[StandByOrder] = [None, None, StandDown()]
     server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda number: orders.pop(0))
     server.start()
-    assert stand_by(server.endpoint, 1) == StandDown()
+    assert stand_by(server.endpoints.of(to_stand_by(1)), 1) == StandDown()
     server.stop()
     assert orders == []
 
 
+@pytest.mark.parametrize("opens", [to_job("job-2"), to_stand_by(1), KNOCK, "job/job-"])
+def test_who_has_another_token_learns_nothing_of_a_job(
+    server: ChannelServer, job: FakeJob, opens: str
+) -> None:
+    other = ChannelClient(server.endpoints.of(opens), "job-1")
+    refused = f"opens {opens}, not job/job-1"
+    with pytest.raises(HarnessError, match=refused):
+        other.job_work()
+    with pytest.raises(HarnessError, match=refused):
+        list(other.read("abc"))
+    attached = Attached(other)
+    attached.attach()
+    assert attached.lost.get(timeout=SECONDS)
+    assert job.heard.empty()
+
+
+@pytest.mark.parametrize("opens", [to_job("job-1"), to_stand_by(2), KNOCK])
+def test_who_has_another_token_is_given_no_lane(server: ChannelServer, opens: str) -> None:
+    with pytest.raises(HarnessError, match=f"opens {opens}, not stand-by/1"):
+        stand_by(server.endpoints.of(opens), 1)
+
+
+def test_a_token_can_not_be_made_to_open_something_else(server: ChannelServer) -> None:
+    endpoint = server.endpoints.of(to_job("job-2"))
+    changed = attrs.evolve(endpoint, token=endpoint.token.replace("job-2", "job-1"))
+    with pytest.raises(HarnessError, match="token is missing or wrong"):
+        ChannelClient(changed, "job-1").job_work()
+
+
 def test_the_token_is_not_shown(server: ChannelServer) -> None:
-    assert server.endpoint.token not in repr(server.endpoint)
+    endpoint = job_endpoint(server)
+    assert endpoint.token not in repr(endpoint)
+    assert endpoint.token.partition(".")[0] not in repr(server.endpoints)
 
 
 def test_who_knocks_is_told_why_nobody_answers(server: ChannelServer) -> None:
-    assert knock(server.endpoint, SECONDS) == ""
-    assert "token" in knock(attrs.evolve(server.endpoint, token="wrong"), SECONDS)
+    endpoint = server.endpoints.of(KNOCK)
+    assert knock(endpoint, SECONDS) == ""
+    assert "token" in knock(attrs.evolve(endpoint, token="wrong"), SECONDS)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{closed.getsockname()[1]}"
-        assert "refused" in knock(attrs.evolve(server.endpoint, address=nowhere), SECONDS)
+        assert "refused" in knock(attrs.evolve(endpoint, address=nowhere), SECONDS)
 
 
 def test_a_server_that_keeps_silent_is_not_waited_for() -> None:
@@ -233,15 +271,16 @@ def test_nobody_else_is_believed_and_nothing_in_the_clear(job: FakeJob) -> None:
     server.start()
     try:
         other = make_identity().certificate.decode()
-        assert "andshake" in knock(attrs.evolve(server.endpoint, certificate=other), SECONDS)
-        assert knock(attrs.evolve(server.endpoint, certificate=""), SECONDS)
-        assert "BEGIN" not in repr(server.endpoint)
+        endpoint = server.endpoints.of(KNOCK)
+        assert "andshake" in knock(attrs.evolve(endpoint, certificate=other), SECONDS)
+        assert knock(attrs.evolve(endpoint, certificate=""), SECONDS)
+        assert "BEGIN" not in f"{endpoint} {server.endpoints}"
     finally:
         server.stop()
 
 
 def test_two_servers_never_share_a_port(server: ChannelServer) -> None:
-    port = int(server.endpoint.address.rpartition(":")[2])
+    port = int(server.endpoints.address.rpartition(":")[2])
     with pytest.raises(ChannelError, match=f"127.0.0.1:{port}: the port is taken.*--channel-port"):
         ChannelServer(ChannelPlace(port=port), lambda job_id: None, ORDERS.__getitem__)
 
@@ -250,7 +289,7 @@ def test_executors_are_told_what_is_advertised(job: FakeJob) -> None:
     place = ChannelPlace(advertised_host="server.example", advertised_port=50000)
     server = ChannelServer(place, {"job-1": job}.get, ORDERS.__getitem__)
     server.stop()
-    assert server.endpoint.address == "server.example:50000"
+    assert server.endpoints.address == "server.example:50000"
 
 
 def test_messages_arrive_in_order_and_the_end_is_noticed(
@@ -292,7 +331,7 @@ def test_the_loss_of_the_server_is_noticed(
 
 
 def test_a_worker_of_a_job_that_is_gone_is_refused(server: ChannelServer) -> None:
-    stranger = ChannelClient(server.endpoint, "gone")
+    stranger = ChannelClient(job_endpoint(server, "gone"), "gone")
     lost: queue.SimpleQueue[bool] = queue.SimpleQueue()
     stranger.attach(Hello("gone", "host", 1), lambda command: None, lambda: lost.put(True))
     assert lost.get(timeout=SECONDS)
@@ -317,7 +356,7 @@ def test_a_silent_peer_is_noticed(job: FakeJob, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(server_module, "OPTIONS", soon)
     server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.__getitem__)
     server.start()
-    endpoint = server.endpoint
+    endpoint = job_endpoint(server)
     process = subprocess.Popen([sys.executable, "-c", CLIENT, endpoint.address, endpoint.token])
     try:
         link = job.heard.get(timeout=60)

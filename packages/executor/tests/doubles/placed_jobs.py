@@ -101,7 +101,7 @@ def served(placement: PlacementService) -> Iterator[dict[str, PlacedJob]]:
     jobs: dict[str, PlacedJob] = {}
     server = ChannelServer(ChannelPlace(), jobs.get, placement.order)
     server.start()
-    placement.attach(server.endpoint)
+    placement.attach(server.endpoints)
     yield jobs
     placement.stand_down()
     server.stop()

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from beam_spark_executor.bundles.needs import Needs
+from beam_spark_executor.channel.endpoints import KNOCK
 from beam_spark_executor.channel.messages import Endpoint
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
@@ -25,7 +26,7 @@ from beam_spark_executor.stores.spec import StoreSpec
 def endpoint() -> Iterator[Endpoint]:
     server = ChannelServer(ChannelPlace(), lambda job_id: None, lambda number: None)
     server.start()
-    yield server.endpoint
+    yield server.endpoints.of(KNOCK)
     server.stop()
 
 

@@ -16,6 +16,7 @@ from section_jobs import SectionJob, goes_to_workers, texts
 from section_runs import SHARDS, order_of
 
 from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.endpoints import to_job
 from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
@@ -68,7 +69,9 @@ def start(
         plan = plan_of(build)
         job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)))
         within = [name for name, stage in plan.stages.items() if "last" not in stage.spec.name]
-        job.runner = SectionRunner(spark.session, pools, slot, server.endpoint, JOB, plan, SHARDS)
+        job.runner = SectionRunner(
+            spark.session, pools, slot, server.endpoints.of(to_job(JOB)), JOB, plan, SHARDS
+        )
         return job.runner, order_of(plan, within)
 
     yield make

@@ -13,6 +13,7 @@ import attrs
 import pytest
 from beam_runner_worker.records import JobContext
 
+from beam_spark_executor.channel.endpoints import to_job
 from beam_spark_executor.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer, WorkerLink
@@ -117,10 +118,11 @@ class OnSpark:
 def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterator[OnSpark]:
     job = FakeJob(tmp_path)
     server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda n: stand_bys.order(n))
-    stand_bys = StandBys(spark.session, pools, server.endpoint, wanted=True)
+    stand_bys = StandBys(spark.session, pools, server.endpoints, wanted=True)
     server.start()
     stand_bys.renew()
-    jobs = SparkJobs(spark.session, pools, stand_bys, server.endpoint, "job-1")
+    endpoint = server.endpoints.of(to_job("job-1"))
+    jobs = SparkJobs(spark.session, pools, stand_bys, endpoint, "job-1")
     yield OnSpark(job, stand_bys, jobs)
     stand_bys.close()
     server.stop()

@@ -25,7 +25,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.channel.place import SERVER_NAME
 from beam_spark_executor.channel.server import OPTIONS, SERVICE
-from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_spark_executor.channel.stand_by import LaneRef, StandDown
 from beam_spark_executor.channel.wire import encode_message, encode_request
 
 _CALL_SECONDS = 60.0
@@ -112,7 +112,7 @@ class ChannelClient:
             yield encode_message(self._outgoing.get())
 
 
-def stand_by(endpoint: Endpoint, number: int) -> ServeLane | StandDown:
+def stand_by(endpoint: Endpoint, number: int) -> LaneRef | StandDown:
     """Asks what a task that stands by is to do, until that is decided.
 
     Raises:
@@ -120,7 +120,7 @@ def stand_by(endpoint: Endpoint, number: int) -> ServeLane | StandDown:
     """
     # It stays open: the job's own channel will find it connected.
     channel = open_channel(endpoint)
-    order: StandByOrder = None
+    order: LaneRef | StandDown | None = None
     while order is None:
         order = _call(channel, _metadata(endpoint), "StandByOrder", number)
     return order

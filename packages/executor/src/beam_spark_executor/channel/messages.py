@@ -1,6 +1,6 @@
 """The messages of the channel: what the server and worker processes tell each other.
 
-Nobody reads a byte of a peer that has not shown the server's token before. What workers send is no pickle, see
+Nobody reads a byte of a peer that has not shown a token of the server's before. What workers send is no pickle, see
 ``channel.wire``; what the server sends them is one, since both are this package in the same version.
 """
 

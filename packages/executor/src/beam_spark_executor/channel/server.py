@@ -5,21 +5,20 @@ from __future__ import annotations
 import logging
 import pickle
 import queue
-import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 
 from beam_spark_executor.channel.births import kill
+from beam_spark_executor.channel.endpoints import Endpoints, Tokens, to_job, to_stand_by
 from beam_spark_executor.channel.messages import (
     Abort,
     Beat,
     Closed,
-    Endpoint,
     FromServer,
     FromWorker,
     Goodbye,
@@ -27,7 +26,7 @@ from beam_spark_executor.channel.messages import (
     JobWork,
 )
 from beam_spark_executor.channel.place import ChannelError, ChannelPlace
-from beam_spark_executor.channel.stand_by import StandByOrder
+from beam_spark_executor.channel.stand_by import LaneRef, ServeLane, StandByOrder
 from beam_spark_executor.channel.wire import decode_message, decode_request
 from beam_spark_executor.journal.codec import FormError
 
@@ -134,19 +133,20 @@ class ChannelServer:
     ) -> None:
         self._find_job = find_job
         self._stand_by_order = stand_by_order
-        self._token = secrets.token_urlsafe(32)
+        tokens = Tokens()
         # An open stream occupies a thread for as long as its process lives.
         self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
         self._server = grpc.server(
             self._threads,
-            interceptors=(_TokenCheck(self._token),),
+            interceptors=(_TokenCheck(tokens),),
             # Else two servers at one port would get each other's calls.
             options=(*OPTIONS, ("grpc.so_reuseport", 0)),
         )
         self._server.add_generic_rpc_handlers((self._handlers(),))
         address = place.address(self._listen(place, identity))
         certificate = "" if identity is None else identity.certificate.decode()
-        self.endpoint = Endpoint(address, self._token, certificate)
+        self.endpoints = Endpoints(address, tokens, certificate)
+        """Where it is, for each who may call it."""
 
     def _listen(self, place: ChannelPlace, identity: Identity | None) -> int:
         try:
@@ -182,7 +182,15 @@ class ChannelServer:
             },
         )
 
+    def _check(self, wanted: str, context: grpc.ServicerContext) -> None:
+        opens = self.endpoints.tokens.opened_by(_shown(context.invocation_metadata()))
+        if opens != wanted:
+            context.abort(
+                grpc.StatusCode.PERMISSION_DENIED, f"this token opens {opens}, not {wanted}"
+            )
+
     def _job(self, job_id: str, context: grpc.ServicerContext) -> JobPeer:
+        self._check(to_job(job_id), context)
         job = self._find_job(job_id)
         if job is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no job {job_id!r} is running here")
@@ -195,7 +203,12 @@ class ChannelServer:
 
     def _answer_stand_by(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         (number,) = _request(request, context, int)
-        return pickle.dumps(self._stand_by_order(number))
+        self._check(to_stand_by(number), context)
+        order = self._stand_by_order(number)
+        if isinstance(order, ServeLane):
+            endpoint = self.endpoints.of(to_job(order.job_id))
+            return pickle.dumps(LaneRef(endpoint, order.job_id, order.lane))
+        return pickle.dumps(order)
 
     def _artifact(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         job_id, sha256 = _request(request, context, str, str)
@@ -252,21 +265,29 @@ def _hello(encoded: bytes, context: grpc.ServicerContext) -> Hello:
 
 
 class _TokenCheck(grpc.ServerInterceptor):
-    """Refuses every call without the token before a byte of it is read."""
+    """Refuses every call without one of the server's tokens before a byte of it is read.
 
-    def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}"
+    What the token opens is compared with what is asked for when that is known.
+    """
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
 
     def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
-        shown = dict(handler_call_details.invocation_metadata or ()).get("authorization", "")
         handler = continuation(handler_call_details)
-        if handler is None or secrets.compare_digest(str(shown), self._expected):
+        shown = _shown(handler_call_details.invocation_metadata)
+        if handler is None or self._tokens.opened_by(shown) is not None:
             return handler
         return _refuse(handler)
+
+
+def _shown(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+    """The token that came with a call, or what else did; empty if nothing."""
+    return str(dict(metadata or ()).get("authorization", "")).removeprefix("Bearer ")
 
 
 def _refuse(handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:

@@ -6,11 +6,22 @@ from typing import TypeAlias
 
 import attrs
 
+from beam_spark_executor.channel.messages import Endpoint
+
 
 @attrs.frozen
 class ServeLane:
     """Work for a job from now on, beginning with this lane."""
 
+    job_id: str
+    lane: int
+
+
+@attrs.frozen
+class LaneRef:
+    """A lane of a job, and the server to ask for its bundles: what a process is told that is to serve it."""
+
+    endpoint: Endpoint
     job_id: str
     lane: int
 

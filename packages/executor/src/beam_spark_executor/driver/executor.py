@@ -16,6 +16,7 @@ from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.records import Importance, JobSpec
 
 from beam_spark_executor.bundles.needs import Needs
+from beam_spark_executor.channel.endpoints import KNOCK
 from beam_spark_executor.channel.identity import make_identity
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
@@ -101,7 +102,7 @@ class SparkJobExecutor:
             None if settings.channel.is_private else make_identity(),
         )
         self._channel.start()
-        placement.attach(self._channel.endpoint)
+        placement.attach(self._channel.endpoints)
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         """Starts a job, or goes on with one that an earlier server had begun.
@@ -152,7 +153,7 @@ class SparkJobExecutor:
             if self._settings.store is None:
                 file = self._settings.folder / f".seen-from-elsewhere-{self._store.epoch}"
                 file.touch()
-            needs = Needs(self._channel.endpoint, self._settings.store, file)
+            needs = Needs(self._channel.endpoints.of(KNOCK), self._settings.store, file)
             self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
         finally:
             if file is not None:

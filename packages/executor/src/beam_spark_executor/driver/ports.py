@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
+from beam_spark_executor.channel.endpoints import Endpoints
+from beam_spark_executor.channel.messages import FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import StandByOrder
 
@@ -95,7 +96,7 @@ class Placement(Protocol):
     def has_tables(self) -> bool:
         """Whether it can read and write Spark's tables."""
 
-    def attach(self, endpoint: Endpoint) -> None:
+    def attach(self, endpoints: Endpoints) -> None:
         """From now on processes reach this one there, and may ask for `order`."""
 
     def try_out(self, needs: Needs) -> frozenset[str]:

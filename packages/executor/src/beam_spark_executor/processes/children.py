@@ -64,13 +64,9 @@ class Children:
             self.kill()
             raise Unavailable("the process that workers are forked from did not start")
 
-    def attach(self, endpoint: Endpoint) -> None:
-        """Tells it where this process's channel is; to be called before the first `fork`."""
-        self._order(json.dumps(attrs.asdict(endpoint)))
-
-    def fork(self, number: int) -> None:
-        """Makes the process with a number."""
-        self._order(f"fork {number}")
+    def fork(self, number: int, endpoint: Endpoint) -> None:
+        """Makes the process with a number, which is to call this one there."""
+        self._order(f"fork {number} {json.dumps(attrs.asdict(endpoint))}")
 
     def kill_one(self, number: int) -> None:
         """Kills a process, if it is there."""

@@ -1,9 +1,9 @@
 """The process that plain workers are forked from: it has imported what they need, and tells when one ends.
 
 The server starts it as ``python -m beam_spark_executor.processes.parent``. A line of its standard input is an order:
-where the server's channel is, as JSON; then ``fork 7``, which makes the worker with that number, or ``kill 7``. A
-line of its standard output is ``ready``, or ``ended 7 -9`` with the exit code or the signal. It ends with its
-standard input, or with the server, and all beneath it with it.
+``fork 7 {...}``, which makes the worker with that number and tells it, as JSON, how it reaches the server's channel;
+or ``kill 7``. A line of its standard output is ``ready``, or ``ended 7 -9`` with the exit code or the signal. It ends
+with its standard input, or with the server, and all beneath it with it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ READY = "ready"
 class _Parent:
     """Forks workers and waits for their ends, all in one thread: there must be no other at a fork."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self) -> None:
         self._pids: dict[int, int] = {}
 
-    def obey(self, order: str, number: int) -> None:
+    def obey(self, order: str, number: int, told: str) -> None:
         """Carries out one line."""
         # An end is taken note of before or after this, but not in the midst of it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -42,7 +41,7 @@ class _Parent:
                 pid = os.fork()
                 if pid == 0:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-                    _become_worker(self._endpoint, number)
+                    _become_worker(Endpoint(**json.loads(told)), number)
                 self._pids[pid] = number
             else:
                 for pid in [pid for pid, known in self._pids.items() if known == number]:
@@ -97,19 +96,15 @@ def _serve() -> None:
     """Obeys until the standard input ends."""
     # First of all: what imports Beam by itself has it add a handler of logs, which workers would keep.
     import_what_workers_need()
-    from beam_spark_executor.channel.messages import Endpoint
 
     be_killed_first()
     _tell(READY)
-    lines = iter(sys.stdin.readline, "")
-    told = next(lines, "")
-    if not told:
-        return
-    parent = _Parent(Endpoint(**json.loads(told)))
+    parent = _Parent()
     signal.signal(signal.SIGCHLD, parent.bury)
-    for line in lines:
-        order, _, number = line.partition(" ")
-        parent.obey(order, int(number))
+    for line in iter(sys.stdin.readline, ""):
+        order, _, rest = line.partition(" ")
+        number, _, told = rest.partition(" ")
+        parent.obey(order, int(number), told)
 
 
 def main() -> None:

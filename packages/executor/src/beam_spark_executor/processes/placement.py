@@ -14,7 +14,8 @@ import attrs
 
 from beam_spark_executor.bundles.needs import Needs
 from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
-from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
+from beam_spark_executor.channel.endpoints import Endpoints, to_stand_by
+from beam_spark_executor.channel.messages import FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.processes.children import Children
@@ -49,6 +50,7 @@ class PlainPlacement:
         self._children = Children(self._ended)
         self._changed = threading.Condition()
         self._numbers = itertools.count()
+        self._endpoints: Endpoints | None = None
         self._workers: dict[int, _Worker] = {}
         self._waiting: deque[_Lane] = deque()
         self._stands_by = False
@@ -72,9 +74,9 @@ class PlainPlacement:
         """Tries nothing: processes have what this one has."""
         return frozenset()
 
-    def attach(self, endpoint: Endpoint) -> None:
+    def attach(self, endpoints: Endpoints) -> None:
         """See `PlacementService.attach`."""
-        self._children.attach(endpoint)
+        self._endpoints = endpoints
         with self._changed:
             self._stands_by = True
             self._assign()
@@ -160,9 +162,10 @@ class PlainPlacement:
         self._changed.notify_all()
 
     def _fork(self) -> _Worker:
+        assert self._endpoints is not None
         worker = _Worker(next(self._numbers))
         self._workers[worker.number] = worker
-        self._children.fork(worker.number)
+        self._children.fork(worker.number, self._endpoints.of(to_stand_by(worker.number)))
         return worker
 
     def _send_away(self, which: Callable[[_Worker], bool]) -> None:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from beam_spark_executor.bundles.binding import bind
 from beam_spark_executor.channel.client import stand_by
 from beam_spark_executor.channel.messages import Endpoint
-from beam_spark_executor.channel.stand_by import ServeLane
+from beam_spark_executor.channel.stand_by import LaneRef
 
 
 def serve_lanes(endpoint: Endpoint, number: int) -> None:
@@ -17,5 +17,5 @@ def serve_lanes(endpoint: Endpoint, number: int) -> None:
         HarnessError: the server can't be reached.
     """
     with ExitStack() as at_exit:
-        while isinstance(order := stand_by(endpoint, number), ServeLane):
-            bind(endpoint, order.job_id, at_exit.callback).serve(order.lane)
+        while isinstance(order := stand_by(endpoint, number), LaneRef):
+            bind(order.endpoint, order.job_id, at_exit.callback).serve(order.lane)

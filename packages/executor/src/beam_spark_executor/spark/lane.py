@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
 import pyarrow as pa
 
 from beam_spark_executor.bundles.binding import bind
 from beam_spark_executor.channel.client import stand_by
 from beam_spark_executor.channel.messages import Endpoint
-from beam_spark_executor.channel.stand_by import StandDown
+from beam_spark_executor.channel.stand_by import LaneRef, StandDown
 from beam_spark_executor.spark.python_daemon import register_exit_hook
-
-
-@attrs.frozen
-class LaneRef:
-    """A lane of a job, and the server to ask for its bundles."""
-
-    endpoint: Endpoint
-    job_id: str
-    lane: int
 
 
 def run_lane(ref: LaneRef, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -38,4 +28,4 @@ def run_stand_by(
     order = stand_by(endpoint, number)
     if isinstance(order, StandDown):
         return batches
-    return run_lane(LaneRef(endpoint, order.job_id, order.lane), batches)
+    return run_lane(order, batches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.endpoints import Endpoints, to_job
 from beam_spark_executor.channel.stand_by import StandByOrder
 from beam_spark_executor.spark.cores import ClusterCores
 from beam_spark_executor.spark.first_tasks import check_executors, warm_up
@@ -35,7 +35,7 @@ class SparkPlacement:
         self._spark = RunningSpark(settings)
         self._pools: WorkerPools | None = None
         self._stand_bys: StandBys | None = None
-        self._endpoint: Endpoint | None = None
+        self._endpoints: Endpoints | None = None
         self._cores: ClusterCores | None = None
 
     @property
@@ -116,12 +116,12 @@ class SparkPlacement:
             return frozenset()
         return check_executors(self._spark.session, self._pools, needs)
 
-    def attach(self, endpoint: Endpoint) -> None:
+    def attach(self, endpoints: Endpoints) -> None:
         """See `PlacementService.attach`."""
         assert self._pools is not None
-        self._endpoint = endpoint
+        self._endpoints = endpoints
         self._stand_bys = StandBys(
-            self._spark.session, self._pools, endpoint, wanted=self._stands_by
+            self._spark.session, self._pools, endpoints, wanted=self._stands_by
         )
         self._stand_bys.renew()
 
@@ -134,9 +134,10 @@ class SparkPlacement:
         """See `PlacementService.job`."""
         assert self._pools is not None
         assert self._stand_bys is not None
-        assert self._endpoint is not None
+        assert self._endpoints is not None
+        endpoint = self._endpoints.of(to_job(job_id))
         session = self._spark.session
-        return SparkJobs(session, self._pools, self._stand_bys, self._endpoint, job_id, name)
+        return SparkJobs(session, self._pools, self._stand_bys, endpoint, job_id, name)
 
     def job_ended(self) -> None:
         """See `PlacementService.job_ended`."""

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
-from beam_spark_executor.channel.stand_by import ServeLane
-from beam_spark_executor.spark.lane import LaneRef, run_lane
+from beam_spark_executor.channel.stand_by import LaneRef, ServeLane
+from beam_spark_executor.spark.lane import run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import answers
@@ -45,7 +45,7 @@ class SparkJobs:
         session: of the server.
         pools: of Python workers.
         stand_bys: the tasks that wait for a job.
-        endpoint: of the channel.
+        endpoint: of the channel, for the job's processes.
         job_id: the job's.
         name: what Spark's own pages call the job.
     """

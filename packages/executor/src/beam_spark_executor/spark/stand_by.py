@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.channel.messages import Endpoint
+from beam_spark_executor.channel.endpoints import Endpoints, to_stand_by
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.spark.lane import run_stand_by
 from beam_spark_executor.spark.pool import Slot, WorkerPools
@@ -87,16 +87,16 @@ class StandBys:
     Args:
         session: the server's Spark session.
         pools: its pools of Python workers.
-        endpoint: of the channel, which asks `order` for the tasks.
+        endpoints: of the channel, which asks `order` for the tasks.
         wanted: whether there is a place to spare in Spark.
     """
 
     def __init__(
-        self, session: SparkSession, pools: WorkerPools, endpoint: Endpoint, *, wanted: bool
+        self, session: SparkSession, pools: WorkerPools, endpoints: Endpoints, *, wanted: bool
     ) -> None:
         self._session = session
         self._pools = pools
-        self._endpoint = endpoint
+        self._endpoints = endpoints
         self._wanted = wanted
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -139,7 +139,7 @@ class StandBys:
             self._ended.wait_for(lambda: not self._running, _LEAVE_SECONDS)
 
     def _run(self, one: StandBy) -> None:
-        endpoint, number = self._endpoint, one.number
+        endpoint, number = self._endpoints.of(to_stand_by(one.number)), one.number
 
         def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return run_stand_by(endpoint, number, batches)
