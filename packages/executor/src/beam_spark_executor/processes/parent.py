@@ -15,13 +15,10 @@ import signal
 import sys
 import traceback
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from beam_spark_executor.processes import reaper
 from beam_spark_executor.processes.warmth import be_killed_first, import_what_workers_need
-
-if TYPE_CHECKING:
-    from beam_spark_executor.channel.messages import Endpoint
 
 READY = "ready"
 
@@ -41,7 +38,7 @@ class _Parent:
                 pid = os.fork()
                 if pid == 0:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-                    _become_worker(Endpoint(**json.loads(told)), number)
+                    _become_worker(told, number)
                 self._pids[pid] = number
             else:
                 for pid in [pid for pid, known in self._pids.items() if known == number]:
@@ -57,8 +54,8 @@ class _Parent:
                 _tell(f"ended {self._pids.pop(pid)} {os.waitstatus_to_exitcode(status)}")
 
 
-def _become_worker(endpoint: Endpoint, number: int) -> NoReturn:
-    """Serves lanes as the worker with a number, and ends."""
+def _become_worker(told: str, number: int) -> NoReturn:
+    """Serves lanes as the worker with a number that reaches the server as it was told, and ends."""
     code = 1
     try:
         if reaper.is_possible():
@@ -70,9 +67,10 @@ def _become_worker(endpoint: Endpoint, number: int) -> NoReturn:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _make_silent(0)
         os.dup2(2, 1)  # what user code prints is nothing for the server to read
+        from beam_spark_executor.channel.messages import Endpoint
         from beam_spark_executor.processes.worker import serve_lanes
 
-        serve_lanes(endpoint, number)
+        serve_lanes(Endpoint(**json.loads(told)), number)
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -96,7 +94,6 @@ def _serve() -> None:
     """Obeys until the standard input ends."""
     # First of all: what imports Beam by itself has it add a handler of logs, which workers would keep.
     import_what_workers_need()
-
     be_killed_first()
     _tell(READY)
     parent = _Parent()
