@@ -16,6 +16,7 @@ from tools.nox_support import (
     ON_A_CLUSTER,
     ROOT,
     S3_SERVER,
+    WITHOUT_A_STORE,
     distribution,
     group,
     install,
@@ -54,6 +55,19 @@ def damages(session: nox.Session) -> None:
 def pipelines(session: nox.Session) -> None:
     """Whole pipelines against real servers on Spark, one for each core; CI runs them all on plain processes, and some so."""
     run_pipelines(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def bulk(session: nox.Session) -> None:
+    """Every section that can be run as one: whole pipelines, Beam's suites, random pipelines; and a few without any store."""
+    run_pipelines(
+        session, "tests/pipelines", f"--ignore={CLUSTER}", "--bulk=always", *session.posargs
+    )
+    run_pipelines(session, *WITHOUT_A_STORE, "-k", "embedded", "--data-dir=none")
+    run_beams_suites(session, "-k", "default", "--bulk=always")
+    compare = ("python", "-P", "tests/differential/differential.py", "--bulk=always")
+    few = ("--pipelines=300", "--streams=0", "--environment=embedded")
+    session.run(*compare, *few, env={"PYTHONPATH": ""})
 
 
 @nox.session(requires=["wheels"], default=False)

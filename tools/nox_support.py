@@ -71,6 +71,9 @@ ON_LANES = tuple(
     for name in ("state", "windows", "requirements", "side_inputs", "splittable")
 )
 
+# Bounded pipelines that need no place for data between stages, where their rows go through Spark's shuffle.
+WITHOUT_A_STORE = tuple(f"tests/pipelines/test_{name}.py" for name in ("grouping", "windows"))
+
 
 def group(name: str) -> tuple[str, ...]:
     """Requirements of a dependency group of the root's ``pyproject.toml``."""

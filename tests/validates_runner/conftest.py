@@ -15,10 +15,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from job_server import JobServerProcess, job_server
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds what the server of the tests is started with."""
+    parser.addoption(
+        "--bulk", default="auto", help="whether stages of bounded data are run as Spark's own jobs"
+    )
+
+
 @pytest.fixture(scope="session")
-def server() -> Iterator[JobServerProcess]:
-    """The server with its defaults; after the last test it must end and leave nothing."""
-    with tempfile.TemporaryDirectory(prefix="t") as folder, job_server(Path(folder)) as running:
+def server(request: pytest.FixtureRequest) -> Iterator[JobServerProcess]:
+    """The server with its defaults, unless the command line says other; after the last test it must end and leave nothing."""
+    bulk = request.config.getoption("--bulk")
+    with (
+        tempfile.TemporaryDirectory(prefix="t") as folder,
+        job_server(Path(folder), "--bulk", bulk) as running,
+    ):
         yield running
 
 
