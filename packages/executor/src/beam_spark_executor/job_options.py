@@ -18,7 +18,7 @@ class Bulk(enum.Enum):
     """Whether Spark carries bounded work as jobs of its own: what goes between stages crosses its shuffle."""
 
     AUTO = "auto"
-    """Where it is known to be better, which is nowhere yet."""
+    """Where bundles share no place for data between stages."""
     ALWAYS = "always"
     NEVER = "never"
 
@@ -109,7 +109,8 @@ BULK = JobChoice(
     "beam_spark_bulk",
     Bulk,
     "whether stages of bounded data are run together as one Spark job, with what goes between them in Spark's"
-    " shuffle: always where they can be, never, or auto, which is never until it is known to be better"
+    " shuffle: always where they can be, never, or auto: where machines share no place for"
+    " data between stages"
     " (default: what the server was started with)",
 )
 NUMBERS = (TASK_ATTEMPTS, KEY_SHARDS, CHECKPOINT_INTERVAL)

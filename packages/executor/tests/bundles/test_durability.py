@@ -11,17 +11,20 @@ import attrs
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
 from beam_runner_engine.scheduler import BundleDone
-from small_plans import buffer
+from small_plans import buffer, bundle_of, plan_of, stage
 from worker_doubles import keyed_chunk
 
 from beam_spark_executor.bundles.durability import CommittedFiles, SharedFolder
+from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import BundleReply, RunBundle, RunLoop
+from beam_spark_executor.data.copies import LocalCopies
 from beam_spark_executor.data.files import read_ref
 from beam_spark_executor.data.outputs import row_port
 from beam_spark_executor.data.written import WrittenBuffer
 from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.state.segments import open_segment
 from beam_spark_executor.state.store import ShardStore
+from beam_spark_executor.stores.spec import NO_STORE
 
 
 class Disk:
@@ -79,7 +82,7 @@ def check(folder: Path, reply: BundleReply) -> None:
 
 
 def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
-    files = CommittedFiles(SharedFolder(disk.folder, durable=True))
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True), {})
     first = reply_of(disk.folder, "1-1-1")
     files.sync([first])
     check(disk.after_a_power_cut(tmp_path / "later"), first)
@@ -93,7 +96,7 @@ def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
 def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     assert reply.state is not None
-    files = CommittedFiles(SharedFolder(disk.folder, durable=True))
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True), {})
     order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
     files.begin(order)
     files.sync([attrs.evolve(reply, done=BundleDone(1, 1))])
@@ -104,7 +107,9 @@ def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
 
 
 def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
-    CommittedFiles(SharedFolder(disk.folder, durable=False)).sync([reply_of(disk.folder, "1-1-1")])
+    CommittedFiles(SharedFolder(disk.folder, durable=False), {}).sync(
+        [reply_of(disk.folder, "1-1-1")]
+    )
     assert disk.syncs == 0
 
 
@@ -112,7 +117,21 @@ def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
-        CommittedFiles(SharedFolder(disk.folder, durable=True)).sync([reply])
+        CommittedFiles(SharedFolder(disk.folder, durable=True), {}).sync([reply])
+
+
+def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: Path) -> None:
+    plan = plan_of([stage("one"), stage("two")])
+    copies = LocalCopies(NO_STORE.open(), tmp_path / "job")
+    files = CommittedFiles(copies, plan.stages)
+    files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
+    ended = files.synced(reply_of(tmp_path / "job", "1-1-1"))
+    assert isinstance(ended, BundleBroke)
+    assert ended.failure is not None
+    assert ended.failure.transform == plan.stages["two"].spec.name
+    assert "--data-dir" in ended.failure.summary
+    little = BundleReply(BundleDone(1, 1), None, ())
+    assert files.synced(little) == little
 
 
 _ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]

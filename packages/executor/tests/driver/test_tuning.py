@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 import pytest
+from beam_runner_engine.scheduler import SectionFacts
 
 from beam_spark_executor.driver.tuning import shards_for, tuning_of
 from beam_spark_executor.job_options import Bulk, JobWishes
@@ -33,21 +34,26 @@ def test_by_the_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "job", "has_sections"),
+    ("server", "job", "shares_data", "has_sections"),
     [
-        (Bulk.AUTO, None, False),
-        (Bulk.NEVER, None, False),
-        (Bulk.ALWAYS, None, True),
-        (Bulk.ALWAYS, Bulk.NEVER, False),
-        (Bulk.ALWAYS, Bulk.AUTO, False),
-        (Bulk.NEVER, Bulk.ALWAYS, True),
+        (Bulk.AUTO, None, True, False),
+        (Bulk.AUTO, None, False, True),
+        (Bulk.NEVER, None, False, False),
+        (Bulk.ALWAYS, None, True, True),
+        (Bulk.ALWAYS, Bulk.NEVER, False, False),
+        (Bulk.ALWAYS, Bulk.AUTO, True, False),
+        (Bulk.NEVER, Bulk.AUTO, False, True),
+        (Bulk.NEVER, Bulk.ALWAYS, True, True),
     ],
 )
-def test_sections_are_asked_for_and_a_job_is_heard_first(
-    server: Bulk, job: Bulk | None, has_sections: bool
+def test_sections_are_asked_for_or_data_has_no_other_way_and_a_job_is_heard_first(
+    server: Bulk, job: Bulk | None, shares_data: bool, has_sections: bool
 ) -> None:
-    tuning = tuning_of(plan(), 2, 1, JobWishes(bulk=job), server)
-    assert (tuning.section_policy is not None) is has_sections
+    wishes = JobWishes(bulk=job)
+    policy = tuning_of(plan(), 2, 1, wishes, server, shares_data=shares_data).section_policy
+    assert (policy is not None) is has_sections
+    little = SectionFacts(("read", "group"), 1, 1, False, 1, 8)
+    assert policy is None or policy.opens(little)
 
 
 @pytest.mark.parametrize("streaming", [True, False])

@@ -9,19 +9,29 @@ import pytest
 
 from beam_spark_executor.server.data_place import DataPlace
 from beam_spark_executor.stores.ports import StoreError
-from beam_spark_executor.stores.spec import StoreSpec
+from beam_spark_executor.stores.spec import NO_STORE, StoreSpec, parse_data_dir
 
 
 def test_on_one_machine_it_is_in_the_state_folder(tmp_path: Path) -> None:
     assert DataPlace.of(None, tmp_path).folder == tmp_path / "jobs"
 
 
-def test_other_machines_must_be_told_of_a_place(tmp_path: Path) -> None:
-    with pytest.raises(
-        StoreError, match="spark://host:7077 runs bundles on other machines.*--data-dir s3://"
-    ):
-        DataPlace.of(None, tmp_path).check_reach("spark://host:7077")
-    DataPlace.of(tmp_path / "shared", tmp_path).check_reach("spark://host:7077")
+def test_other_machines_have_no_place_that_nobody_has_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = DataPlace.of(tmp_path / "shared", tmp_path)
+    assert shared.for_machines("spark://host:7077") == shared
+    assert not caplog.messages
+    place = DataPlace.of(None, tmp_path).for_machines("spark://host:7077")
+    assert (place.folder, place.store) == (tmp_path / "jobs", NO_STORE)
+    (told,) = caplog.messages
+    assert told.startswith("spark://host:7077 runs bundles on other machines, and no --data-dir")
+    place.check()
+    place.remove_but(())
+
+
+def test_that_machines_share_nothing_can_be_said(tmp_path: Path) -> None:
+    assert DataPlace.of(parse_data_dir("none"), tmp_path).store == NO_STORE
 
 
 @pytest.mark.parametrize("wanted", ["store", "folder"])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from beam_spark_executor.bundles.bundle import broke
-from beam_spark_executor.channel.attempts import Attempt, BundleBroke
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
     BundleReply,
     Entry,
@@ -20,6 +20,8 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
 )
 from beam_spark_executor.data.refs import FileRows
+from beam_spark_executor.plan import StagePlan
+from beam_spark_executor.stores.ports import NoPlaceError
 
 LoopMessage: TypeAlias = LoopProgress | LoopReply
 
@@ -55,6 +57,7 @@ class FileKeeper(Protocol):
 
         Raises:
             OSError: they can't be kept.
+            NoPlaceError: nor could they be another time.
         """
 
 
@@ -97,10 +100,13 @@ class CommittedFiles:
 
     Args:
         keeper: where they lie.
+        stages: the job's, by their ids.
     """
 
-    def __init__(self, keeper: FileKeeper) -> None:
+    def __init__(self, keeper: FileKeeper, stages: Mapping[str, StagePlan]) -> None:
         self._keeper = keeper
+        self._stages = stages
+        self._stage = ""
         self._known: set[str] = set()
         self._in_loop = False
 
@@ -124,15 +130,23 @@ class CommittedFiles:
         Raises:
             OSError: they can't be had.
         """
+        self._stage = order.bundle.stage
         self._keeper.need(_read_by(order))
 
     def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
-        """The reply, once what it names is on the disk; or that it could not be written."""
+        """The reply, once what it names is on the disk; or that it could not be written.
+
+        Where there is no place for it at all, the bundle has failed as if by its own code: the next attempt would, too.
+        """
         if isinstance(reply, BundleReply):
+            attempt = Attempt(reply.done.bundle, reply.done.attempt)
             try:
                 self.sync((reply,))
+            except NoPlaceError as error:
+                name = self._stages[self._stage].spec.name
+                return BundleBroke(attempt, UserFailure(name, str(error), ""))
             except OSError as error:
-                return broke(Attempt(reply.done.bundle, reply.done.attempt), error)
+                return broke(attempt, error)
         return reply
 
     def before(self, send: Callable[[LoopMessage], None]) -> Callable[[LoopMessage], None]:

@@ -108,7 +108,7 @@ class WorkerProcess:
         self.scratch = self.folder / hello.folder
         self._stores = ShardStores(self.folder, hello.folder)
         self._stores_of_sections = ShardStores(self.scratch)
-        self._files = CommittedFiles(files.keeper)
+        self._files = CommittedFiles(files.keeper, self.work.plan.stages)
         self._vitals = start_heart(self.scratch, self.channel.send)
         self._teller = ProgressTeller(
             lambda: self._running,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from beam_spark_executor.stores.ports import DataStore, StoreError
+from beam_spark_executor.stores.ports import DataStore, NoPlaceError, StoreError
 
 _AT_ONCE = 8
 _MOST_SHARE = 0.05
@@ -64,6 +64,7 @@ class LocalCopies:
 
         Raises:
             OSError: the store does not take one.
+            NoPlaceError: there is none.
         """
         with self._lock:
             self._sizes.update(zip(names, self._all(self._put, names), strict=True))
@@ -94,6 +95,8 @@ class LocalCopies:
         path = self._folder / name
         try:
             self._store.put(name, path)
+        except NoPlaceError:
+            raise
         except StoreError as error:
             raise OSError(str(error)) from error
         return path.stat().st_size

@@ -41,6 +41,7 @@ from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedP
 from beam_spark_executor.translation.no_effect import without_effect
 from beam_spark_executor.translation.scheduling import roots_of
 from beam_spark_executor.translation.translate import translate
+from beam_spark_executor.tuning import TUNING
 
 _PIECE = 1 << 20
 _LOGGER = logging.getLogger(__name__)
@@ -68,6 +69,11 @@ class ExecutorSettings:
     sync_data: bool = False
     store: StoreSpec | None = None
     bulk: Bulk = Bulk.AUTO
+
+    @property
+    def shares_data(self) -> bool:
+        """Whether there is a place for data between stages that all bundles reach."""
+        return self.store is None or self.store.keeps
 
 
 class SparkJobExecutor:
@@ -185,6 +191,8 @@ class SparkJobExecutor:
             self._store.epoch,
             self._placement.cores,
             self._placement.cores * LANES_PER_CORE,
+            # A loop keeps state in files, which need a place.
+            loop_bytes=TUNING.loop_bytes if self._settings.shares_data else -1,
             resumable=self._store.durable,
             hides_elements=self._settings.hides_elements,
             durable=self._settings.sync_data,
@@ -237,7 +245,12 @@ class SparkJobExecutor:
         except WrongOption as error:
             raise JobRejected(str(error), unsupported=False) from error
         tuning = tuning_of(
-            plan, self._placement.cores, settings.task_attempts, wishes, settings.bulk
+            plan,
+            self._placement.cores,
+            settings.task_attempts,
+            wishes,
+            settings.bulk,
+            shares_data=settings.shares_data,
         )
         ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
         # A scripted clock counts from 0: what tests set their timers by.

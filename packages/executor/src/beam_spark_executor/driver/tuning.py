@@ -41,6 +41,8 @@ def tuning_of(
     task_attempts: int,
     wishes: JobWishes,
     bulk: Bulk = Bulk.AUTO,
+    *,
+    shares_data: bool = True,
 ) -> Tuning:
     """How a new job is cut.
 
@@ -50,6 +52,7 @@ def tuning_of(
         task_attempts: how often the server has a bundle tried in which user code raises.
         wishes: of the job, which win.
         bulk: whether the server has bounded work carried by Spark's own jobs.
+        shares_data: whether there is a place for data between stages that all bundles reach.
     """
     limits = Limits(
         parallelism=cores * LANES_PER_CORE,
@@ -67,11 +70,15 @@ def tuning_of(
         policy = attrs.evolve(policy, checkpoint_after=wishes.checkpoint_interval)
     few = plan.streaming or plan.one_interpreter
     shards = wishes.key_shards or shards_for(cores, few=few)
-    return Tuning(shards, limits, policy, _section_policy(wishes.bulk or bulk))
+    sections = _section_policy(wishes.bulk or bulk, shares_data=shares_data)
+    return Tuning(shards, limits, policy, sections)
 
 
-def _section_policy(bulk: Bulk) -> SectionPolicy | None:
-    return DefaultSectionPolicy() if bulk is Bulk.ALWAYS else None
+def _section_policy(bulk: Bulk, *, shares_data: bool) -> SectionPolicy | None:
+    """None where no stage is to wait for a section."""
+    if bulk is Bulk.ALWAYS or (bulk is Bulk.AUTO and not shares_data):
+        return DefaultSectionPolicy()
+    return None
 
 
 def shards_for(cores: int, *, few: bool) -> int:

@@ -13,7 +13,7 @@ import attrs
 
 from beam_spark_executor.stores.ports import StoreError
 from beam_spark_executor.stores.probe import probe
-from beam_spark_executor.stores.spec import StoreSpec
+from beam_spark_executor.stores.spec import NO_STORE, StoreSpec
 
 _ID = "server-id"
 _LOGGER = logging.getLogger(__name__)
@@ -65,18 +65,16 @@ class DataPlace:
                     f"the folder {self.folder} can't be made: {error.strerror}"
                 ) from error
 
-    def check_reach(self, master: str) -> None:
-        """Tells whoever runs Spark on other machines to say where these find data.
-
-        Raises:
-            StoreError: nobody has said so.
-        """
-        if not self.is_shared:
-            raise StoreError(
-                f"{master} runs bundles on other machines, which need a place for the data between stages: "
-                "start with --data-dir s3://BUCKET/PREFIX (or gs://, az://, abfss://), or with a folder that all of "
-                "them have under the same path"
-            )
+    def for_machines(self, master: str) -> DataPlace:
+        """The same for bundles on other machines: none where nobody has said what they reach, which is told once."""
+        if self.is_shared:
+            return self
+        _LOGGER.warning(
+            "%s runs bundles on other machines, and no --data-dir says where they find data between stages: bounded"
+            " stages hand it on through Spark's shuffle, and jobs that need such a place fail",
+            master,
+        )
+        return attrs.evolve(self, store=NO_STORE)
 
     def remove_but(self, jobs: Collection[str]) -> None:
         """Removes what there is of other jobs, which have ended; in a store beside the caller's work."""

@@ -298,8 +298,8 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
         type=flag_values.data_dir,
         metavar="URL",
         help="where the data between stages lies: s3://BUCKET/PREFIX, gs://, az://, abfss://, or a folder that"
-        " all machines have under this path (default, and enough where Spark runs on this machine:"
-        " one in the state folder)",
+        " all machines have under this path; none: they share no place, and jobs that need one fail (default:"
+        " one in the state folder where Spark runs on this machine, else none)",
     )
     flag(
         "--sync-data",
@@ -336,7 +336,7 @@ def _add_end_flags(flag: Callable[..., Any]) -> None:
         choices=tuple(one.value for one in Bulk),
         default=Bulk.AUTO.value,
         help="whether stages of bounded data are run together as one Spark job, with what goes between"
-        " them in Spark's shuffle, where a job does not say it: auto is never for now (default: %(default)s)",
+        " them in Spark's shuffle, where a job does not say it; auto: if they share no --data-dir (default: %(default)s)",
     )
     flag(
         "--hide-elements",

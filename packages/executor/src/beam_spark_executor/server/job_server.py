@@ -143,7 +143,7 @@ class Server:
         self._data.check()
         self.placement.start()
         if not self.placement.is_on_this_machine:
-            self._data.check_reach(self.placement.where)
+            self._data = self._data.for_machines(self.placement.where)
         if remark := BEAM.remark(beam_version):
             log.warning("%s", remark)
         log.info("%s is up at %s", self.placement.name, self.placement.where)

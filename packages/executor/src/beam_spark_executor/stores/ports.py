@@ -15,6 +15,10 @@ class MissingFileError(StoreError):
     """A store has no file of a name, which was committed."""
 
 
+class NoPlaceError(StoreError):
+    """Nobody has named a store, and it would do no good to try again."""
+
+
 class DataStore(Protocol):
     """Files that never change, each under a name that nobody else gives to another one.
 

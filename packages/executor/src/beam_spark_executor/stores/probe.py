@@ -14,12 +14,13 @@ _PATIENCE_SECONDS = 5.0
 
 
 def probe(spec: StoreSpec) -> None:
-    """Writes, reads, lists and removes a little file.
+    """Writes, reads, lists and removes a little file; of no store nothing is asked.
 
     Raises:
         StoreError: which of them fails, and why.
     """
-    _try(spec.within("probe").open(_PATIENCE_SECONDS))
+    if spec.keeps:
+        _try(spec.within("probe").open(_PATIENCE_SECONDS))
 
 
 def _try(store: DataStore) -> None:

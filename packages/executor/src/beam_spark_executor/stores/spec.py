@@ -6,10 +6,12 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from beam_spark_executor.stores.nothing import NoStore
 from beam_spark_executor.stores.ports import DataStore, StoreError
 
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "file")
 """``file`` is a folder that is treated as a store, not as one that machines share."""
+_NOTHING = "none"
 PATIENCE_SECONDS = 30.0
 """As long as a bundle waits for its store; it is tried again itself then."""
 _INSTALL = "pip install 'beam-spark-executor[stores]', here and where executors run"
@@ -20,14 +22,19 @@ class StoreSpec:
     """Where a store is.
 
     Attributes:
-        url: with its scheme, without a slash at the end.
+        url: with its scheme, without a slash at the end; "none" where machines share nothing.
     """
 
     url: str
 
+    @property
+    def keeps(self) -> bool:
+        """Whether it takes anything."""
+        return self.url != _NOTHING
+
     def within(self, name: str) -> StoreSpec:
         """The part of it that has this prefix."""
-        return StoreSpec(f"{self.url}/{name}")
+        return StoreSpec(f"{self.url}/{name}") if self.keeps else self
 
     def open(self, patience: float = PATIENCE_SECONDS) -> DataStore:
         """The store itself; asks it nothing yet. Not to be called where processes are forked later.
@@ -38,6 +45,8 @@ class StoreSpec:
         Raises:
             StoreError: its library is missing, or the URL or what the environment says is malformed.
         """
+        if not self.keeps:
+            return NoStore()
         try:
             from beam_spark_executor.stores.objects import ObjectStore
         except ImportError as error:
@@ -45,12 +54,18 @@ class StoreSpec:
         return ObjectStore(self.url, patience)
 
 
+NO_STORE = StoreSpec(_NOTHING)
+"""Machines share nothing: what is too large to go along with replies fails its job, by name."""
+
+
 def parse_data_dir(text: str) -> StoreSpec | None:
-    """What ``--data-dir`` says, if it is a URL; None if it is a path.
+    """What ``--data-dir`` says, if it is a URL or ``none``; None if it is a path.
 
     Raises:
         ValueError: of a scheme that is not known, or without what it needs.
     """
+    if text == _NOTHING:
+        return NO_STORE
     if "://" not in text:
         return None
     parts = urlsplit(text)

@@ -1,0 +1,39 @@
+"""The store of those who have none: nothing is in it, and what is put there is refused in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from beam_spark_executor.stores.ports import MissingFileError, NoPlaceError
+
+
+class NoStore:
+    """Where machines share nothing, data goes along with replies as far as it is little (`DataStore`)."""
+
+    def put(self, name: str, source: Path) -> None:
+        """Refuses.
+
+        Raises:
+            NoPlaceError: always.
+        """
+        raise NoPlaceError(
+            f"{source.stat().st_size:,} bytes are too much to go along with what a bundle reports, and machines share no place"
+            " for data between stages: start the server with --data-dir s3://BUCKET/PREFIX (or gs://, az://,"
+            " abfss://), or with a folder that all of them have under the same path"
+        )
+
+    def fetch(self, name: str, target: Path) -> int:
+        """There is nothing.
+
+        Raises:
+            MissingFileError: always.
+        """
+        raise MissingFileError(f"there is no store that could have {name}")
+
+    def names(self) -> Iterator[str]:
+        """None."""
+        return iter(())
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Nothing is there to be removed."""
