@@ -6,8 +6,14 @@ engine's ports; `public_api.txt` beside the package's `pyproject.toml` spells th
 
 from __future__ import annotations
 
-from beam_runner_engine.dispatch.waiting import (
+from beam_runner_engine.dispatch import (
+    Parallelism,
+    Patience,
+    Place,
     WaitingBundles,
+    in_the_way,
+    place_for,
+    turn_ends,
 )
 from beam_runner_engine.keyed.bulk import (
     bulk_grouper,
@@ -280,7 +286,10 @@ __all__ = [
     "Output",
     "PaneInfo",
     "PaneTiming",
+    "Parallelism",
+    "Patience",
     "Phase",
+    "Place",
     "Progress",
     "ReleaseData",
     "ReleaseState",
@@ -348,6 +357,9 @@ __all__ = [
     "encode_window",
     "encoded_max_timestamp",
     "fires_once",
+    "in_the_way",
     "may_fire_early",
     "merge_sessions",
+    "place_for",
+    "turn_ends",
 ]

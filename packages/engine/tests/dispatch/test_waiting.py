@@ -6,18 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.waiting import WaitingBundles
-from beam_runner_engine.scheduler.commands import Bundle
+
+from .bundles import bundle, is_source
 
 STAND_BACK = 0.25
-
-
-def bundle(number: int, attempt: int = 1) -> Bundle:
-    """Those of sources have numbers from 100 here."""
-    return Bundle(number, attempt, "stage", None, (), (), 0, 0, 0, 0)
-
-
-def is_source(one: Bundle) -> bool:
-    return one.number >= 100
 
 
 def order_of(waiting: WaitingBundles) -> list[int]:

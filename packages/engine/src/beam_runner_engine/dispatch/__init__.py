@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from beam_runner_engine.dispatch.parallelism import Parallelism
+from beam_runner_engine.dispatch.places import Patience, Place, place_for
 from beam_runner_engine.dispatch.waiting import WaitingBundles
+from beam_runner_engine.dispatch.yielding import in_the_way, turn_ends
 
-__all__ = ["WaitingBundles"]
+__all__ = [
+    "Parallelism",
+    "Patience",
+    "Place",
+    "WaitingBundles",
+    "in_the_way",
+    "place_for",
+    "turn_ends",
+]

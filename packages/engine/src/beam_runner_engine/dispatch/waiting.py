@@ -15,12 +15,12 @@ from beam_runner_engine.scheduler.commands import Bundle
 class WaitingBundles:
     """Is given bundles as they are opened, and gives back the one whose turn it is.
 
-    `is_source` says whether a bundle is a source's. Such a one stands behind what comes up to
-    `source_seconds` later.
+    `is_source` says whether a bundle is of a source that would go on for long. Such a one stands behind what
+    comes up to `source_seconds` later.
     """
 
     def __init__(self, is_source: Callable[[Bundle], bool], source_seconds: float) -> None:
-        self._is_source = is_source
+        self.is_source = is_source
         self._source_seconds = source_seconds
         self._heap: list[tuple[float, int, Bundle]] = []
         self._count = 0
@@ -34,12 +34,12 @@ class WaitingBundles:
     @property
     def not_of_sources(self) -> int:
         """Says how many are of no source."""
-        return sum(not self._is_source(bundle) for bundle in self)
+        return sum(not self.is_source(bundle) for bundle in self)
 
     def add(self, bundles: Iterable[Bundle], now: float) -> None:
         """Takes more that wait, at `now`: seconds of any clock that never goes back."""
         for bundle in bundles:
-            turn = now + self._source_seconds * self._is_source(bundle)
+            turn = now + self._source_seconds * self.is_source(bundle)
             heappush(self._heap, (turn, self._count, bundle))
             self._count += 1
 

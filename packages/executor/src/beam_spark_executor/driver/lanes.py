@@ -9,7 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
-from beam_runner_engine.dispatch import WaitingBundles
+from beam_runner_engine.dispatch import (
+    Parallelism,
+    Patience,
+    WaitingBundles,
+    in_the_way,
+    place_for,
+    turn_ends,
+)
 from beam_runner_engine.scheduler import Bundle
 
 from beam_spark_executor.channel.attempts import Attempt
@@ -19,6 +26,8 @@ from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.slowness import Slowness
 from beam_spark_executor.tuning import TUNING
+
+_PATIENCE = Patience(TUNING.blocked_seconds, TUNING.unheard_seconds)
 
 
 @attrs.frozen
@@ -35,12 +44,7 @@ class Loss:
 
 
 class Lanes:
-    """Gives bundles to lanes.
-
-    There are as many lanes as cores, and one more for every bundle that is blocked in user code,
-    up to a limit: a slow call must not stop what has nothing to do with it. The ones more leave as
-    many slots as there are cores to other jobs. Bundles that only take turns at one interpreter
-    have one lane, until one of them tells that it leaves time to others.
+    """Gives bundles to lanes: which one next, in how many, and who gives way to it the engine says.
 
     Args:
         start: has the lane with this number started.
@@ -72,14 +76,11 @@ class Lanes:
         self._order = order
         self._loop_order = loop_order
         self._loop_waits = False
-        self._cores = cores
-        self._most = most
+        self._parallelism = Parallelism(cores, most, _PATIENCE, takes_turns)
         self._slots = slots
-        self._takes_turns = takes_turns
         self._next = 0
         self._lanes: dict[int, Lane] = {}
         self._by_link: dict[WorkerLink, Lane] = {}
-        self._is_source = is_source
         self._waiting = WaitingBundles(is_source, TUNING.source_seconds)
         self._slowness = Slowness()
         self.alive: set[int] = set()
@@ -104,7 +105,7 @@ class Lanes:
 
     def resize(self, cores: int, most: int) -> None:
         """The cluster has so many cores now; lanes that are too many stay until they are idle."""
-        self._cores, self._most = cores, most
+        self._parallelism = attrs.evolve(self._parallelism, cores=cores, most=most)
 
     def run_loop(self) -> None:
         """Has the loop run in a lane, once nothing else does."""
@@ -151,19 +152,15 @@ class Lanes:
         ``waits``: whether it leaves time to others in its interpreter; None if that is not known.
         """
         lane = self._by_link.get(link)
-        if lane is None or not lane.runs(attempt):
+        if lane is None or not lane.is_at(attempt):
             return False
-        is_further = fraction > lane.fraction
-        if is_further or (self._takes_turns and not lane.heard):
-            lane.changed = time.monotonic()
-        lane.heard, lane.waits = True, waits
-        lane.fraction = max(fraction, lane.fraction)
-        return is_further
+        takes_turns = self._parallelism.takes_turns
+        return lane.told(fraction, waits, time.monotonic(), takes_turns=takes_turns)
 
     def finished(self, link: WorkerLink, attempt: Attempt) -> None:
         """A lane has answered for its bundle, and takes the next."""
         lane = self._by_link.get(link)
-        if lane is not None and lane.runs(attempt):
+        if lane is not None and lane.is_at(attempt):
             lane.running = None
             lane.changed = time.monotonic()
 
@@ -195,7 +192,7 @@ class Lanes:
 
     def link_of(self, attempt: Attempt) -> WorkerLink | None:
         """The process that runs a bundle."""
-        return next((lane.link for lane in self._lanes.values() if lane.runs(attempt)), None)
+        return next((lane.link for lane in self._lanes.values() if lane.is_at(attempt)), None)
 
     def forget(self, attempts: Iterable[Attempt]) -> None:
         """Forgets bundles that wait; those that run end with what `close` tells."""
@@ -214,14 +211,12 @@ class Lanes:
             lane.loop, lane.served, lane.changed = True, True, time.monotonic()
             lane.giving_way = False
             lane.link.send(self._loop_order())
-        for _ in range(min(self._turns(), len(idle), len(self._waiting))):
+        for _ in range(min(self._may_begin(), len(idle), len(self._waiting))):
             bundle = self._waiting.take()
-            place = (bundle.stage, bundle.shard)
-            # A lane that has worked on the shard still has its state at hand.
-            lane = next((lane for lane in idle if lane.last_place == place), idle[-1])
+            lane = place_for(bundle, idle)
             idle.remove(lane)
             assert lane.link is not None
-            lane.served, lane.last_place = True, place
+            lane.served = True
             lane.begin(bundle, time.monotonic())
             lane.link.send(self._order(bundle))
         for _ in range(self._lacking()):
@@ -250,7 +245,7 @@ class Lanes:
     def stays(self, attempt: Attempt) -> None:
         """A bundle gave nothing away when it was asked: it is asked again a turn later."""
         for lane in self._lanes.values():
-            if lane.runs(attempt):
+            if lane.is_at(attempt):
                 lane.giving_way = False
 
     def close_idle(self, *, at_once: bool = False) -> None:
@@ -314,48 +309,23 @@ class Lanes:
 
     def _turn_ends(self, lane: Lane) -> float:
         """Until when a source keeps its lane: on a crowded machine, where a turn costs more, for longer."""
-        return max(lane.began, lane.asked) + self._slowness.turn(TUNING.yield_seconds)
+        return turn_ends(lane, self._slowness.turn(TUNING.yield_seconds))
 
     def _in_the_way(self) -> list[Lane]:
-        """The lanes of sources that others wait for, those first that have run for longest."""
-        lanes = self._lanes.values()
-        sources = [lane for lane in lanes if lane.running and self._is_source(lane.running)]
-        staying = [lane for lane in sources if not lane.giving_way]
-        if not staying:
-            return []  # every round asks, and to count what waits takes time
-        free = sum(not lane.is_busy for lane in lanes)
-        coming = len(sources) - len(staying) + min(free, max(0, self._turns()))
-        wanted = max(0, self._waiting.not_of_sources - coming)
-        return sorted(staying, key=lambda lane: lane.began)[:wanted]
+        return in_the_way(self._lanes.values(), self._waiting, self._may_begin)
 
-    @property
-    def _at_once(self) -> int:
-        """How many bundles can use a core at once."""
-        if not self._takes_turns:
-            return self._cores
-        busy = [lane for lane in self._lanes.values() if lane.is_busy]
-        return self._cores if busy and all(lane.waits for lane in busy) else 1
-
-    def _turns(self) -> int:
+    def _may_begin(self) -> int:
         """How many more bundles may begin now."""
-        if not self._takes_turns:
-            return len(self._waiting)
-        busy = sum(lane.is_busy for lane in self._lanes.values())
-        return self._at_once + sum(1 for _ in self._blocked()) - busy
+        return self._parallelism.may_begin(
+            self._lanes.values(), len(self._waiting), time.monotonic()
+        )
 
     def _lacking(self) -> int:
-        """How many more lanes the waiting bundles are worth."""
-        starting = sum(lane.link is None for lane in self._lanes.values())
-        blocked = sum(1 for _ in self._blocked())
-        count = len(self._lanes)
-        room = min(self._most, self._at_once + blocked) - count
-        wanted = len(self._waiting) + self._loop_waits
-        lacking = max(0, min(wanted - starting, room))
-        usual = max(0, min(lacking, self._at_once - count))
-        spare = max(0, self._slots.spare - usual - self._cores)
-        return usual + int(min(lacking - usual, spare))
-
-    def _blocked(self) -> Iterator[Lane]:
-        now = time.monotonic()
-        lanes = self._lanes.values()
-        return (lane for lane in lanes if lane.is_blocked(now, takes_turns=self._takes_turns))
+        """How many more lanes what waits is worth."""
+        return self._parallelism.lacking(
+            self._lanes.values(),
+            sum(lane.link is None for lane in self._lanes.values()),
+            len(self._waiting) + self._loop_waits,
+            self._slots.spare,
+            time.monotonic(),
+        )

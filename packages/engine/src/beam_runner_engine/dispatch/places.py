@@ -1,0 +1,92 @@
+"""A place where one bundle at a time can run, and when what runs there uses no core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import attrs
+
+from beam_runner_engine.scheduler.commands import Bundle
+
+AnyPlace = TypeVar("AnyPlace", bound="Place")
+
+
+@attrs.frozen
+class Patience:
+    """How long, in seconds, a bundle that comes no further counts as one that uses a core: `blocked`.
+
+    `unheard` is the same for one that takes turns with others at one interpreter and has not told
+    whether it leaves time to them.
+    """
+
+    blocked: float
+    unheard: float
+
+
+@attrs.define(eq=False, kw_only=True)
+class Place:
+    """A place; times are seconds of any clock that never goes back.
+
+    `running` is its bundle, if it has one, `loop` says that it drives the whole job for a while, and
+    `last` the stage and shard that it was at last. Of what runs there it is known when it `began`, when it came
+    further (`changed`) and how far (`fraction`), whether it was `heard` of, and whether it `waits`, which
+    leaves time to others in its interpreter, if that is known. `giving_way` says that it has been asked to end, `asked`
+    when.
+    """
+
+    running: Bundle | None = None
+    loop: bool = False
+    last: tuple[str, int | None] | None = None
+    fraction: float = 0.0
+    heard: bool = False
+    waits: bool | None = None
+    changed: float = 0.0
+    began: float = 0.0
+    asked: float = 0.0
+    giving_way: bool = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Says whether something runs there."""
+        return self.loop or self.running is not None
+
+    def runs(self, number: int, attempt: int) -> bool:
+        """Says whether it runs this attempt at a bundle."""
+        bundle = self.running
+        return bundle is not None and (bundle.number, bundle.attempt) == (number, attempt)
+
+    def begin(self, bundle: Bundle | None, now: float) -> None:
+        """It runs a bundle from now on, or none."""
+        self.running, self.fraction, self.giving_way = bundle, 0.0, False
+        self.heard, self.waits = False, None
+        self.began = self.changed = now
+        if bundle is not None:
+            self.last = (bundle.stage, bundle.shard)
+
+    def told(self, fraction: float, waits: bool | None, now: float, *, takes_turns: bool) -> bool:
+        """Notes what its bundle tells; returns whether that is further than before."""
+        is_further = fraction > self.fraction
+        if is_further or (takes_turns and not self.heard):
+            self.changed = now
+        self.heard, self.waits = True, waits
+        self.fraction = max(fraction, self.fraction)
+        return is_further
+
+    def is_blocked(self, now: float, patience: Patience, *, takes_turns: bool) -> bool:
+        """Says whether what runs there does not use a core."""
+        seconds = patience.blocked
+        if takes_turns:
+            if self.waits is False:
+                return False  # it is busy with one element
+            if not self.heard:
+                seconds = patience.unheard
+        return self.is_busy and self.changed < now - seconds
+
+
+def place_for(bundle: Bundle, free: Sequence[AnyPlace]) -> AnyPlace:
+    """Returns the free place where a bundle is to run, of at least one: where its shard was at work last, the
+    shard's state is still at hand.
+    """
+    mine = (bundle.stage, bundle.shard)
+    return next((place for place in free if place.last == mine), free[-1])

@@ -1,0 +1,95 @@
+"""How many bundles run at once, and how many places that is worth, whatever runs."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_engine.dispatch.parallelism import Parallelism
+from beam_runner_engine.dispatch.places import Patience, Place
+
+from .bundles import bundle
+
+PATIENCE = Patience(blocked=1.0, unheard=3.0)
+NOW = 100.0
+
+
+@st.composite
+def places(draw: st.DrawFn) -> list[Place]:
+    """Draws places of which some are free, and some have come no further for long."""
+    made = [Place() for _ in range(draw(st.integers(0, 8)))]
+    for number, place in enumerate(made):
+        if draw(st.booleans()):
+            place.begin(bundle(number), draw(st.sampled_from((NOW - 60, NOW - 2, NOW))))
+            place.waits = draw(st.sampled_from((None, False, True)))
+            place.heard = place.waits is not None
+    return made
+
+
+parallelisms = st.builds(
+    lambda cores, more, turns: Parallelism(cores, cores + more, PATIENCE, turns),
+    st.integers(1, 4),
+    st.integers(0, 12),
+    st.booleans(),
+)
+
+
+def busy(some: list[Place]) -> int:
+    return sum(place.is_busy for place in some)
+
+
+def blocked(some: list[Place], turns: bool) -> int:
+    return sum(place.is_blocked(NOW, PATIENCE, takes_turns=turns) for place in some)
+
+
+@given(places(), parallelisms, st.integers(0, 20), st.integers(0, 20))
+def test_there_are_never_more_places_than_allowed_nor_than_wanted(
+    some: list[Place], at_work: Parallelism, wanted: int, spare: int
+) -> None:
+    more = at_work.lacking(some, 0, wanted, spare, NOW)
+    assert 0 <= more <= wanted
+    if more:
+        limit = at_work.cores + blocked(some, at_work.takes_turns)
+        assert len(some) + more <= min(at_work.most, limit)
+
+
+@given(places(), parallelisms, st.integers(1, 20))
+def test_a_core_that_nobody_uses_is_worth_a_place(
+    some: list[Place], at_work: Parallelism, wanted: int
+) -> None:
+    """Where there is room, all that is usual is asked for, and for each blocked bundle one more."""
+    more = at_work.lacking(some, 0, wanted, math.inf, NOW)
+    if not at_work.takes_turns:
+        usual = min(at_work.most, at_work.cores + blocked(some, turns=False))
+        assert more == max(0, min(wanted, usual - len(some)))
+
+
+@given(places(), parallelisms, st.integers(1, 20), st.integers(0, 20))
+def test_places_beside_blocked_ones_leave_others_as_many_as_there_are_cores(
+    some: list[Place], at_work: Parallelism, wanted: int, spare: int
+) -> None:
+    more = at_work.lacking(some, 0, wanted, spare, NOW)
+    beyond = len(some) + more - max(at_work.cores, len(some))
+    assert beyond <= max(0, spare - at_work.cores)
+
+
+@given(places(), st.integers(1, 4), st.integers(0, 20))
+def test_bundles_of_one_interpreter_run_one_at_a_time_until_all_leave_it_time(
+    some: list[Place], cores: int, waiting: int
+) -> None:
+    one_by_one = Parallelism(cores, 4 * cores, PATIENCE, takes_turns=True)
+    more = one_by_one.may_begin(some, waiting, NOW)
+    running = [place for place in some if place.is_busy]
+    usual = cores if running and all(place.waits for place in running) else 1
+    assert more == usual + blocked(some, turns=True) - len(running)
+    side_by_side = Parallelism(cores, 4 * cores, PATIENCE)
+    assert side_by_side.may_begin(some, waiting, NOW) == waiting
+
+
+def test_what_is_starting_already_is_not_asked_for_again() -> None:
+    at_work = Parallelism(2, 8, PATIENCE)
+    assert at_work.lacking([Place()], 1, 2, math.inf, NOW) == 1
+    assert at_work.lacking([Place(), Place()], 2, 2, math.inf, NOW) == 0
+    assert busy([Place(loop=True)]) == 1
