@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from beam_runner_engine.dispatch import LoopLease
 from beam_spark_executor.cli import main
-from beam_spark_executor.driver.loop_lease import LoopLease
 
-LoopLease.may_begin = property(lambda lease: False)  # type: ignore[assignment]
+LoopLease.may_begin = lambda lease, now: False  # type: ignore[method-assign]
 sys.exit(main())

@@ -7,11 +7,14 @@ engine's ports; `public_api.txt` beside the package's `pyproject.toml` spells th
 from __future__ import annotations
 
 from beam_runner_engine.dispatch import (
+    LoopLease,
+    LoopLimits,
     Parallelism,
     Patience,
     Place,
     WaitingBundles,
     in_the_way,
+    is_small,
     place_for,
     turn_ends,
 )
@@ -272,6 +275,8 @@ __all__ = [
     "KeyedCommit",
     "Limits",
     "Load",
+    "LoopLease",
+    "LoopLimits",
     "MergeStatus",
     "MultimapState",
     "Never",
@@ -358,6 +363,7 @@ __all__ = [
     "encoded_max_timestamp",
     "fires_once",
     "in_the_way",
+    "is_small",
     "may_fire_early",
     "merge_sessions",
     "place_for",

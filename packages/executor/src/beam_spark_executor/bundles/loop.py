@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 import attrs
+from beam_runner_engine.dispatch import LoopLimits
 from beam_runner_engine.scheduler import (
     Bundle,
     CancelBundles,
@@ -102,6 +103,13 @@ class TaskLoop:
         self._last_reply: dict[tuple[str, int], int] = {}
         self._metrics = Totals()
         self._running: Bundle | None = None
+        self._limits = LoopLimits(
+            TUNING.loop_bundle_ms,
+            TUNING.loop_source_ms,
+            TUNING.loop_parallel_ms,
+            TUNING.loop_usual_weight,
+            TUNING.loop_waiting_bytes,
+        )
         self._usual_ms = 0.0
         self._since = 0.0
         self._told_at = time.monotonic()
@@ -145,13 +153,10 @@ class TaskLoop:
             with self._lock:
                 self._send_untold()
             running = self._running
-            if running is not None and _ms_since(self._since) > self._patience(running):
-                self.leave(outgrown=True)
-
-    def _patience(self, bundle: Bundle) -> int:
-        """How long a bundle may take: what a source puts out in the loop is seen only after its end."""
-        is_source = bundle.stage in self._sources
-        return TUNING.loop_source_ms if is_source else TUNING.loop_bundle_ms
+            if running is not None:
+                longest = self._limits.longest(is_source=running.stage in self._sources)
+                if _ms_since(self._since) > longest:
+                    self.leave(outgrown=True)
 
     def _send_untold(self) -> None:
         untold, self._untold = self._untold, None
@@ -166,7 +171,7 @@ class TaskLoop:
                 break
             if self._is_time_to_tell():
                 self._tell()
-            if self._is_outgrown():
+            if self._limits.is_outgrown(self._waiting, self._usual_ms):
                 self._hand_back(outgrown=True)
             elif self._waiting:
                 return self._waiting.popleft()
@@ -177,13 +182,6 @@ class TaskLoop:
     def _is_time_to_tell(self) -> bool:
         late = bool(self._entries) and _ms_since(self._told_at) > TUNING.loop_report_ms
         return late or len(self._entries) > TUNING.loop_report_entries
-
-    def _is_outgrown(self) -> bool:
-        # Small bundles cost less here, one by one, than their way to other lanes.
-        parallel = len(self._waiting) > 1 and self._usual_ms > TUNING.loop_parallel_ms
-        size = sum(one.data.facts.size for bundle in self._waiting for one in bundle.inputs)
-        is_much = size > TUNING.loop_waiting_bytes
-        return parallel or is_much or any(bundle.parts for bundle in self._waiting)
 
     def _nap(self) -> bool:
         """Waits for an alarm that is about to ring; whether there was one."""
@@ -199,8 +197,7 @@ class TaskLoop:
 
     def _record(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
         self._tick()
-        # The first bundle of a stage builds it; so a slow one alone does not count for much.
-        self._usual_ms += TUNING.loop_usual_weight * (_ms_since(self._since) - self._usual_ms)
+        self._usual_ms = self._limits.usual(self._usual_ms, _ms_since(self._since))
         if isinstance(reply, BundleBroke):
             self._handle(reply.to_event(), None)
             return

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from beam_runner_engine.dispatch import LoopLease, is_small
 from beam_runner_engine.scheduler import (
     Abort,
     Bundle,
@@ -53,7 +54,6 @@ from beam_spark_executor.driver.kept import encode_entries
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
-from beam_spark_executor.driver.loop_lease import LoopLease
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.sections import Sections
@@ -130,7 +130,8 @@ class Coordinator:
         self._since_snapshot = 0
         self._lane_failures = 0
         self._last_tick = 0
-        self._loop = LoopLease()
+        pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
+        self._loop = LoopLease(*pauses)
         self._suspended = False
         self._kills = KillWatch()
 
@@ -265,7 +266,7 @@ class Coordinator:
         if loss.loop or loss.bundle is not None:
             reason += self._kills.hint()
         if loss.loop and self._loop.is_out:
-            self._loop.broke()
+            self._loop.broke(time.monotonic())
             self._litter.loop_lost(self._loop.number)
             _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
             self._run(self.ledger.open_bundles)
@@ -324,18 +325,17 @@ class Coordinator:
         """Has bundles run: by the loop inside a task where all that there is to do is small."""
         if not bundles or self._suspended:
             return
-        size = sum(one.data.facts.size for bundle in bundles for one in bundle.inputs)
+        now = time.monotonic()
         if (
-            size <= self._settings.loop_bytes
+            is_small(bundles, self._settings.loop_bytes)
             # In the loop bundles follow each other before any of them is committed.
             and not self.ledger.plan.needs_stable_input
             and not self.ledger.plan.has_tables
             and self.lanes.is_quiet
             and not self.sections.alive
-            and not any(bundle.parts for bundle in bundles)
-            and self._loop.may_begin
+            and self._loop.may_begin(now)
         ):
-            self._loop.begin()
+            self._loop.begin(now)
             self.lanes.run_loop()
         else:
             self._run(bundles)
@@ -364,7 +364,7 @@ class Coordinator:
 
     def _loop_told(self, link: WorkerLink, progress: LoopProgress) -> None:
         """What has happened in the loop is committed while it goes on."""
-        if self._loop.covers(progress):
+        if self._loop.covers(progress.loop):
             self._carry_out(self._work_in_of_the_loop(link, progress.entries))
 
     def _work_in_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
@@ -376,11 +376,11 @@ class Coordinator:
 
     def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
         """The scheduler is the server's again; what came meanwhile is worked in after this."""
-        if not self._loop.covers(reply):
+        if not self._loop.covers(reply.loop):
             return
         _LOGGER.debug("job %s: loop %s ends", self._job_id, reply.loop)
         if reply.outgrown:
-            self._loop.outgrown()
+            self._loop.outgrown(time.monotonic())
         else:
             self._loop.end()
         commands = self._work_in_of_the_loop(link, reply.entries)
