@@ -7,6 +7,7 @@ can take their place, and what pickled functions have in them. Each has a test o
 from __future__ import annotations
 
 import inspect
+import threading
 from typing import Any
 
 import apache_beam as beam
@@ -38,7 +39,9 @@ from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
 from beam_spark_executor.translation.scripted_windows import _SIGNS
 from beam_spark_executor.translation.side_inputs import contains
 from beam_spark_executor.translation.translate import translate
-from pyspark import SparkConf, SparkContext
+from pyspark import RDD, SparkConf, SparkContext
+from pyspark.rdd import PipelinedRDD
+from pyspark.sql import SparkSession
 
 COUNT = userstate.CombiningValueStateSpec("count", beam.coders.VarIntCoder(), sum)
 
@@ -216,11 +219,29 @@ def test_frames_of_compiled_code_name_their_class(finalized: operations.DoOperat
         (beam.coders.Coder, "_known_urns"),
         (SparkContext, "_gateway"),
         (SparkContext, "_jvm"),
+        (SparkContext, "_active_spark_context"),
+        (SparkSession, "_instantiatedSession"),
+        (threading, "_register_atexit"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_instances_have(where: Any, name: str) -> None:
     assert hasattr(where, name)
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
+        # How a section's rows cross the shuffle is what partitionBy does, without batches.
+        (RDD.partitionBy, {"_bypass_serializer", "_jrdd", "_jvm", "PairwiseRDD"}),
+        (RDD.partitionBy, {"PythonPartitioner", "asJavaPairRDD", "PythonRDD", "valueOfPair"}),
+        (PipelinedRDD._jrdd.fget, {"_bypass_serializer", "_jrdd_val"}),
+        (SparkSession.__init__, {"_jsparkSession"}),
+        (SparkContext._do_init, {"_jsc"}),
+    ],
+)
+def test_pyspark_itself_goes_by(method: Any, names: set[str]) -> None:
+    assert names - set(method.__code__.co_names) == set()
 
 
 def test_spark_conf_takes_a_virtual_machine() -> None:

@@ -9,3 +9,5 @@ SUFFIX = ":v1"
 JOB_NAME = "beam:option:job_name:v1"
 # Whether the user calls the job a streaming one.
 STREAMING = "beam:option:streaming:v1"
+# What of the SDK and the runner is tried out, by name.
+EXPERIMENTS = "beam:option:experiments:v1"

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from apache_beam.coders import BytesCoder, IterableCoder
 from beam_runner_urns import metrics as metric_urns
+from beam_runner_urns import options as option_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.records import MonitoringInfo
@@ -29,7 +30,7 @@ _ELEMENTS = IterableCoder(BytesCoder())
 def is_wanted(options_json: str) -> bool:
     """Whether pipeline options ask for samples."""
     options = json.loads(options_json or "{}")
-    experiments = options.get("beam:option:experiments:v1", options.get("experiments"))
+    experiments = options.get(option_urns.EXPERIMENTS, options.get("experiments"))
     return _EXPERIMENT in (experiments or ())
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
+from beam_runner_urns import options as option_urns
 
 from beam_spark_executor._protos import PrepareJobRequest
 from beam_spark_executor.client.job_names import job_name
@@ -50,5 +51,5 @@ class Submission(JobServiceHandle):
         options = super().get_pipeline_options()
         if self._own_server:
             for name in MADE_THE_SERVER:
-                options.fields.pop(f"beam:option:{name}:v1", None)
+                options.fields.pop(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", None)
         return options

@@ -21,7 +21,6 @@ from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.connection import SdkConnection
 
 _ID = "beam-runner-thread-dump"
-_READ = "beam:transform:read:v1"
 _MARK = b"--- Thread #"
 # Sent as text: a function in bytecode is for one version of Python. Old SDKs have no such metric, and tell nothing.
 _SOURCE = """
@@ -70,7 +69,7 @@ def descriptor(endpoint: str) -> beam_fn_api_pb2.ProcessBundleDescriptor:
     source = Create._create_source_from_iterable([b""], beam.coders.BytesCoder())
     read = beam_runner_api_pb2.ReadPayload(source=source.to_runner_api(context))
     begin = beam_runner_api_pb2.PTransform(unique_name="Begin", outputs={"out": begun})
-    begin.spec.urn, begin.spec.payload = _READ, read.SerializeToString()
+    begin.spec.urn, begin.spec.payload = urns.READ, read.SerializeToString()
     return beam_fn_api_pb2.ProcessBundleDescriptor(
         id=_ID,
         transforms={"begin": begin, tell: parts.transforms[tell]},
