@@ -1,0 +1,148 @@
+"""Fetches what a Python SDK harness needs before it begins: the job's artifacts, and what it reads from its environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import grpc
+from beam_runner_urns import artifacts as urns
+
+from beam_runner_worker._protos import (
+    beam_artifact_api_pb2,
+    beam_artifact_api_pb2_grpc,
+    beam_provision_api_pb2,
+    beam_provision_api_pb2_grpc,
+    beam_runner_api_pb2,
+    endpoints_pb2,
+    json_format,
+    text_format,
+)
+from beam_runner_worker.fnapi.process import CANNOT_PREPARE
+from beam_runner_worker.fnapi.virtual_environments import (
+    CannotInstall,
+    cache_folder,
+    python_with,
+)
+from beam_runner_worker.packages import OTHER_REQUIREMENTS, StagedPackages
+
+STAGED = "staged"
+"""The folder for artifacts, within the harness's own."""
+_CONNECT_SECONDS = 60.0
+_UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+@attrs.frozen
+class Endpoints:
+    """Addresses that a harness is started with; but for ``provision`` used if that service names none."""
+
+    provision: str
+    artifact: str
+    logging: str
+    control: str
+
+
+def prepare(worker_id: str, endpoints: Endpoints, directory: Path) -> None:
+    """Asks what there is to do, fetches the artifacts, and sets what the SDK harness looks for.
+
+    Raises:
+        ValueError: an artifact has no name to be put under.
+        grpc.RpcError: a service is not there, or refuses.
+    """
+    metadata = (("worker_id", worker_id),)
+    with grpc.insecure_channel(endpoints.provision, options=_UNLIMITED) as channel:
+        provision = beam_provision_api_pb2_grpc.ProvisionServiceStub(channel)
+        info = provision.GetProvisionInfo(
+            beam_provision_api_pb2.GetProvisionInfoRequest(),
+            timeout=_CONNECT_SECONDS,
+            metadata=metadata,
+            wait_for_ready=True,
+        ).info
+    artifacts = info.artifact_endpoint.url or endpoints.artifact
+    if info.dependencies:
+        _fetch(artifacts, info.dependencies, directory / STAGED, metadata)
+    os.environ.update(_environment(endpoints, info, directory))
+
+
+def python_with_packages(directory: Path) -> Path | None:
+    """The interpreter of an environment with the staged packages, which may take minutes to make.
+
+    None if no packages are staged. Exits with 78 if they can't be installed.
+    """
+    try:
+        packages = StagedPackages.of(directory / STAGED)
+        if not packages:
+            return None
+        return python_with(packages, cache_folder(), lambda line: print(line, flush=True))
+    except (CannotInstall, FileNotFoundError) as error:
+        print(f"The packages of the job can't be installed: {error}", file=sys.stderr, flush=True)
+        sys.exit(CANNOT_PREPARE)
+
+
+def _fetch(
+    endpoint: str,
+    dependencies: Sequence[beam_runner_api_pb2.ArtifactInformation],
+    directory: Path,
+    metadata: tuple[tuple[str, str], ...],
+) -> None:
+    """Puts the artifacts into ``directory`` under the names they were staged with."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with grpc.insecure_channel(endpoint, options=_UNLIMITED) as channel:
+        service = beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceStub(channel)
+        resolved = service.ResolveArtifacts(
+            beam_artifact_api_pb2.ResolveArtifactsRequest(artifacts=dependencies),
+            metadata=metadata,
+        ).replacements
+        for number, artifact in enumerate(resolved):
+            name = _staged_name(artifact, number)
+            request = beam_artifact_api_pb2.GetArtifactRequest(artifact=artifact)
+            with open(directory / name, "wb") as file:
+                for piece in service.GetArtifact(request, metadata=metadata):
+                    file.write(piece.data)
+
+
+def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int) -> str:
+    """The file name an artifact was staged with; a numbered one for requirements, which have none.
+
+    Raises:
+        ValueError: it has none, or one that leads out of its directory.
+    """
+    if artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE:
+        return f"{OTHER_REQUIREMENTS}{number}.txt"
+    if artifact.role_urn != urns.ROLE_STAGING_TO:
+        raise ValueError(f"an artifact has the role {artifact.role_urn!r}, which is unknown here")
+    role = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(artifact.role_payload)
+    name: str = role.staged_name
+    if not name or os.path.basename(name) != name or name in (".", ".."):
+        raise ValueError(f"{name!r} is no name for a staged file")
+    return name
+
+
+def _environment(
+    endpoints: Endpoints, info: beam_provision_api_pb2.ProvisionInfo, directory: Path
+) -> dict[str, str]:
+    """What the SDK harness reads from its environment."""
+    options = directory / "pipeline_options.json"
+    directory.mkdir(parents=True, exist_ok=True)
+    options.write_text(json_format.MessageToJson(info.pipeline_options), encoding="utf-8")
+    environment = {
+        "PIPELINE_OPTIONS_FILE": str(options),
+        "SEMI_PERSISTENT_DIRECTORY": str(directory),
+        "RUNNER_CAPABILITIES": " ".join(info.runner_capabilities),
+        "LOGGING_API_SERVICE_DESCRIPTOR": _descriptor(
+            info.logging_endpoint.url or endpoints.logging
+        ),
+        "CONTROL_API_SERVICE_DESCRIPTOR": _descriptor(
+            info.control_endpoint.url or endpoints.control
+        ),
+    }
+    if info.status_endpoint.url:
+        environment["STATUS_API_SERVICE_DESCRIPTOR"] = _descriptor(info.status_endpoint.url)
+    return environment
+
+
+def _descriptor(url: str) -> str:
+    return text_format.MessageToString(endpoints_pb2.ApiServiceDescriptor(url=url))

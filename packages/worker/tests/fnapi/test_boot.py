@@ -1,0 +1,26 @@
+"""A harness that boots imports Beam once, after its name is known."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+LOADED = """
+import sys
+from beam_runner_worker.fnapi import boot
+print([name for name in ("apache_beam", "grpc") if name in sys.modules])
+"""
+
+
+def test_nothing_of_beam_is_there_before_the_worker_has_its_name() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == "[]"
+
+
+def test_all_that_is_offered_can_be_had() -> None:
+    from beam_runner_worker import fnapi
+
+    for name in fnapi.__all__:
+        assert getattr(fnapi, name).__name__ == name
