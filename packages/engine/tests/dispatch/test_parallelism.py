@@ -12,7 +12,7 @@ from beam_runner_engine.dispatch.places import Patience, Place
 
 from .bundles import bundle
 
-PATIENCE = Patience(blocked=1.0, unheard=3.0)
+PATIENCE = Patience(blocked=1.0, preparing=9.0, unheard=3.0)
 NOW = 100.0
 
 

@@ -8,7 +8,7 @@ from beam_runner_engine.dispatch.places import Patience, Place, place_for
 
 from .bundles import bundle
 
-PATIENCE = Patience(blocked=1.0, unheard=3.0)
+PATIENCE = Patience(blocked=1.0, preparing=9.0, unheard=3.0)
 
 
 def place(began: float = 10.0) -> Place:
@@ -24,12 +24,19 @@ def test_an_empty_place_is_not_blocked() -> None:
 
 def test_what_comes_no_further_is_blocked_until_it_does() -> None:
     one = place()
+    one.told(0.0, None, 10.5, takes_turns=False)
     assert not one.is_blocked(11.0, PATIENCE, takes_turns=False)
     assert one.is_blocked(11.1, PATIENCE, takes_turns=False)
     assert one.told(0.5, None, 11.2, takes_turns=False)
     assert not one.is_blocked(11.3, PATIENCE, takes_turns=False)
     assert not one.told(0.5, None, 12.0, takes_turns=False)
     assert one.is_blocked(12.3, PATIENCE, takes_turns=False)
+
+
+def test_what_may_still_start_has_longer_until_it_is_heard_of() -> None:
+    one = place()
+    assert not one.is_blocked(19.0, PATIENCE, takes_turns=False)
+    assert one.is_blocked(19.1, PATIENCE, takes_turns=False)
 
 
 @pytest.mark.parametrize(

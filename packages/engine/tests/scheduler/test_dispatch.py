@@ -20,7 +20,7 @@ from beam_runner_engine.scheduler.events import GiveWay
 from .graphs import Job, jobs
 
 STAND_BACK, TURN = 0.25, 0.1
-PATIENCE = Patience(blocked=0.7, unheard=3.0)
+PATIENCE = Patience(blocked=0.7, preparing=10.0, unheard=3.0)
 
 
 class PlacedJob:

@@ -16,6 +16,7 @@ class Tuning:
         lane_idle_seconds: how long a lane keeps its place on the cluster without work.
         lane_failures: so many lanes that Spark could not run, one after the other, fail the job.
         blocked_seconds: a bundle that has come no further for so long counts as one that uses no core.
+        preparing_seconds: the same for one of which nothing was heard yet: its harness starts, as those of more lanes would have to.
         unheard_seconds: the same for one that takes turns and has not told whether it leaves time to others.
         source_seconds: how much later a bundle may come and still run before that of a source.
         yield_seconds: how long a source keeps its lane at least while others wait for one.
@@ -43,6 +44,7 @@ class Tuning:
     lane_idle_seconds: float = 5.0
     lane_failures: int = 4
     blocked_seconds: float = 0.7
+    preparing_seconds: float = 10.0
     unheard_seconds: float = 3.0
     source_seconds: float = 0.25
     yield_seconds: float = 0.1

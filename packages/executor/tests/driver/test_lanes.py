@@ -111,12 +111,13 @@ def test_an_answer_for_another_bundle_does_not_free_the_lane(cluster: Cluster) -
 
 
 def blocked_lane(cluster: Cluster) -> tuple[Lanes, FakeLink]:
-    """A cluster of one core whose lane runs bundle 0, while bundles 1 to 4 wait."""
+    """A cluster of one core whose lane runs bundle 0, and has said so, while bundles 1 to 4 wait."""
     cluster.cores, cluster.most = 1, 3
     lanes = cluster.lanes()
     link = FakeLink()
     lanes.run([bundle(n) for n in range(5)])
     opened(lanes, 0, link)
+    lanes.progressed(link, Attempt(0, 1), 0.0)
     return lanes, link
 
 
@@ -137,8 +138,23 @@ def test_blocked_bundles_do_not_make_more_lanes_than_allowed(cluster: Cluster) -
         cluster.now += 2 * TUNING.blocked_seconds
         lanes.dispatch()
         if number in cluster.started:
-            opened(lanes, number, FakeLink())
+            link = FakeLink()
+            opened(lanes, number, link)
+            lanes.progressed(link, Attempt(number, 1), 0.0)
     assert cluster.started == [0, 1, 2]
+
+
+def test_a_lane_whose_harness_still_starts_is_not_joined_by_more(cluster: Cluster) -> None:
+    cluster.cores, cluster.most = 1, 3
+    lanes = cluster.lanes()
+    lanes.run([bundle(n) for n in range(5)])
+    opened(lanes, 0, FakeLink())
+    cluster.now += TUNING.preparing_seconds * 0.9
+    lanes.dispatch()
+    assert cluster.started == [0]
+    cluster.now += TUNING.preparing_seconds * 0.2
+    lanes.dispatch()
+    assert cluster.started == [0, 1]
 
 
 def test_a_bundle_that_moves_is_not_blocked(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ import pytest
 from clocks import Clock, clock_of
 from fake_links import FakeLink, bundle, opened
 
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.channel.messages import CloseLane, LeaveLoop
 from beam_spark_executor.driver import lanes as lanes_module
 from beam_spark_executor.driver import slots as module
@@ -102,7 +103,9 @@ def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
     lanes.run([bundle(n) for n in range(20)])
     for number in range(20):
         if number in started:
-            opened(lanes, number, FakeLink())
+            link = FakeLink()
+            opened(lanes, number, link)
+            lanes.progressed(link, Attempt(number, 1), 0.0)
         clock.now += 2 * TUNING.blocked_seconds
         lanes.dispatch()
     assert started == [0, 1, 2, 3, 4], "two of seven are left, one per core"

@@ -16,11 +16,13 @@ AnyPlace = TypeVar("AnyPlace", bound="Place")
 class Patience:
     """How long, in seconds, a bundle that comes no further counts as one that uses a core: `blocked`.
 
-    `unheard` is the same for one that takes turns with others at one interpreter and has not told
-    whether it leaves time to them.
+    `preparing` is the same for one of which nothing was heard yet: what it runs in may still start,
+    as what more of them run in would have to; and `unheard` for one that takes turns with others at one
+    interpreter and has not told whether it leaves time to them.
     """
 
     blocked: float
+    preparing: float
     unheard: float
 
 
@@ -75,12 +77,11 @@ class Place:
 
     def is_blocked(self, now: float, patience: Patience, *, takes_turns: bool) -> bool:
         """Says whether what runs there does not use a core."""
+        if takes_turns and self.waits is False:
+            return False  # it is busy with one element
         seconds = patience.blocked
-        if takes_turns:
-            if self.waits is False:
-                return False  # it is busy with one element
-            if not self.heard:
-                seconds = patience.unheard
+        if not self.heard:
+            seconds = patience.unheard if takes_turns else patience.preparing
         return self.is_busy and self.changed < now - seconds
 
 

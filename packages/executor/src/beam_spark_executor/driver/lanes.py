@@ -27,7 +27,7 @@ from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.slowness import Slowness
 from beam_spark_executor.tuning import TUNING
 
-_PATIENCE = Patience(TUNING.blocked_seconds, TUNING.unheard_seconds)
+_PATIENCE = Patience(TUNING.blocked_seconds, TUNING.preparing_seconds, TUNING.unheard_seconds)
 
 
 @attrs.frozen
