@@ -144,19 +144,6 @@ def test_blocked_bundles_do_not_make_more_lanes_than_allowed(cluster: Cluster) -
     assert cluster.started == [0, 1, 2]
 
 
-def test_a_lane_whose_harness_still_starts_is_not_joined_by_more(cluster: Cluster) -> None:
-    cluster.cores, cluster.most = 1, 3
-    lanes = cluster.lanes()
-    lanes.run([bundle(n) for n in range(5)])
-    opened(lanes, 0, FakeLink())
-    cluster.now += TUNING.preparing_seconds * 0.9
-    lanes.dispatch()
-    assert cluster.started == [0]
-    cluster.now += TUNING.preparing_seconds * 0.2
-    lanes.dispatch()
-    assert cluster.started == [0, 1]
-
-
 def test_a_bundle_that_moves_is_not_blocked(cluster: Cluster) -> None:
     lanes, link = blocked_lane(cluster)
     for step in range(1, 5):
