@@ -14,10 +14,17 @@ _ABOUT_MAIN = (
     " with its functions: define it in a module that is installed where the pipeline runs, or use"
     " --save_main_session, or --environment_type=LOOPBACK)"
 )
+_IN_A_GAP = re.compile(r"^  File .*, in map_via_end$", re.MULTILINE)
+_ABOUT_GAPS = (
+    " (the window of the element ends in a gap between the sliding windows of the side input, so that"
+    " none of these belongs to it: let the side input's windows be as long as their period, or longer)"
+)
 
 
-def with_advice(summary: str) -> str:
-    """An exception in one line, and what to do about it, if that is known."""
+def with_advice(summary: str, trace: str = "") -> str:
+    """An exception in one line, and what to do about it, if that is known; also by its traceback."""
+    if summary.startswith("IndexError") and _IN_A_GAP.search(trace):
+        return summary + _ABOUT_GAPS
     if _NOT_IN_MAIN.search(summary):
         return summary + _ABOUT_MAIN
     return missing_modules.with_advice(summary)

@@ -69,7 +69,7 @@ def bundle_failed(
     transform = _transform(error, cause, list(ops), running) or stage_name
     trace = "".join(traceback.format_exception(cause))
     element = failing_element(cause.__traceback__)
-    return BundleFailed(transform, with_advice(describe(cause)), trace, element)
+    return BundleFailed(transform, with_advice(describe(cause), trace), trace, element)
 
 
 def describe_failed_build(error: Exception, stage_name: str) -> Exception:

@@ -40,7 +40,7 @@ def bundle_failed(
     else:
         in_go = _GO_RUNNING.search(text)
         transform = transform_names.get(in_go["id"], stage_name) if in_go else stage_name
-    return BundleFailed(transform, with_advice(_summary(text)), text, element)
+    return BundleFailed(transform, with_advice(_summary(text), text), text, element)
 
 
 def _summary(text: str) -> str:

@@ -1,0 +1,28 @@
+"""What to do about errors of Beam's own that leave it open."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+from apache_beam.transforms.sideinputs import default_window_mapping_fn
+from apache_beam.transforms.window import IntervalWindow, SlidingWindows
+
+from beam_runner_worker.advice import with_advice
+
+
+def test_a_window_that_ends_in_a_gap_of_its_side_input() -> None:
+    mapping = default_window_mapping_fn(SlidingWindows(2, 4))
+    assert mapping(IntervalWindow(0, 6)) == IntervalWindow(4, 6)
+    with pytest.raises(IndexError) as raised:
+        mapping(IntervalWindow(0, 4))
+    trace = "".join(traceback.format_exception(raised.value))
+    told = with_advice(f"IndexError: {raised.value}", trace)
+    assert told.startswith("IndexError: list index out of range (") and "gap" in told
+
+
+def test_an_index_of_user_code_is_its_own() -> None:
+    with pytest.raises(IndexError) as raised:
+        [][0]
+    trace = "".join(traceback.format_exception(raised.value))
+    assert with_advice("IndexError: list index out of range", trace).endswith("range")
