@@ -214,7 +214,7 @@ def cluster(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def doors(session: nox.Session) -> None:
-    """Ways in that are no server of their own user's, each begun as its user does. ``-- -m ''`` runs all of them."""
+    """Ways in that are no server of their own user's, each begun as its user does; `doors_all` runs all of them."""
     need_java(session)
     install(session, distribution("executor"), *group("test"))
     run_pytest(session, "tests/doors", *(session.posargs or ("-m", "not slow")))

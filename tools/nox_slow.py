@@ -171,6 +171,14 @@ def clusters(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
+def doors_all(session: nox.Session) -> None:
+    """All ways in: a notebook, ``spark-submit``, Prism's door, parents that are killed."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"), *group("notebook"))
+    run_pytest(session, "tests/doors", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
 def validates_runner_all(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in both kinds of environment."""
     run_beams_suites(session, *session.posargs)

@@ -35,6 +35,11 @@ class Program:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it has in its environment besides what the tests have."""
+        return {"TMPDIR": str(self._temporary), _MARK: self._mark}
+
     def start(
         self, *arguments: str, command: Sequence[str] = (sys.executable,)
     ) -> subprocess.Popen[str]:
@@ -45,7 +50,7 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "TMPDIR": str(self._temporary), _MARK: self._mark},
+            env={**os.environ, **self.environment},
         )
 
     def run(
