@@ -23,7 +23,7 @@ class Idle:
 
     host, cores, slots, interface, loss, is_alive = "127.0.0.1", 2, 2, "", "", True
 
-    def attach(self, endpoint: object) -> None:
+    def attach(self, endpoints: object) -> None:
         """Nobody needs to know it."""
 
     def order(self, number: int) -> StandByOrder:
