@@ -56,7 +56,10 @@ OLDEST, NEWEST = CELLS[0], CELLS[-1]
 
 _OF_MEMORY = 0.07
 """200 of 3,072 MB."""
-_PIPELINES = ("main_classes", "grouping", "transforms", "windows", "side_inputs", "splittable")
+_PIPELINES = (
+    *("main_classes", "grouping", "transforms", "windows", "side_inputs", "splittable"),
+    *("tables", "sections"),
+)
 CHECKS = {
     "wordcount": ("tests/versions/test_wordcount.py",),
     "state, timers, streams": (
