@@ -150,7 +150,7 @@ def cluster_all(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def clusters(session: nox.Session) -> None:
-    """Spark standalone on machines of their own (namespaces: needs root), which share nothing but S3. ``-- --gigabytes 4`` for more."""
+    """Spark standalone on machines of their own (namespaces: needs root), which share nothing but S3. ``-- --gigabytes 4``, ``--rounds N`` for more."""
     reason = why_no_machines()
     if reason:
         session.skip(f"NOT RUN: {reason}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from machines import Layout, Network
 from s3_machine import BUCKET, S3Machine
-from spark_machines import MEMORY, SparkMachines
+from spark_machines import MEMORY, QUICK_JAVA, SparkMachines
 
 
 @attrs.frozen
@@ -24,7 +24,7 @@ class Site:
     store: S3Machine
     spark: SparkMachines
 
-    def flags(self, prefix: str = "jobs") -> list[str]:
+    def flags(self, prefix: str) -> list[str]:
         """What a server needs to be told to work here, with data below a prefix of the bucket."""
         conf = {"spark.driver.host": self.network.address, "spark.executor.memory": MEMORY}
         stated = [f"--spark-conf={key}={value}" for key, value in conf.items()]
@@ -34,4 +34,8 @@ class Site:
     @property
     def environment(self) -> dict[str, str]:
         """That of a server: its own machine is this one."""
-        return {**self.store.environment, "SPARK_LOCAL_IP": self.network.address}
+        return {
+            **self.store.environment,
+            "SPARK_LOCAL_IP": self.network.address,
+            "JDK_JAVA_OPTIONS": QUICK_JAVA,
+        }

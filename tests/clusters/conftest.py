@@ -17,18 +17,34 @@ sys.path.insert(0, str(Path(__file__).parent))
 import victims
 from cluster_site import Site
 from harness_commands import boot_command
-from job_server import JobServerProcess, ServerEnded, job_server
+from job_server import ServerEnded, wait_until
 from jobs import Pipelines, pickle_by_value
+from lives import Lives, lives
 from machines import Layout, network, reason_not_to
 from s3_machine import s3_machine
 from spark_machines import spark_home, spark_machines
 
 WORKERS = 2
+_PREFIX = "jobs"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How much."""
+    """How much, how often, and which."""
     parser.addoption("--gigabytes", type=float, default=0.02, help="how much is grouped by key")
+    parser.addoption("--rounds", type=int, default=1, help="how often machines are killed")
+    parser.addoption("--seed", type=int, default=1, help="of the first round; the next adds one")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A round for each seed."""
+    if "seed" in metafunc.fixturenames:
+        first = metafunc.config.getoption("--seed")
+        metafunc.parametrize("seed", range(first, first + metafunc.config.getoption("--rounds")))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First those that have the cores of the cluster to themselves, and what breaks things last."""
+    items.sort(key=lambda it: ("running" in it.fixturenames, "seed" in it.fixturenames))
 
 
 @pytest.fixture(scope="session")
@@ -53,17 +69,23 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def server(site: Site) -> Iterator[JobServerProcess]:
-    """The server that most tests share; after the last test it must end and leave nothing."""
+def running(site: Site) -> Iterator[Lives]:
+    """The server that most tests share, which can go on where it was killed; after them it must end and leave nothing.
+
+    It has all cores of the cluster: nobody else gets any meanwhile.
+    """
     folder = site.layout.private / "server"
-    folder.mkdir()
+    (folder / "temporary").mkdir(parents=True)
+    places = (folder / "temporary", folder / "state")
     try:
-        with job_server(folder, *site.flags(), environment=site.environment) as running:
-            yield running
+        with lives(*places, *site.flags(_PREFIX), environment=site.environment) as made:
+            yield made
+            print(f"KILLED {dict(made.kills)}", flush=True)
+            wait_until(lambda: not site.store.names(f"{_PREFIX}/"), 60, "data of jobs goes")
+            made.server.stop()
     except ServerEnded:
         print(site.spark.last_words())
         raise
-    assert site.store.names("jobs/") == []
 
 
 @pytest.fixture(scope="session")
@@ -83,13 +105,13 @@ def _send_along(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(params=["embedded", "PROCESS"])
-def pipelines(request: pytest.FixtureRequest, server: JobServerProcess, boot: Path) -> Pipelines:
+def pipelines(request: pytest.FixtureRequest, running: Lives, boot: Path) -> Pipelines:
     """Pipelines whose user code runs on the cluster."""
     process = ["--environment_type=PROCESS", f"--environment_options=process_command={boot}"]
-    return Pipelines(server.address, request.param, process if request.param == "PROCESS" else [])
+    return Pipelines(running.address, request.param, process if request.param == "PROCESS" else [])
 
 
 @pytest.fixture
-def embedded(server: JobServerProcess) -> Pipelines:
+def embedded(running: Lives) -> Pipelines:
     """Pipelines of users who name no environment."""
-    return Pipelines(server.address, "embedded", [])
+    return Pipelines(running.address, "embedded", [])

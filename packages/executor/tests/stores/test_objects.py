@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import boto3
@@ -138,6 +140,47 @@ def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
         with pytest.raises(StoreError, match=f"does not take file: .*{nowhere}.*after .* retries"):
             put(StoreSpec("s3://bucket/x").open(patience), tmp_path, "file", b"x")
     assert patience <= time.monotonic() - began < 25
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (403, "AccessDenied", "Access Denied"),
+        (400, "ExpiredToken", "The provided token has expired."),
+        (403, "RequestTimeTooSkewed", "The difference between the times is too large."),
+    ],
+    ids=["may only be read", "expired token", "wrong clock"],
+)
+def test_what_a_store_refuses_is_told_at_once_in_its_words(
+    monkeypatch: pytest.MonkeyPatch, status: int, code: str, message: str
+) -> None:
+    asked = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            asked.append(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *arguments: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name, value in S3.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(StoreError) as told:
+            probe(StoreSpec("s3://bucket/x"))
+        server.shutdown()
+    (once,) = asked
+    assert len(once) > 0
+    assert re.fullmatch(
+        rf"s3://bucket/x/probe does not take \w+: {code}: {re.escape(message)}", str(told.value)
+    )
 
 
 def test_who_has_no_credentials_is_told_so() -> None:
