@@ -187,7 +187,8 @@ def browser(session: nox.Session) -> None:
 def plain(session: nox.Session) -> None:
     """Whole pipelines against real servers on plain processes, without Spark and Java; all but those of Spark's tables."""
     of_spark = (f"--ignore={CLUSTER}", "--ignore=tests/pipelines/test_tables.py")
-    where = ("tests/pipelines", *of_spark, *SIDE_BY_SIDE)
+    # Two of them leave half of two cores idle: much of it is waiting.
+    where = ("tests/pipelines", *of_spark, *SIDE_BY_SIDE, "--numprocesses=3")
     install(session, distribution("executor"), *group("test"), *group("pipelines"))
     run_pytest(session, *where, "--without-spark", *results_of(session))
 

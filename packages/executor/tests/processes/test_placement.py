@@ -62,6 +62,16 @@ def test_one_that_waits_is_cancelled_without_a_process(place: PlacedJobs) -> Non
     assert other.ended.empty()
 
 
+def test_who_has_ended_is_not_waited_for(placement: PlainPlacement, place: PlacedJobs) -> None:
+    """Else its question is answered after 20 s, which a server that stops waits for."""
+    (number,) = placement._workers
+    asked = threading.Thread(target=placement.order, args=(number,))
+    asked.start()
+    placement._children.kill_one(number)
+    asked.join(10)
+    assert not asked.is_alive()
+
+
 def test_nothing_is_left_of_it(placement: PlainPlacement, place: PlacedJobs) -> None:
     worker = place.job("job").open(0).hello.pid
     started = [worker, parent(worker), parent(parent(worker))]

@@ -176,7 +176,9 @@ class PlainPlacement:
     def _ended(self, number: int, code: int) -> None:
         """A process has ended, in whatever way."""
         with self._changed:
-            lane = self._workers.pop(number).lane
+            worker = self._workers.pop(number)
+            worker.leaves = True  # what it has asked is answered now, for nobody to hear
+            lane = worker.lane
             again = lane is not None and lane.attempts < _ATTEMPTS and self.is_alive
             if lane is not None and again:
                 self._waiting.appendleft(lane)
