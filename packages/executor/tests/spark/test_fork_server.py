@@ -106,6 +106,30 @@ def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Pop
     wait_until_gone(stand_in)
 
 
+ASKED_TO_END_WHILE_IT_BEGINS = """
+import os, signal, subprocess
+from beam_spark_executor.spark import fork_server
+
+daemon = subprocess.Popen(["sleep", "600"])
+
+def hand_over(name):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return daemon.pid
+
+fork_server._hand_over = hand_over
+fork_server._make_server = fork_server._make_silent = lambda *_: None
+fork_server.stand_for_daemon(lambda: None, lambda: None)
+print(daemon.wait())
+"""
+
+
+def test_a_daemon_that_just_begins_is_ended_too() -> None:
+    command = [sys.executable, "-c", ASKED_TO_END_WHILE_IT_BEGINS]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert told.stdout.strip() == str(-signal.SIGTERM), told.stderr
+
+
 @pytest.mark.timeout(120)
 def test_a_fork_server_that_was_killed_is_made_again(spark: subprocess.Popen[str]) -> None:
     first = start(spark, "stays")

@@ -52,15 +52,24 @@ def stand_for_daemon(prepare: Callable[[], None], run_daemon: Callable[[], None]
     for _ in range(_ATTEMPTS):
         _make_server(name, owner, prepare, run_daemon)
         with contextlib.suppress(OSError):
-            daemon = _hand_over(name)
+            ended = _begin(name)
             break
     else:
         raise ConnectionError("the fork server does not answer")
-    ended = os.pidfd_open(daemon)
-    signal.signal(signal.SIGTERM, lambda number, frame: _pass_on(ended, number))
     # The daemon's end of Spark's pipes is the only one: they end with it.
     _make_silent(0, 1, 2)
     select.select([ended], [], [])
+
+
+def _begin(name: str) -> int:
+    """Has a daemon made, to which a SIGTERM is passed on from its first moment; a file that tells of its end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        ended = os.pidfd_open(_hand_over(name))
+        signal.signal(signal.SIGTERM, lambda number, frame: _pass_on(ended, number))
+        return ended
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _make_server(
