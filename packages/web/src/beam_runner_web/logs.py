@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import attrs
 from beam_runner_jobservices import JobMessage, LogQuery, LogRecord, Logs, select_logs
 
 from .job_view import JobView
 from .steps import Step
+from .texts import iso
 
 _MOST_LINES = 500
 _MOST_CHARACTERS = 80_000
@@ -118,8 +118,6 @@ def _of_stream(job: JobView) -> Iterator[JobMessage]:
 
 
 def _line(job: JobView, record: LogRecord) -> LogLine:
-    time = ""
-    if record.time is not None:
-        time = datetime.fromtimestamp(record.time, UTC).isoformat(timespec="milliseconds")
+    time = "" if record.time is None else iso(record.time)
     step = job.tree.find(record.step)
     return LogLine(record.id, time, record.severity, step, record.worker, record.text)

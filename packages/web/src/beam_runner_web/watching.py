@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import attrs
 from beam_runner_jobservices import (
@@ -36,6 +37,10 @@ _SERIES_LENGTH = 720
 _RATE_SECONDS = 10.0
 _LEAST_RATE_SECONDS = 0.8
 _COST_FACTOR = 20
+_NOT_NOW = ("FAILED_PRECONDITION", "NOT_FOUND")
+"""What a server answers of a job that does not run, or of which it has no such thing."""
+
+Told = TypeVar("Told")
 
 
 @attrs.frozen
@@ -134,9 +139,7 @@ class JobWatch:
         self._latest: Snapshot | None = None
         self._asked = 0.0
         self._cost = 0.0
-        self._tells = True
-        self._tells_errors = True
-        self._tells_logs = True
+        self._untold: set[str] = set()
         self._before: Mapping[str, tuple[SeriesPoint, ...]] | None = None
         self.used = time.monotonic()
 
@@ -189,47 +192,43 @@ class JobWatch:
             threads=self._standing.threads(execution),
         )
 
-    def _execution(self) -> Execution | None:
-        """What the job does now, asked for only while the server is known to tell."""
-        if not self._tells:
+    def _told(self, what: str, ask: Callable[[], Told], *no_answers: str) -> Told | None:
+        """What the server tells, if it tells such things: else it is not asked again.
+
+        None, too, where it answers with one of these codes.
+        """
+        if what in self._untold:
             return None
         try:
-            return self._client.execution(self._job_id)
+            return ask()
         except JobApiError as error:
             if error.code == "UNIMPLEMENTED":
-                self._tells = False
-            elif error.code not in ("FAILED_PRECONDITION", "NOT_FOUND"):
+                self._untold.add(what)
+            elif error.code not in no_answers:
                 raise
             return None
 
+    def _execution(self) -> Execution | None:
+        """What the job does now."""
+        return self._told("execution", lambda: self._client.execution(self._job_id), *_NOT_NOW)
+
     def _failures(self, messages: tuple[JobMessage, ...]) -> tuple[FailureGroup, ...]:
         """The job's errors: those of all times where the server tells, else those among `messages`."""
-        if not self._tells_errors:
-            return grouped(messages, self._tree.names)
-        try:
-            groups = self._client.errors(self._job_id).groups
-        except JobApiError as error:
-            if error.code != "UNIMPLEMENTED":
-                raise
-            self._tells_errors = False
+        found = self._told("errors", lambda: self._client.errors(self._job_id))
+        if found is None:
             return grouped(messages, self._tree.names)
         # Steps that only wrap all others are not in the tree.
         return tuple(
             attrs.evolve(
                 one, failure=attrs.evolve(one.failure, step=self._tree.find(one.failure.step))
             )
-            for one in groups
+            for one in found.groups
         )
 
     def _history(self) -> Mapping[str, tuple[SeriesPoint, ...]]:
         """What was before anybody looked; asked for once, since from then on it is seen here."""
         if self._before is None:
-            try:
-                found = self._client.series(self._job_id)
-            except JobApiError as error:
-                if error.code not in ("UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND"):
-                    raise
-                found = ()
+            found = self._told("series", lambda: self._client.series(self._job_id), *_NOT_NOW) or ()
             began = self._samples[0].time
             self._before = {
                 one.stage: tuple(point for point in one.points if point[0] < began) for one in found
@@ -238,16 +237,8 @@ class JobWatch:
 
     def logs(self, query: LogQuery) -> Logs | None:
         """A part of the job's log; None where the server does not tell, or does not answer now."""
-        if not self._tells_logs:
-            return None
-        try:
-            return self._client.logs(self._job_id, query)
-        except JobApiError as error:
-            if error.code == "UNIMPLEMENTED":
-                self._tells_logs = False
-            elif error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
-                raise
-            return None
+        away = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+        return self._told("logs", lambda: self._client.logs(self._job_id, query), *away)
 
     def close(self) -> None:
         """Stops following."""
