@@ -22,6 +22,7 @@ from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, network, reason_not_to
 from s3_machine import s3_machine
+from seeds import add_seed_options, run_for_each_seed
 from spark_machines import spark_home, spark_machines
 
 WORKERS = 2
@@ -31,15 +32,12 @@ _PREFIX = "jobs"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much, how often, and which."""
     parser.addoption("--gigabytes", type=float, default=0.02, help="how much is grouped by key")
-    parser.addoption("--rounds", type=int, default=1, help="how often machines are killed")
-    parser.addoption("--seed", type=int, default=1, help="of the first round; the next adds one")
+    add_seed_options(parser, rounds="how often machines are killed")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A round for each seed."""
-    if "seed" in metafunc.fixturenames:
-        first = metafunc.config.getoption("--seed")
-        metafunc.parametrize("seed", range(first, first + metafunc.config.getoption("--rounds")))
+    run_for_each_seed(metafunc)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from job_server import wait_until
 
 if sys.platform != "linux":
     pytest.skip("looks for what is left in /proc", allow_module_level=True)
@@ -46,21 +46,18 @@ for line in server.stdout:
 
 
 def _wait_until_it_runs(program: Any, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
-    while not Path(program.folder, "running").exists():
+    def runs() -> bool:
         assert process.poll() is None, process.stdout.read() if process.stdout else ""
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        return Path(program.folder, "running").exists()
+
+    wait_until(runs, 300, "it runs")
 
 
 def _kill(program: Any, process: subprocess.Popen[str]) -> None:
     assert len(program.processes()) > 1, "there is something beside the parent"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + GONE_SECONDS
-    while left := program.processes():
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    wait_until(lambda: not program.processes(), GONE_SECONDS, lambda: str(program.processes()))
 
 
 @pytest.mark.slow

@@ -18,12 +18,12 @@ from crash_points import Points
 from harness_commands import boot_command
 from jobs import Pipelines, pickle_by_value
 from lives import Lives
+from seeds import add_seed_options, run_for_each_seed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How many random kills, and which."""
-    parser.addoption("--rounds", type=int, default=1, help="how often each pipeline is run")
-    parser.addoption("--seed", type=int, default=1, help="of the first round; the next adds one")
+    add_seed_options(parser, rounds="how often each pipeline is run")
     parser.addoption("--minutes", type=int, default=60, help="how long the soak takes")
     parser.addoption("--every", type=int, default=30, help="seconds from kill to kill in it")
     parser.addoption("--jobs", type=int, default=1000, help="how many are run one after the other")
@@ -32,9 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A round for each seed."""
-    if "seed" in metafunc.fixturenames:
-        first = metafunc.config.getoption("--seed")
-        metafunc.parametrize("seed", range(first, first + metafunc.config.getoption("--rounds")))
+    run_for_each_seed(metafunc)
 
 
 @pytest.fixture(autouse=True, scope="session")
