@@ -188,14 +188,14 @@ def plain(session: nox.Session) -> None:
     """Whole pipelines against real servers on plain processes, without Spark and Java; all but those of Spark's tables."""
     of_spark = (f"--ignore={CLUSTER}", "--ignore=tests/pipelines/test_tables.py")
     # Two of them leave half of two cores idle: much of it is waiting.
-    where = ("tests/pipelines", *of_spark, *SIDE_BY_SIDE, "--numprocesses=3")
-    install(session, distribution("executor"), *group("test"), *group("pipelines"))
-    run_pytest(session, *where, "--without-spark", *results_of(session))
+    where = ("tests/pipelines", *of_spark, "--numprocesses=3")
+    run_pipelines(session, *where, "--without-spark", *results_of(session))
 
 
 @nox.session(requires=["wheels"])
 def pipelines_part(session: nox.Session) -> None:
     """Those of the session ``pipelines`` in which it counts that the processes are Spark's."""
+    need_java(session)
     run_pipelines(session, *ON_SPARK, *results_of(session))
 
 

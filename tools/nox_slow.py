@@ -54,12 +54,14 @@ def damages(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def pipelines(session: nox.Session) -> None:
     """Whole pipelines against real servers on Spark, one for each core; CI runs them all on plain processes, and some so."""
+    need_java(session)
     run_pipelines(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def bulk(session: nox.Session) -> None:
     """Every section that can be run as one: whole pipelines, Beam's suites, random pipelines; and a few without any store."""
+    need_java(session)
     run_pipelines(
         session, "tests/pipelines", f"--ignore={CLUSTER}", "--bulk=always", *session.posargs
     )

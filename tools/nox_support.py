@@ -135,7 +135,6 @@ def run_pytest(session: nox.Session, *arguments: str) -> None:
 
 
 def run_pipelines(session: nox.Session, *arguments: str) -> None:
-    need_java(session)
     install(session, distribution("executor"), *group("test"), *group("pipelines"))
     run_pytest(session, *SIDE_BY_SIDE, *arguments)
 

@@ -1,4 +1,4 @@
-"""What both ends of a Job API channel agree on: messages of any size, and what clients show."""
+"""What clients and relays of the Job API set for their channels: messages of any size, and what they show."""
 
 from __future__ import annotations
 
