@@ -187,9 +187,7 @@ def browser(session: nox.Session) -> None:
 def plain(session: nox.Session) -> None:
     """Whole pipelines against real servers on plain processes, without Spark and Java; all but those of Spark's tables."""
     of_spark = (f"--ignore={CLUSTER}", "--ignore=tests/pipelines/test_tables.py")
-    # Two of them leave half of two cores idle: much of it is waiting.
-    where = ("tests/pipelines", *of_spark, "--numprocesses=3")
-    run_pipelines(session, *where, "--without-spark", *results_of(session))
+    run_pipelines(session, "tests/pipelines", *of_spark, "--without-spark", *results_of(session))
 
 
 @nox.session(requires=["wheels"])

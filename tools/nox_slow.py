@@ -53,7 +53,7 @@ def damages(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def pipelines(session: nox.Session) -> None:
-    """Whole pipelines against real servers on Spark, one for each core; CI runs them all on plain processes, and some so."""
+    """Whole pipelines against real servers on Spark, some side by side; CI runs them all on plain processes, and some so."""
     need_java(session)
     run_pipelines(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
 

@@ -32,8 +32,10 @@ REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
 SUITES = (*PACKAGES, "contracts", "architecture")
-# A process for each core; the tests of a file share what they have set up, where no other --dist follows.
-SIDE_BY_SIDE = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
+# Two of them left half of two cores idle: much of what tests do is waiting.
+PROCESSES = min(6, (os.cpu_count() or 2) * 3 // 2)
+# The tests of a file share what they have set up, where no other --dist follows.
+SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
 OLDEST_JAVA = 17
 CLUSTER = "tests/pipelines/cluster"
 # A server of S3's protocol whose data outlives it, built from its source.
