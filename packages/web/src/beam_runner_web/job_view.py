@@ -73,7 +73,7 @@ class JobView:
     def can_drain(self) -> bool:
         return self.state is JobState.RUNNING
 
-    @property
+    @cached_property
     def streaming(self) -> bool:
         """Whether the pipeline has anything unbounded in it, or was submitted as a stream."""
         collections = self.tree.pipeline.pcollections.values()
