@@ -163,13 +163,10 @@ def clusters(session: nox.Session) -> None:
         *group("test"),
         *group(MORE_FOR_TESTS["executor"]),
     )
-    programs = Path(session.create_tmp()).absolute()
-    session.run(
-        "go", "install", S3_SERVER, env={"GOBIN": str(programs)}, external=True, silent=True
-    )
-    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    # Not a folder of nox's for temporary files: Java's sockets would have names that are too long there.
+    session.run("go", "install", S3_SERVER, env={"GOBIN": session.bin}, external=True, silent=True)
     tests = ("tests/clusters", "-s", *session.posargs)
-    session.run("python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": "", "PATH": path})
+    session.run("python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": ""})
 
 
 @nox.session(requires=["wheels"], default=False)

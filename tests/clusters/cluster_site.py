@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import attrs
 from machines import Layout, Network
-from s3_machine import BUCKET, S3Machine
+from s3_machine import BUCKET, S3Machine, s3_machine
 from spark_machines import MEMORY, QUICK_JAVA, SparkMachines
 
 
@@ -30,6 +33,12 @@ class Site:
         stated = [f"--spark-conf={key}={value}" for key, value in conf.items()]
         master = f"--spark-master-url={self.spark.url}"
         return [master, f"--data-dir=s3://{BUCKET}/{prefix}", *stated]
+
+    @contextmanager
+    def read_only_store(self) -> Iterator[str]:
+        """The address of another server, with another disk, that takes nothing."""
+        with s3_machine(self.network, self.layout, "read-only", "--readonly") as store:
+            yield store.url
 
     @property
     def environment(self) -> dict[str, str]:

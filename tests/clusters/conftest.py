@@ -20,8 +20,8 @@ from harness_commands import boot_command
 from job_server import ServerEnded, wait_until
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
-from machines import Layout, network, reason_not_to
-from s3_machine import s3_machine
+from machines import Layout, Network, network, reason_not_to
+from s3_machine import S3Machine, s3_machine
 from seeds import add_seed_options, run_for_each_seed
 from spark_machines import spark_home, spark_machines
 
@@ -46,8 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def site() -> Iterator[Site]:
-    """The cluster that all tests share."""
+def layout() -> Iterator[Layout]:
+    """What is where on machines, which are skipped where none can be made."""
     reason = reason_not_to()
     if not reason and shutil.which("versitygw") is None:
         reason = "there is no versitygw, a server of S3's protocol"
@@ -55,15 +55,30 @@ def site() -> Iterator[Site]:
         pytest.skip(f"NOT RUN: {reason}")
     # Short, for the sockets that are made below it.
     with tempfile.TemporaryDirectory(prefix="m") as name:
-        folder = Path(name)
-        (folder / "disks").mkdir()
-        layout = Layout(folder, {"spark": spark_home()})
-        with (
-            network(folder / "disks") as lines,
-            s3_machine(lines, layout) as store,
-            spark_machines(lines, layout, store.environment, WORKERS) as spark,
-        ):
-            yield Site(lines, layout, store, spark)
+        yield Layout(Path(name), {"spark": spark_home()})
+
+
+@pytest.fixture(scope="session")
+def lines(layout: Layout) -> Iterator[Network]:
+    """The network of all machines."""
+    disks = layout.private / "disks"
+    disks.mkdir()
+    with network(disks) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def store(lines: Network, layout: Layout) -> Iterator[S3Machine]:
+    """The store of all machines."""
+    with s3_machine(lines, layout) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def site(lines: Network, layout: Layout, store: S3Machine) -> Iterator[Site]:
+    """The cluster that most tests share."""
+    with spark_machines(lines, layout, store.environment, WORKERS) as spark:
+        yield Site(lines, layout, store, spark)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,6 +38,7 @@ mount --bind /mnt "$PRIVATE"
 umount /mnt
 mkdir -p "$PRIVATE/tmp"
 eval "$INSTALLED"
+eval "$HIDDEN"
 mount -o remount,bind,ro /
 exec setpriv --pdeathsig KILL "$@"
 """
@@ -69,10 +70,12 @@ class Layout:
     Attributes:
         private: the folder in whose place each machine has its own disk; the rest of the file system can be read alone.
         installed: a folder of this machine for each name below ``private`` at which machines have it, too.
+        hidden: folders that are empty there.
     """
 
     private: Path
     installed: Mapping[str, Path] = attrs.field(factory=dict)
+    hidden: Collection[Path] = ()
 
     def environment(self) -> dict[str, str]:
         """The commands that lay it out."""
@@ -83,6 +86,7 @@ class Layout:
         return {
             "PRIVATE": str(self.private),
             "INSTALLED": "\n".join(installed),
+            "HIDDEN": "\n".join(f'mount -t tmpfs tmpfs "{folder}"' for folder in self.hidden),
         }
 
 
@@ -137,6 +141,13 @@ class Machine:
     def is_up(self) -> bool:
         """Whether its program runs."""
         return self._process is not None and self._process.poll() is None
+
+    def traffic(self) -> tuple[int, int]:
+        """How many bytes it has received, and has sent, since it was booted."""
+        assert self._process is not None
+        cards = Path(f"/proc/{self._process.pid}/net/dev").read_text().splitlines()
+        (card,) = (line.split(":")[1].split() for line in cards if line.strip().startswith("eth0:"))
+        return int(card[0]), int(card[8])
 
     def kill(self) -> None:
         """Cuts the power: nobody hears of it any more, and all its processes are gone."""

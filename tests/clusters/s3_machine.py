@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +19,7 @@ REGION = "us-east-1"
 _PORT = 7070
 _USER, _SECRET = "tests", "secret-of-tests"
 _SECONDS = 60.0
+_REQUEST = re.compile(r" s3_(\w+) ")
 
 
 class S3Machine:
@@ -27,15 +30,17 @@ class S3Machine:
         environment: what programs need to know to use it.
     """
 
-    def __init__(self, network: Network, layout: Layout) -> None:
+    def __init__(self, network: Network, layout: Layout, name: str, *flags: str) -> None:
         program = shutil.which("versitygw")
         assert program is not None
         self._layout = layout
-        self.machine = network.machine("store")
+        self.machine = network.machine(name)
         self.url = f"http://{self.machine.address}:{_PORT}"
         where = (str(layout.private / "buckets"),)
         keys = ("--access", _USER, "--secret", _SECRET, "--region", REGION)
-        self._command = (program, "--port", f":{_PORT}", *keys, "--quiet", "posix", *where)
+        logs = ("--quiet", "--access-log", str(layout.private / "requests.log"))
+        serving = ("--port", f":{_PORT}", "--keep-alive")
+        self._command = (program, *serving, *keys, *logs, *flags, "posix", *where)
         self.environment = {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ALLOW_HTTP": "true",
@@ -44,9 +49,9 @@ class S3Machine:
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
         }
-        (self.machine.disk / "buckets").mkdir()
+        # A bucket is a folder.
+        (self.machine.disk / "buckets" / BUCKET).mkdir(parents=True)
         self.start()
-        self.client.create_bucket(Bucket=BUCKET)
 
     def start(self) -> None:
         """Boots it, again if it was killed, and waits until it answers."""
@@ -79,6 +84,10 @@ class S3Machine:
         found: bytes = self.client.get_object(Bucket=BUCKET, Key=name)["Body"].read()
         return found
 
+    def requests(self) -> Counter[str]:
+        """How many of each kind it was asked for."""
+        return Counter(_REQUEST.findall((self.machine.disk / "requests.log").read_text()))
+
     def _answers(self) -> bool:
         try:
             self.client.list_buckets()
@@ -88,9 +97,11 @@ class S3Machine:
 
 
 @contextmanager
-def s3_machine(network: Network, layout: Layout) -> Iterator[S3Machine]:
-    """A store for the time of a ``with``."""
-    made = S3Machine(network, layout)
+def s3_machine(
+    network: Network, layout: Layout, name: str = "store", *flags: str
+) -> Iterator[S3Machine]:
+    """A store for the time of a ``with``; flags are versitygw's own."""
+    made = S3Machine(network, layout, name, *flags)
     try:
         yield made
     finally:

@@ -37,9 +37,15 @@ class SparkMachines:
     """
 
     def __init__(
-        self, network: Network, layout: Layout, environment: Mapping[str, str], workers: int
+        self,
+        network: Network,
+        layout: Layout,
+        environment: Mapping[str, str],
+        workers: int,
+        kind: str,
     ) -> None:
         self._network = network
+        self._kind = kind
         self._layout = layout
         self._home = layout.private / "spark"
         self._environment = {
@@ -54,7 +60,7 @@ class SparkMachines:
             "SPARK_MASTER_OPTS": f"-Dspark.worker.timeout={_LOST_SECONDS}",
             "SPARK_WORKER_OPTS": f"-Dspark.worker.timeout={_LOST_SECONDS}",
         }
-        self._master = network.machine("master")
+        self._master = network.machine(f"{kind}master")
         self.url = f"spark://{self._master.address}:{_PORT}"
         self.workers: list[Machine] = []
         host = ("--host", self._master.address, "--port", str(_PORT))
@@ -64,7 +70,9 @@ class SparkMachines:
 
     def add(self, count: int, cores: int = CORES) -> list[Machine]:
         """Adds so many workers, and waits until the master knows them."""
-        more = [self._network.machine(f"worker-{len(self.workers) + n + 1}") for n in range(count)]
+        first = len(self.workers) + 1
+        names = [f"{self._kind}worker-{number}" for number in range(first, first + count)]
+        more = [self._network.machine(name) for name in names]
         self.workers += more
         for machine in more:
             self.boot(machine, cores)
@@ -134,11 +142,15 @@ def spark_home() -> Path:
 
 @contextmanager
 def spark_machines(
-    network: Network, layout: Layout, environment: Mapping[str, str], workers: int
+    network: Network,
+    layout: Layout,
+    environment: Mapping[str, str],
+    workers: int,
+    kind: str = "",
 ) -> Iterator[SparkMachines]:
-    """A cluster for the time of a ``with``."""
+    """A cluster for the time of a ``with``; the names of its machines begin with its kind."""
     began = time.monotonic()
-    cluster = SparkMachines(network, layout, environment, workers)
+    cluster = SparkMachines(network, layout, environment, workers, kind)
     try:
         print(f"{workers} workers after {time.monotonic() - began:.1f} s", flush=True)
         yield cluster

@@ -23,7 +23,7 @@ _SERVES = re.compile(
     r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \((?:Spark|plain) .+\).*"
 )
 _MARK = "BEAM_TEST_SERVER"
-_START_SECONDS = 180.0
+_START_SECONDS = 400.0
 _STOP_SECONDS = 60.0
 _DAEMONS = ("beam_spark_executor.spark.python_daemon", "beam_spark_executor.processes.parent")
 """In the command lines of what workers are forked from, on Spark and on plain processes."""

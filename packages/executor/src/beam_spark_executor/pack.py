@@ -1,0 +1,160 @@
+"""``beam-spark-jobserver pack``: an archive of this Python and all that is installed beside it, for executors that have neither.
+
+The interpreter finds its library beside itself, wherever the archive is unpacked. What it links to of the system has to
+be on the executors' machines: the same distribution of Linux, or a newer one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import io
+import json
+import os
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+NAME = "environment"
+"""Of the folder in which executors unpack the archive."""
+_NEEDED = ("beam_spark_executor", "beam_runner_worker", "apache_beam", "pyarrow", "grpc")
+# Spark's own are on every machine; nobody tests Python there. Other packages may have folders of these names.
+_LEFT_OUT = (
+    "site-packages/pyspark/jars",
+    "site-packages/pyspark/examples",
+    "test",
+    "idlelib",
+    "turtledemo",
+)
+# Its library may be a file of its own, which the system does not look for here.
+_SCRIPT = """\
+#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+export LD_LIBRARY_PATH="$here/lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+exec "$here/bin/{program}" "$@"
+"""
+
+
+class CannotPack(Exception):
+    """The archive can't be made; the text is one sentence that says why, and what to do."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Makes the archive and prints what to set; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="beam-spark-jobserver pack",
+        description="Packs this Python and all that is installed beside it into an archive for executors.",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the archive to write, as in environment.tar.gz",
+    )
+    target = parser.parse_args(arguments).output.absolute()
+    if not target.name.endswith((".tar.gz", ".tgz")):
+        parser.error(f"{target.name} must end in .tar.gz: by that Spark knows what it is to unpack")
+    try:
+        pack(target)
+    except (CannotPack, OSError) as error:
+        sys.stderr.write(f"beam-spark-jobserver: {error}\n")
+        return 1
+    for key, value in properties(target).items():
+        print(f"--spark-conf={key}={value}")
+    return 0
+
+
+def properties(archive: Path | str) -> dict[str, str]:
+    """The Spark properties with which executors run in what an archive has."""
+    return {
+        "spark.archives": f"{archive}#{NAME}",
+        "spark.pyspark.python": f"./{NAME}/bin/python",
+    }
+
+
+def pack(target: Path) -> None:
+    """Writes the archive, which is there whole or not at all.
+
+    Raises:
+        CannotPack: something that executors need is no part of this environment.
+        OSError: the file can't be written.
+    """
+    _check()
+    part = target.with_name(f".{target.name}.part")
+    try:
+        with tarfile.open(part, "w:gz", compresslevel=1, dereference=True) as archive:
+            for source, name in _contents():
+                archive.add(source, name, filter=_wanted)
+            script = _SCRIPT.format(program=_program()).encode()
+            start = tarfile.TarInfo("bin/python")
+            start.mode, start.size = 0o755, len(script)
+            archive.addfile(start, io.BytesIO(script))
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _contents() -> Iterator[tuple[Path, str]]:
+    """Files and folders, and where they are in the archive."""
+    yield Path(os.path.realpath(sys.executable)), f"bin/{_program()}"
+    library = _shared_library()
+    if library is not None:
+        yield library, f"lib/{library.name}"
+    for path in Path(sysconfig.get_path("stdlib")).iterdir():
+        if path.name not in ("site-packages", "dist-packages") and path.suffix != ".a":
+            yield path, f"lib/{_program()}/{path.name}"
+    for folder in _packages():
+        yield folder, f"lib/{_program()}/site-packages"
+
+
+def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    inside = member.name.removeprefix(f"lib/{_program()}/")
+    if inside in _LEFT_OUT or inside.startswith("config-"):
+        return None
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def _check() -> None:
+    folders = _packages()
+    for distribution in importlib.metadata.distributions(path=list(map(str, folders))):
+        told = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if told.get("dir_info", {}).get("editable"):
+            raise CannotPack(
+                f"{distribution.name} is installed in editable mode, from {told['url']}, which executors don't have:"
+                " install it as a wheel"
+            )
+    for name in _NEEDED:
+        found = importlib.util.find_spec(name)
+        places = [] if found is None else list(found.submodule_search_locations or ())
+        if not any(Path(place).is_relative_to(one) for place in places for one in folders):
+            raise CannotPack(
+                f"executors need {name}, which is not installed in {folders[0]}: install it there, and pack with"
+                f" {sys.executable}"
+            )
+
+
+def _packages() -> list[Path]:
+    """Where packages are installed that this Python imports."""
+    return [Path(each) for each in dict.fromkeys(map(sysconfig.get_path, ("purelib", "platlib")))]
+
+
+def _program() -> str:
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _shared_library() -> Path | None:
+    """The library that has the interpreter, where the program itself does not."""
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    path = Path(sysconfig.get_config_var("LIBDIR") or "", name)
+    return path if ".so" in name and path.exists() else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
