@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from beam_runner_engine.keyed.composite_triggers import machine
 from beam_runner_engine.keyed.triggers import Instant, Machine, State
 from beam_runner_engine.values import triggers as t
+from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.triggers import Trigger, may_fire_early
 
 from .test_oracle import TRIGGERS
@@ -97,6 +98,13 @@ def test_processing_time_counts_from_the_first_element(
     assert of_trigger.wake(state) == fires_at
     assert not of_trigger.ready(state, Instant(False, fires_at - 1))
     assert of_trigger.ready(state, Instant(False, fires_at))
+
+
+@pytest.mark.parametrize("before_the_end", [0, 1, 5, 9])
+def test_no_trigger_waits_beyond_the_end_of_time(before_the_end: int) -> None:
+    of_trigger = machine(t.AfterProcessingTime((t.AlignTo(10), t.Delay(3), t.AlignTo(10))))
+    state = of_trigger.add(of_trigger.initial, 1, Instant(False, MAX_TIMESTAMP - before_the_end))
+    assert of_trigger.wake(state) == MAX_TIMESTAMP
 
 
 def test_composites_wake_when_their_earliest_part_does() -> None:

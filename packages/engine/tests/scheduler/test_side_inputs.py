@@ -182,6 +182,15 @@ def test_a_main_window_that_ends_in_a_gap_looks_at_what_comes_next(end: int, sta
     assert gaps.side_window(IntervalWindow(end - 1, end)) == IntervalWindow(start, start + 2)
 
 
+@pytest.mark.parametrize("before_the_end", range(5))
+def test_what_comes_after_the_last_gap_begins_beyond_the_end_of_time(before_the_end: int) -> None:
+    gaps = SideWindowOf(SlidingWindows(1, 10, offset=(MAX_TIMESTAMP - 4) % 10))
+    end = MAX_TIMESTAMP - before_the_end
+    following = gaps.side_window(IntervalWindow(end, end + 1))
+    begin = MAX_TIMESTAMP - 4 if before_the_end == 4 else MAX_TIMESTAMP + 6
+    assert following == IntervalWindow(begin, begin + 1)
+
+
 def test_side_inputs_must_tell_their_windows() -> None:
     scheduler = job(side())
     start(scheduler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from apache_beam.portability import common_urns
 from apache_beam.utils import timestamp as beam_timestamp
 
@@ -10,6 +11,8 @@ from beam_runner_engine.values.times import (
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
     clamp,
+    last_aligned,
+    next_aligned,
     plus,
 )
 
@@ -26,3 +29,14 @@ def test_arithmetic_stops_at_the_bounds() -> None:
     assert plus(MIN_TIMESTAMP + 1, -5) == MIN_TIMESTAMP
     assert plus(3, 4) == 7
     assert clamp(12) == 12
+
+
+@pytest.mark.parametrize(
+    "time", [MIN_TIMESTAMP, -11, -10, 0, 4, 13, MAX_TIMESTAMP - 3, MAX_TIMESTAMP]
+)
+@pytest.mark.parametrize("offset", [0, 4, -3])
+def test_multiples_of_a_period_lie_on_both_sides_of_any_time(time: int, offset: int) -> None:
+    last, following = last_aligned(time, 10, offset), next_aligned(time, 10, offset)
+    assert last <= time < following
+    assert following - last == 10
+    assert (last - offset) % 10 == 0

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from beam_runner_engine.values.times import Timestamp, plus
+from beam_runner_engine.values.times import Timestamp, clamp, next_aligned, plus
 from beam_runner_engine.values.triggers import (
     AfterSynchronizedProcessingTime,
     AlignTo,
@@ -143,5 +143,5 @@ class ProcessingTimeMachine:
                 case Delay(delay):
                     time = plus(time, delay)
                 case AlignTo(period, offset):
-                    time = plus(time, period - (time - offset) % period)
+                    time = clamp(next_aligned(time, period, offset))
         return time

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.values.times import Duration, Timestamp
+from beam_runner_engine.values.times import Duration, Timestamp, next_aligned
 from beam_runner_engine.values.window_fns import (
     GlobalWindows,
     OpaqueWindows,
@@ -74,8 +74,7 @@ class SideWindowOf:
         last_time = main_window.max_timestamp()
         holders = assign_windows(self.window_fn, last_time)
         if not holders and isinstance(self.window_fn, SlidingWindows):
-            period, offset = self.window_fn.period, self.window_fn.offset
-            next_start = last_time + period - (last_time - offset) % period
+            next_start = next_aligned(last_time, self.window_fn.period, self.window_fn.offset)
             holders = assign_windows(self.window_fn, next_start)
         return holders[-1]
 

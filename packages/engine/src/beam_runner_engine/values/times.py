@@ -24,6 +24,20 @@ END_OF_GLOBAL_WINDOW: Timestamp = MAX_TIMESTAMP - 24 * 60 * 60 * 1000
 """The last time inside the global window, a day before `MAX_TIMESTAMP`."""
 
 
+def last_aligned(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
+    """Returns the last `offset + n * period` (ms) that is not after `time`."""
+    return time - (time - offset) % period
+
+
+def next_aligned(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
+    """Returns the first `offset + n * period` (ms) after `time`.
+
+    It may lie beyond `MAX_TIMESTAMP`, where windows may begin but nothing happens: what waits for
+    it takes it clamped.
+    """
+    return last_aligned(time, period, offset) + period
+
+
 def clamp(time: int) -> Timestamp:
     """Returns the time nearest to `time` between `MIN_TIMESTAMP` and `MAX_TIMESTAMP`."""
     if time < MIN_TIMESTAMP:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from beam_runner_engine.values.times import Duration, Timestamp
+from beam_runner_engine.values.times import Duration, Timestamp, last_aligned
 from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow, Window
 
 
@@ -73,10 +73,10 @@ def assign_windows(window_fn: WindowFn, timestamp: Timestamp) -> tuple[Window, .
         case GlobalWindows():
             return (GLOBAL_WINDOW,)
         case FixedWindows(size, offset):
-            start = timestamp - (timestamp - offset) % size
+            start = last_aligned(timestamp, size, offset)
             return (IntervalWindow(start, start + size),)
         case SlidingWindows(size, period, offset):
-            last = timestamp - (timestamp - offset) % period
+            last = last_aligned(timestamp, period, offset)
             return tuple(
                 IntervalWindow(start, start + size)
                 for start in range(last, timestamp - size, -period)
