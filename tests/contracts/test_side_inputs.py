@@ -84,7 +84,7 @@ def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(side_inputs, "IN_MEMORY_BYTES", -1)
         monkeypatch.setattr(side_index_build, "PARTITION_BYTES", 300)
         monkeypatch.setattr(side_index, "PIECE_BYTES", 3)
-        monkeypatch.setattr(side_data, "_PIECE_BYTES", 3)
+        monkeypatch.setattr(side_data, "PIECE_BYTES", 3)
 
 
 def whole(values: bytes | ValuePieces) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+from beam_runner_worker import awaiting_commit
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.records import BundleSplit
@@ -17,7 +18,6 @@ from served_process import SECONDS, Serve, Served, nothing
 from small_plans import bundle_of, elements
 from worker_doubles import FakeHarness
 
-from beam_spark_executor.bundles import process as process_module
 from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.temporary import temporary_files_in
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
@@ -185,7 +185,7 @@ def test_callbacks_run_for_committed_bundles_once(serve: Serve) -> None:
 
 
 def test_only_so_many_callbacks_are_kept(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_module, "_KEPT_FINALIZERS", 2)
+    monkeypatch.setattr(awaiting_commit, "MOST_KEPT", 2)
     served = serve(FakeHarness(nothing, finalizes=True))
     for number in range(4):
         served.tell(order(number))

@@ -100,7 +100,7 @@ def test_each_row_is_in_one_piece_and_facts_are_true(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(written, "INLINE_BYTES", limit)
-        patch.setattr(written, "_PIECE_BYTES", piece_bytes)
+        patch.setattr(written, "PIECE_BYTES", piece_bytes)
         outputs = write(tmp_path, kind, *rows, pieces=pieces)
     assert len({output.data.ref for output in outputs}) == len(outputs)
     facts = [output.data.facts for output in outputs]

@@ -1,4 +1,4 @@
-"""How large an element may be, and what is said of one that is larger."""
+"""How large pieces of data are, and an element may be; and what is said of one that is larger."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.records import KeyedChunk, OutputChunk
 
+PIECE_BYTES = 1 << 20
+"""Elements are handed on and kept in pieces of about so many bytes."""
 MOST_ELEMENT_BYTES = 512 << 20
 """Elements up to this size are passed from stage to stage; protocol buffers end at 2 GiB."""
 

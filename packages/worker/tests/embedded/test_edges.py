@@ -37,6 +37,7 @@ from beam_runner_worker.embedded.edges import create_sink
 from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.keyed_sink import to_millis
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import ElementChunk, OutputEdge, OutputKind
 
 
@@ -306,7 +307,7 @@ def test_chunks_are_written_when_they_are_full(kind: OutputKind) -> None:
         return [chunk.count for chunk in write(coder, kind, [element] * count)]
 
     assert chunk_sizes((None, None), sinks.MAX_ROWS * 2 + 5) == [sinks.MAX_ROWS, sinks.MAX_ROWS, 5]
-    half = sinks.MAX_BYTES // 2
+    half = PIECE_BYTES // 2
     assert chunk_sizes((b"k", b"v" * half), 5) == [2, 2, 1]
     assert chunk_sizes((b"k", b"v" * half * 4), 2) == [1, 1]
     assert chunk_sizes((1, 1), 0) == []
@@ -318,7 +319,7 @@ def test_an_element_in_many_windows_does_not_grow_a_chunk() -> None:
     chunks = write(
         coder, OutputKind.KEYED, [windowed_value.create((1, b"v" * 100_000), 0, windows)]
     )
-    assert max(chunk.count for chunk in chunks) == math.ceil(sinks.MAX_BYTES / 100_000)
+    assert max(chunk.count for chunk in chunks) == math.ceil(PIECE_BYTES / 100_000)
     assert sum(chunk.count for chunk in chunks) == 100
 
 

@@ -11,7 +11,7 @@ from mini_runner import IMPULSE
 from one_restriction import TRACKER
 from one_stage import OneStage, chunk_of
 
-from beam_runner_worker.embedded import finalizers
+from beam_runner_worker.awaiting_commit import KEPT_SECONDS, MOST_KEPT
 from beam_runner_worker.embedded.finalizers import Callback, Finalizers
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.records import ElementChunk
@@ -137,7 +137,7 @@ def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
     time = Time()
     kept = Finalizers(time)
     kept.keep("early", [Callback("Step", lambda: calls.append("early"))])
-    time.now += finalizers.EXPIRY_SECONDS - 1
+    time.now += KEPT_SECONDS - 1
     kept.keep("late", [Callback("Step", lambda: calls.append("late"))])
     time.now += 1
     kept.run("late")
@@ -150,7 +150,7 @@ def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_there_is_a_limit_to_what_is_kept() -> None:
     kept = Finalizers()
-    for number in range(finalizers.MAX_BUNDLES + 5):
+    for number in range(MOST_KEPT + 5):
         kept.keep(str(number), [Callback("Step", lambda n=number: calls.append(str(n)))])
     kept.run("4")
     assert calls == []

@@ -11,7 +11,8 @@ from apache_beam import coders
 from test_cutting import GLOBAL, INTERVAL, edge_of, encode, windowed
 
 from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge
-from beam_runner_worker.fnapi.messages import MESSAGE_BYTES, Message, input_messages, segments
+from beam_runner_worker.fnapi.messages import Message, input_messages, segments
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
 
 TEXT = coders.StrUtf8Coder()
@@ -35,7 +36,7 @@ def test_small_chunks_are_joined():
 
 def test_many_groups_make_several_messages():
     messages = list(input_messages([groups(1500), groups(1500)], None))
-    assert [len(each.data) >= MESSAGE_BYTES for each in messages] == [True, True, False]
+    assert [len(each.data) >= PIECE_BYTES for each in messages] == [True, True, False]
     assert sum(each.count for each in messages) == 3000
     assert len({len(each.data) / each.count for each in messages}) == 1
 
@@ -54,9 +55,9 @@ def test_input_is_pulled_as_messages_are():
     assert next(pulled) == 2
 
 
-@pytest.mark.parametrize("size", [1, 1000, MESSAGE_BYTES, 3 * MESSAGE_BYTES])
+@pytest.mark.parametrize("size", [1, 1000, PIECE_BYTES, 3 * PIECE_BYTES])
 def test_a_large_chunk_is_split_between_elements(size: int):
-    count = 5 * MESSAGE_BYTES // size + 3
+    count = 5 * PIECE_BYTES // size + 3
     data = random.Random(size).randbytes(size * count)
     ends = range(size, size * count + 1, size)
     for first, last in [(0, None), (1, count - 1), (count // 2, count)]:
@@ -65,7 +66,7 @@ def test_a_large_chunk_is_split_between_elements(size: int):
         meant = data[first * size : size * (count if last is None else last)]
         assert b"".join(each.data for each in messages) == meant
         assert all(len(each.data) == each.count * size for each in messages)
-        assert max(len(each.data) for each in messages) <= max(size, 2 * MESSAGE_BYTES)
+        assert max(len(each.data) for each in messages) <= max(size, 2 * PIECE_BYTES)
 
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])

@@ -6,12 +6,12 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from pieces import Pieces
 
-from beam_runner_worker.fnapi.paging import PAGE_BYTES
 from beam_runner_worker.fnapi.side_inputs import (
     SideInputCoders,
     SideInputPages,
     UnsupportedState,
 )
+from beam_runner_worker.limits import PIECE_BYTES
 
 PREFIX, KV, OPAQUE = "beam:coder:length_prefix:v1", "beam:coder:kv:v1", "beam:coder:mine"
 ELEMENT = b"\xe8\x07" + b"x" * 1000
@@ -97,7 +97,7 @@ def test_elements_come_in_pages(state_key: beam_fn_api_pb2.StateKey):
     assert b"".join(found) == ELEMENT * COUNT
     assert len(found) == 5
     assert all(len(page) % len(ELEMENT) == 0 for page in found)
-    assert all(len(page) < PAGE_BYTES + len(ELEMENT) for page in found)
+    assert all(len(page) < PIECE_BYTES + len(ELEMENT) for page in found)
     assert reader.reads == 1
 
 
@@ -119,7 +119,7 @@ def test_what_is_in_pieces_is_read_piece_by_piece():
     assert (first, values.read) == (ELEMENT * 3, [0])
     found = read_all(pages, state_key)
     assert b"".join(found) == ELEMENT * (3 + COUNT + 1)
-    assert all(len(page) < 2 * PAGE_BYTES + len(ELEMENT) for page in found)
+    assert all(len(page) < 2 * PIECE_BYTES + len(ELEMENT) for page in found)
     assert values.read == [0, 0, 1, 2], "a large piece is cut, and read once"
     again, _ = pages.page(state_key, token)
     assert again == found[1]

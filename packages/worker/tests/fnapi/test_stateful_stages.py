@@ -19,7 +19,7 @@ from tiny_host import Rows, new_pipeline, pickle_by_value
 from toy_state import StatefulHost, ToyState
 
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.fnapi.paging import PAGE_BYTES
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import StateCell
 
 pytestmark = pytest.mark.timeout(120)
@@ -278,7 +278,7 @@ def test_long_bags_come_in_pages_and_can_be_read_again(serve, tmp_path):
     desk = Desk(tmp_path)
     host = run(Hoards(desk), [("a", 5000), ("a", 0)], serve, one_by_one=True)
     assert desk.notes() == [f"a 5000 {sum(range(5000))}"] * 4
-    assert {len(data) > 4 * PAGE_BYTES for data in host.state.bags.values()} == {True}
+    assert {len(data) > 4 * PIECE_BYTES for data in host.state.bags.values()} == {True}
 
 
 class Full(ToyState):

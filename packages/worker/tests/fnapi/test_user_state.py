@@ -12,10 +12,10 @@ from toy_state import ToyState
 
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.bundle_state import BundleState
-from beam_runner_worker.fnapi.paging import PAGE_BYTES
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders, SideInputPages, UnsupportedState
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import InputChunk, StateCell, Timer
 
 STRING, OPAQUE = "beam:coder:string_utf8:v1", "beam:coder:mine"
@@ -165,7 +165,7 @@ def test_pages_end_between_elements_where_their_ends_are_known(spec: dict[str, A
     assert b"".join(pages) == VALUE * 5000
     assert len(pages) == (5 if paged else 1)
     assert all(len(page) % len(VALUE) == 0 for page in pages)
-    assert not paged or max(map(len, pages)) < PAGE_BYTES + len(VALUE)
+    assert not paged or max(map(len, pages)) < PIECE_BYTES + len(VALUE)
     assert state.gets == 1
 
 

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable
 
 import attrs
 from beam_runner_engine.scheduler import SplitDone
+from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi import FnApiServer
@@ -70,7 +71,6 @@ from beam_spark_executor.state.shard_stores import ShardStores
 _SENT_SECONDS = 0.002
 """A bundle that has just begun is with its SDK after that, and this process has time."""
 _GIVE_UP_SECONDS = 0.5
-_KEPT_FINALIZERS = 1000
 _LOGGER = logging.getLogger(__name__)
 _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 
@@ -92,7 +92,7 @@ class WorkerProcess:
         self._harnesses: dict[str, Harness] = {}
         self._fnapi: FnApiServer | None = None
         self._looping: TaskLoop | None = None
-        self._finalizers: dict[Attempt, tuple[StageHarness, str]] = {}
+        self._finalizers: AwaitingCommit[Attempt, tuple[StageHarness, str]] = AwaitingCommit()
         self._busy = threading.Lock()
         self._splitting = threading.Lock()
         self._running: RunningBundle | None = None
@@ -192,9 +192,7 @@ class WorkerProcess:
                 self._build_readers_soon(stage.work.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
-                self._finalizers[running.attempt] = (stage.harness, running.bundle_id)
-                while len(self._finalizers) > _KEPT_FINALIZERS:
-                    self._finalizers.pop(next(iter(self._finalizers)), None)
+                self._finalizers.keep(running.attempt, (stage.harness, running.bundle_id))
             return reply
 
     def _set_up_reader(self, written: Collection[str]) -> None:
@@ -343,8 +341,9 @@ class WorkerProcess:
                     self.close()
 
     def _finalize(self, attempt: Attempt) -> None:
-        harness, bundle_id = self._finalizers.pop(attempt, (None, ""))
-        if harness is not None:
+        kept = self._finalizers.take(attempt)
+        if kept is not None:
+            harness, bundle_id = kept
             try:
                 harness.finalize(bundle_id)
             except Exception:

@@ -10,6 +10,7 @@ import attrs
 import pyarrow as pa
 from beam_runner_engine.scheduler import Data
 from beam_runner_engine.values.lengths import encode_count
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.values import ValuePieces
 
 from beam_spark_executor.data.columns import concatenated, from_bytes, windows_of
@@ -17,7 +18,6 @@ from beam_spark_executor.data.files import read_ref
 from beam_spark_executor.data.grouping import group
 from beam_spark_executor.data.refs import FileRows, RowsRef
 
-_PIECE_BYTES = 1 << 20
 _ROW_OVERHEAD = 8
 """Where the key and the value of an element end; the rest of what is no value is little."""
 
@@ -98,10 +98,10 @@ class InRows:
         self._folder = folder
         self._size = sum(one.facts.size - _ROW_OVERHEAD * one.facts.count for one in data)
         self._pieces: list[list[RowsRef]] = []
-        filled = _PIECE_BYTES
+        filled = PIECE_BYTES
         for one in data:
             for part, size in _parts(one):
-                if filled + size > _PIECE_BYTES:
+                if filled + size > PIECE_BYTES:
                     self._pieces.append([])
                     filled = 0
                 self._pieces[-1].append(part)
@@ -157,7 +157,7 @@ def _parts(data: Data) -> Iterator[tuple[RowsRef, int]]:
         yield ref, size
         return
     count = len(ref.rows)
-    together = max(1, _PIECE_BYTES * count // max(1, size))
+    together = max(1, PIECE_BYTES * count // max(1, size))
     for first in range(0, count, together):
         rows = ref.rows[first : first + together]
         yield attrs.evolve(ref, rows=rows), size * len(rows) // count

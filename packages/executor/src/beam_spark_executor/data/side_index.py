@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from beam_runner_engine.values.lengths import COUNT_BYTES, encode_count
+from beam_runner_worker.limits import PIECE_BYTES
 
 from beam_spark_executor.data.side_index_files import (
     CheckedArray,
@@ -32,9 +33,6 @@ from beam_spark_executor.data.side_index_files import (
     Sources,
     read_about,
 )
-
-PIECE_BYTES = 1 << 20
-"""More than this is read in pieces of about as much."""
 
 HASH = np.dtype("<u8")
 DIGEST = np.dtype([("high", "<u8"), ("low", "<u8")])

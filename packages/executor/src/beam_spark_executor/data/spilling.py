@@ -15,6 +15,7 @@ from zlib import crc32
 import attrs
 import numpy as np
 import pyarrow as pa
+from beam_runner_worker.limits import PIECE_BYTES
 
 from beam_spark_executor.data.columns import combined, concatenated, from_bytes, to_bytes
 from beam_spark_executor.data.files import RowFileWriter, read_ref
@@ -23,7 +24,6 @@ from beam_spark_executor.data.rows import Row, RowKind
 
 ROW_BYTES = 64
 """What grouping a row takes in memory, besides its key and value."""
-_ROW_OF_FILE_BYTES = 1 << 20
 _MOST_RUNS = 64
 
 Aspect = Callable[[pa.RecordBatch], pa.Array]
@@ -209,7 +209,7 @@ class _RunsWriter:
             for batch in waiting:
                 together.append(batch)
                 size += _bytes_of(batch)
-                if size >= _ROW_OF_FILE_BYTES:
+                if size >= PIECE_BYTES:
                     self._write_row(run, together, size)
                     together, size = [], 0
             if together:

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from beam_runner_worker.limits import PIECE_BYTES
 
 from beam_spark_executor.data.columns import concatenated, from_bytes
 from beam_spark_executor.data.files import RowFile
 from beam_spark_executor.data.refs import FileRows
-
-PIECE_BYTES = 1 << 20
 
 
 class ValuesInMemory:

@@ -10,6 +10,7 @@ from beam_runner_engine.scheduler import Data, Output
 from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.window_coders import decode_window
 from beam_runner_engine.values.windows import Window
+from beam_runner_worker.limits import PIECE_BYTES
 
 from beam_spark_executor.data.files import RowFileWriter
 from beam_spark_executor.data.refs import FileRows, InlineRows, RowsRef
@@ -21,7 +22,6 @@ INLINE_BYTES = 32 * 1024
 LITTLE_BYTES = 64 * 1024
 """No more than this from one bundle to one buffer stays in its order, where that counts: see
 `Limits.joint_bytes` of the scheduler."""
-_PIECE_BYTES = 1024 * 1024
 
 
 @attrs.frozen
@@ -123,7 +123,7 @@ class WrittenBuffer:
         if self._buffer.kind is not BufferKind.STORED:
             yield list(range(len(self._rows)))
             return
-        aim = max(_PIECE_BYTES, self._size / self._pieces)
+        aim = max(PIECE_BYTES, self._size / self._pieces)
         run: list[int] = []
         filled = 0
         for number, row in enumerate(self._rows):

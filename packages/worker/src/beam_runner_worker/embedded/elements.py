@@ -16,8 +16,9 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_worker.embedded.claims import Claims
-from beam_runner_worker.embedded.runs import RUN_BYTES, Pace, TakesRuns
+from beam_runner_worker.embedded.runs import Pace, TakesRuns
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import ElementChunk
 
 _MAX_HEADER = 64
@@ -107,7 +108,7 @@ class ElementDecoder:
             the stream of the elements that are left.
         """
         changes_allowed = _FREE_CHANGES + length_hint(left) // _ELEMENTS_PER_CHANGE
-        fits = max(1, RUN_BYTES * length_hint(left) // len(data))
+        fits = max(1, PIECE_BYTES * length_hint(left) // len(data))
         for _ in range(changes_allowed):
             if target is None:
                 changed = self._emit_run(stream, left, emit)

@@ -12,12 +12,9 @@ import attrs
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 
+from beam_runner_worker.awaiting_commit import AwaitingCommit
+
 _LOGGER = logging.getLogger(__name__)
-EXPIRY_SECONDS = 3600.0
-"""Callbacks are forgotten after so long: Beam promises no more than to try (its Python SDK lets
-nobody say how long)."""
-MAX_BUNDLES = 1000
-"""Of so many bundles callbacks are kept; those of the oldest are forgotten first."""
 _one_at_a_time = threading.Lock()
 
 
@@ -74,23 +71,12 @@ class Finalizers:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._waiting: dict[str, tuple[float, list[Callback]]] = {}
-
-    def keep(self, bundle_id: str, callbacks: list[Callback]) -> None:
-        """Keeps the callbacks of a bundle; those of an earlier attempt at it are forgotten."""
-        with self._lock:
-            self._waiting.pop(bundle_id, None)
-            self._waiting[bundle_id] = (self._clock() + EXPIRY_SECONDS, callbacks)
-            self._forget_old()
+        self._waiting: AwaitingCommit[str, list[Callback]] = AwaitingCommit(_warn, clock)
+        self.keep = self._waiting.keep
 
     def run(self, bundle_id: str) -> None:
         """Calls the callbacks of a bundle, if they are still there; their errors go to the log."""
-        with self._lock:
-            self._forget_old()
-            _, callbacks = self._waiting.pop(bundle_id, (0.0, []))
-        for callback in callbacks:
+        for callback in self._waiting.take(bundle_id) or ():
             try:
                 callback.call()
             except Exception:
@@ -100,16 +86,11 @@ class Finalizers:
                     bundle_id,
                 )
 
-    def _forget_old(self) -> None:
-        now = self._clock()
-        # In the order in which they expire, since all are kept for equally long.
-        for bundle_id, (expires, callbacks) in list(self._waiting.items()):
-            if expires > now and len(self._waiting) <= MAX_BUNDLES:
-                return
-            del self._waiting[bundle_id]
-            _LOGGER.warning(
-                "Bundle %s was not finalized in time: %d finalization callbacks of %s are dropped",
-                bundle_id,
-                len(callbacks),
-                sorted({callback.transform for callback in callbacks}),
-            )
+
+def _warn(bundle_id: str, callbacks: list[Callback]) -> None:
+    _LOGGER.warning(
+        "Bundle %s was not finalized in time: %d finalization callbacks of %s are dropped",
+        bundle_id,
+        len(callbacks),
+        sorted({callback.transform for callback in callbacks}),
+    )

@@ -6,11 +6,12 @@ from operator import length_hint
 from typing import Any
 
 from apache_beam.coders import coder_impl, coders
-from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.sinks import MAX_BYTES, MAX_ROWS, Encoder, Headers, Run, Sink
+from beam_runner_worker.embedded.runs import in_each_window
+from beam_runner_worker.embedded.sinks import MAX_ROWS, Encoder, Headers, Run, Sink
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import KeyedChunk, OutputEdge
 
 _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
@@ -88,7 +89,7 @@ class KeyedSink(Sink):
                     rows.windows.append(window)
                 if rows.timestamps is not None:
                     rows.timestamps.append(millis)
-                if key_end + value_end >= MAX_BYTES or len(rows.key_ends) >= MAX_ROWS:
+                if key_end + value_end >= PIECE_BYTES or len(rows.key_ends) >= MAX_ROWS:
                     break
             if rows.key_ends:
                 self.check_size(key_size() + value_size())
@@ -118,7 +119,7 @@ class KeyedSink(Sink):
             add_key_end(key_end)
             add_value_end(value_end := value_size())
             room -= 1
-            if key_end + value_end >= MAX_BYTES or not room:
+            if key_end + value_end >= PIECE_BYTES or not room:
                 return True
         return False
 
@@ -141,7 +142,7 @@ class KeyedSink(Sink):
             add_key_end(key_end := key_end + len(encoded))
             add_value_end(value_end := value_size())
             room -= 1
-            if key_end + value_end >= MAX_BYTES or not room:
+            if key_end + value_end >= PIECE_BYTES or not room:
                 return True
         return False
 
@@ -192,11 +193,7 @@ class _Rows:
 
 def _one_window_each(element: WindowedValue, run: Run | None) -> list[WindowedValue | Run]:
     """A copy of the element, or of the run, for each of its windows, last first."""
-    create = windowed_value.create
-    copies = [
-        create(element.value, element.timestamp_micros, (window,), element.pane_info)
-        for window in reversed(element.windows)
-    ]
+    copies = in_each_window(element, element.pane_info)[::-1]
     if run is None:
         return copies
     values = list(run[1])

@@ -15,12 +15,12 @@ from apache_beam.internal import util
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
-from apache_beam.utils import windowed_value
-from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
 from beam_runner_worker.embedded.assign_windows import WindowsOf, windows_by_time
 from beam_runner_worker.embedded.beam_versions import CHECKS_RESULTS, output_handler
 from beam_runner_worker.embedded.dofn_runners import MadeRunner
+from beam_runner_worker.embedded.runs import in_each_window
 
 _EVERYWHERE = GlobalWindow()
 _MAP = core.Map(lambda value, more: value, None).fn.process.__code__
@@ -63,8 +63,7 @@ class Process:
         """
         if not self._by_window or len(like.windows) == 1:
             return (like,)
-        create = windowed_value.create
-        return [create(like.value, like.timestamp_micros, (each,)) for each in like.windows]
+        return in_each_window(like, PANE_INFO_UNKNOWN)
 
     def function_for(self, like: WindowedValue) -> Callable[[Any], Any]:
         """A function of the value alone, for elements like this one, which has been set apart."""

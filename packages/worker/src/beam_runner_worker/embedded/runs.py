@@ -15,12 +15,12 @@ from enum import Enum
 from typing import Any, Protocol
 
 from apache_beam.runners.worker import operations
-from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.utils import windowed_value
+from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 
 MOST_VALUES = 128
-"""A run is no longer: what is in it is in memory at once, and can't be given away in a split."""
-RUN_BYTES = 1024 * 1024
-"""Nor is it longer in bytes, encoded, where those are known."""
+"""A run is no longer: what is in it is in memory at once, and can't be given away in a split. Nor is it
+longer than a piece in bytes, encoded, where those are known."""
 _LONG_SECONDS = 0.004
 _ONE_BY_ONE = 16
 _UNCHANGEABLE = (str, bytes, int, float, complex, bool, type(None), frozenset, tuple, type, Enum)
@@ -36,6 +36,12 @@ class TakesRuns(Protocol):
             like: has the time, windows and pane of all of them.
             values: what they hold, at least one; not to be changed.
         """
+
+
+def in_each_window(element: WindowedValue, pane: PaneInfo) -> list[WindowedValue]:
+    """A copy of the element, or of what a run is like, for each of its windows, in this pane."""
+    value, micros, create = element.value, element.timestamp_micros, windowed_value.create
+    return [create(value, micros, (window,), pane) for window in element.windows]
 
 
 class Pace:

@@ -15,14 +15,12 @@ from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.limits import check_elements, check_size
+from beam_runner_worker.limits import PIECE_BYTES, check_elements, check_size
 from beam_runner_worker.ports import OutputPort
 from beam_runner_worker.records import ElementChunk, OutputChunk
 
-MAX_BYTES = 1024 * 1024
-"""A chunk is written as soon as it holds this many bytes ..."""
 MAX_ROWS = 65_536
-"""... or this many rows."""
+"""A chunk is written as soon as it is a piece in bytes, or has this many rows."""
 _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
 
 Run = tuple[WindowedValue, Iterator[Any]]
@@ -78,12 +76,12 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
 
     def check_size(self, size: int) -> None:
         """Refuses what is encoded, before it is copied, if an element in it is too large."""
-        check_size(size, MAX_BYTES, self.writer)
+        check_size(size, PIECE_BYTES, self.writer)
 
     def _write(self, chunk: OutputChunk) -> None:
         if self._port is None:
             raise RuntimeError(f"{self.name_context.step_name} is not connected to a port")
-        check_elements(chunk, MAX_BYTES, self.writer)
+        check_elements(chunk, PIECE_BYTES, self.writer)
         try:
             self._port.write(chunk)
         except BaseException as error:
@@ -121,7 +119,7 @@ class ElementSink(Sink):
                     append(size())
                 if timed and element.timestamp_micros < earliest:
                     earliest = element.timestamp_micros
-                if size() >= MAX_BYTES or len(ends) >= MAX_ROWS:
+                if size() >= PIECE_BYTES or len(ends) >= MAX_ROWS:
                     break
             if ends:
                 self.check_size(size())
@@ -149,7 +147,7 @@ def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
             for value in values:
                 encode_element(like.with_value(value), stream, True)
                 ends.append(stream.size())
-                if ends[-1] >= MAX_BYTES or len(ends) >= MAX_ROWS:
+                if ends[-1] >= PIECE_BYTES or len(ends) >= MAX_ROWS:
                     break
 
         return encode_apart
@@ -165,7 +163,7 @@ def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
             encode_value(value, stream, True)
             append(end := size())
             room -= 1
-            if not room or end >= MAX_BYTES:
+            if not room or end >= PIECE_BYTES:
                 break
 
     return encode

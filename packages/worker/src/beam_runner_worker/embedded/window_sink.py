@@ -10,7 +10,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_engine.values.windowed_values import one_window_each
 
-from beam_runner_worker.embedded.sinks import MAX_BYTES, MAX_ROWS, Sink, earliest_millis
+from beam_runner_worker.embedded.sinks import MAX_ROWS, Sink, earliest_millis
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import ElementChunk
 
 
@@ -50,7 +51,7 @@ class WindowSink(Sink):
                         mine.ended(element.timestamp_micros)
                         size += len(one)
                 rows += len(encoded)
-                if size >= MAX_BYTES or rows >= MAX_ROWS:
+                if size >= PIECE_BYTES or rows >= MAX_ROWS:
                     break
             for window, elements in windows.items():
                 self.check_size(elements.size())

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 import attrs
 
 from beam_runner_worker._protos import beam_fn_api_pb2
+from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.connection import SdkConnection
 
 _FINALIZE_SECONDS = 30.0
-_KEPT_SECONDS = 3600.0
-_MOST_KEPT = 1000
 
 
 @attrs.frozen
 class _Waiting:
     connection: SdkConnection
     instruction_ids: tuple[str, ...]
-    since: float
 
 
 class Finalizations:
     """The bundles of one stage whose commit their SDK waits for.
 
-    A bundle is forgotten with its SDK harness, after an hour, or as the oldest of 1000. Whether a
-    callback has expired before, the SDK knows.
+    A bundle is forgotten with its SDK harness, or when it is old. Whether a callback has expired
+    before, the SDK knows.
 
     Args:
         warn: takes what people should know.
@@ -40,9 +36,7 @@ class Finalizations:
         self, warn: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._warn = warn
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        self._waiting: AwaitingCommit[str, _Waiting] = AwaitingCommit(clock=clock)
 
     def remember(
         self, bundle_id: str, connection: SdkConnection, instruction_ids: Iterable[str]
@@ -54,25 +48,15 @@ class Finalizations:
             connection: the SDK harness.
             instruction_ids: of the SDK's bundles in it that asked.
         """
-        with self._lock:
-            now = self._clock()
-            self._waiting.pop(bundle_id, None)
-            self._waiting[bundle_id] = _Waiting(connection, tuple(instruction_ids), now)
-            for known, waiting in list(self._waiting.items()):
-                if (
-                    len(self._waiting) > _MOST_KEPT
-                    or now - waiting.since > _KEPT_SECONDS
-                    or not waiting.connection.usable
-                ):
-                    del self._waiting[known]
+        self._waiting.forget(lambda waiting: not waiting.connection.usable)
+        self._waiting.keep(bundle_id, _Waiting(connection, tuple(instruction_ids)))
 
     def finalize(self, bundle_id: str) -> None:
         """Tells the SDK; see :meth:`beam_runner_worker.ports.StageHarness.finalize`.
 
         Waits for the callbacks, for 30 seconds at most for each of the SDK's bundles.
         """
-        with self._lock:
-            waiting = self._waiting.pop(bundle_id, None)
+        waiting = self._waiting.take(bundle_id)
         if waiting is None:
             return
         for instruction_id in waiting.instruction_ids:

@@ -14,10 +14,8 @@ import attrs
 from beam_runner_worker.fnapi.cutting import EdgeCoder, skip_elements
 from beam_runner_worker.fnapi.groups import encode_groups
 from beam_runner_worker.fnapi.large_groups import LargeGroups
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
-
-MESSAGE_BYTES = 1 << 20
-"""A message is closed when it holds at least as much; elements are never split over messages."""
 
 DataChunk = ElementChunk | GroupChunk | TimerChunk
 _Piece = tuple[bytes | memoryview, int]
@@ -85,7 +83,7 @@ def input_messages(
             parts.append(piece)
             size += len(piece)
             count += elements
-            if size >= MESSAGE_BYTES:
+            if size >= PIECE_BYTES:
                 yield Message(b"".join(parts), count)
                 parts, size, count = [], 0, 0
     if parts:
@@ -96,7 +94,7 @@ def _pieces(
     chunk: ElementChunk | GroupChunk, coder: EdgeCoder | None, large: LargeGroups | None
 ) -> Iterator[_Piece]:
     if isinstance(chunk, GroupChunk):
-        yield from encode_groups(chunk, MESSAGE_BYTES, large)
+        yield from encode_groups(chunk, PIECE_BYTES, large)
     elif chunk.ends is not None:
         yield from _split_elements(chunk, chunk.ends)
     elif chunk.meant == chunk.count:
@@ -117,10 +115,10 @@ def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece
     data = memoryview(chunk.data)
     begin = ends[chunk.first - 1] if chunk.first else 0
     first, stop = chunk.first, chunk.first + chunk.meant
-    if ends[stop - 1] - begin > 2 * MESSAGE_BYTES:
-        while ends[stop - 1] - begin > MESSAGE_BYTES and first + 1 < stop:
+    if ends[stop - 1] - begin > 2 * PIECE_BYTES:
+        while ends[stop - 1] - begin > PIECE_BYTES and first + 1 < stop:
             # As many as fit, or one that alone is too large.
-            cut = max(bisect_right(ends, begin + MESSAGE_BYTES, first, stop), first + 1)
+            cut = max(bisect_right(ends, begin + PIECE_BYTES, first, stop), first + 1)
             yield data[begin : ends[cut - 1]], cut - first
             begin, first = ends[cut - 1], cut
     yield data[begin : ends[stop - 1]], stop - first

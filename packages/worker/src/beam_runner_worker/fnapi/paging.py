@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from beam_runner_engine.values.lengths import Skip
 
-PAGE_BYTES = 1 << 20
+from beam_runner_worker.limits import PIECE_BYTES
+
 _PAGED_AT_ONCE = 4
 
 
@@ -42,7 +43,7 @@ class Pages:
         data = self._kept.pop(name, None)
         if data is None or not token:
             data = read()
-        if len(data) - begin <= PAGE_BYTES:
+        if len(data) - begin <= PIECE_BYTES:
             return data[begin:], b""
         skip_element = skip()
         end = len(data) if skip_element is None else page_end(data, begin, skip_element)
@@ -56,7 +57,7 @@ class Pages:
 
 def page_end(data: bytes, begin: int, skip: Skip) -> int:
     """Where the page that begins there ends: after the element that makes it large enough."""
-    end, wanted, size = begin, begin + PAGE_BYTES, len(data)
+    end, wanted, size = begin, begin + PIECE_BYTES, len(data)
     while end < wanted and end < size:
         end = skip(data, end)
     return end

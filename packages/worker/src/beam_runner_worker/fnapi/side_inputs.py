@@ -9,13 +9,14 @@ from beam_runner_engine.values.lengths import Skip
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.fnapi.paging import PAGE_BYTES, Pages, page_end
+from beam_runner_worker.fnapi.paging import Pages, page_end
 from beam_runner_worker.fnapi.skipping import (
     UnknownCoder,
     compile_skip,
     skip_counted,
     skip_sequence,
 )
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.ports import SideInputReader
 from beam_runner_worker.values import ValuePieces
 
@@ -131,7 +132,7 @@ class SideInputPages:
             self._last = (name, number, values.piece(number))
         data = self._last[2]
         end = len(data)
-        if end - begin > 2 * PAGE_BYTES and (skip_element := skip()) is not None:
+        if end - begin > 2 * PIECE_BYTES and (skip_element := skip()) is not None:
             end = page_end(data, begin, skip_element)
         if end < len(data):
             return data[begin:end], b"%s%d%s%d" % (_PIECE, number, _OFFSET, end)

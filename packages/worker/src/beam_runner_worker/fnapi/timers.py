@@ -18,12 +18,12 @@ from beam_runner_engine.values.windowed_values import read_windows
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.records import Timer, TimerChunk
 
 FamilyId = tuple[str, str]
 """The stateful transform and the local name of one of its timer families."""
 
-_MESSAGE_BYTES = 1 << 20
 _SET, _CLEARED = b"\x00", b"\x01"
 
 
@@ -66,7 +66,7 @@ def timer_messages(chunk: TimerChunk) -> Iterator[beam_fn_api_pb2.Elements.Timer
     size = 0
     family: FamilyId = ("", "")
     for timer in chunk.timers:
-        if parts and (size >= _MESSAGE_BYTES or family != (timer.transform_id, timer.family)):
+        if parts and (size >= PIECE_BYTES or family != (timer.transform_id, timer.family)):
             yield _message(family, parts)
             parts, size = [], 0
         family = (timer.transform_id, timer.family)
