@@ -104,3 +104,106 @@ def test_a_session_that_keeps_no_workers_is_refused(program: Any) -> None:
         "did not start: the SparkSession of this program has spark.python.worker.reuse=false"
         in told
     )
+
+
+FRAMES = """
+import json
+import os
+import sys
+
+import apache_beam as beam
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from beam_spark_executor import BeamSparkRunner
+from beam_spark_executor.io import from_dataframe, to_dataframe
+from pyspark.sql import SparkSession
+
+def refused(wrong):
+    try:
+        return wrong()
+    except (ValueError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+def endless():
+    ticks = beam.Pipeline(runner=BeamSparkRunner()) | PeriodicImpulse() | beam.Map(lambda at: beam.Row(n=1))
+    return to_dataframe(ticks)
+
+def elsewhere():
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        _ = pipeline | from_dataframe(mine.range(3))
+
+if __name__ == "__main__":
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    mine = builder.config("spark.python.daemon.module", "beam_spark_executor.spark.python_daemon").getOrCreate()
+    # As where a notebook's cell has a session of its own: views of one are not known to the other.
+    other = mine.newSession()
+    frame = other.sql("SELECT id AS n, CAST(id AS STRING) AS word, CAST(IF(id = 2, NULL, id * 1.5) AS DOUBLE) AS half FROM range(4)")
+    pipeline = beam.Pipeline(runner=BeamSparkRunner())
+    rows = (pipeline
+        | from_dataframe(frame.where("n > 0"))
+        | beam.Map(lambda row: beam.Row(n=row.n + 10, word=row.word * 2, half=row.half)).with_output_types(
+            beam.typehints.row_type.RowTypeConstraint.from_fields(
+                [("n", int), ("word", str), ("half", float | None)])))
+    first = to_dataframe(rows)
+    again = to_dataframe(rows | beam.Map(lambda row: beam.Row(n=-row.n)).with_output_types(
+        beam.typehints.row_type.RowTypeConstraint.from_fields([("n", int)])))
+    print(json.dumps([
+        [list(row) for row in first.orderBy("n").collect()],
+        sorted(row.n for row in again.collect()),
+        first.count(),
+        [refused(wrong) for wrong in (
+            lambda: from_dataframe(mine.readStream.format("rate").load()),
+            lambda: from_dataframe(mine.range(3).crossJoin(mine.range(2))),
+            lambda: from_dataframe([1, 2]),
+            lambda: to_dataframe(pipeline),
+            lambda: to_dataframe(rows | "No columns" >> beam.Map(lambda row: {"n": row.n})),
+            endless,
+            elsewhere,
+        )],
+    ]))
+"""
+REFUSED = (
+    "WrongTable: from_dataframe reads what has an end",
+    "WrongTable: the DataFrame has two columns 'id'",
+    "WrongTable: from_dataframe takes a DataFrame of Spark, not list",
+    "WrongTable: to_dataframe takes a PCollection, not Pipeline",
+    "does not know the columns",
+    "writes bounded rows, and these never end",
+    "run the pipeline with beam_spark_executor.BeamSparkRunner",
+)
+ELSEWHERE = """
+import sys
+import apache_beam as beam
+from beam_spark_executor import BeamSparkRunner
+from beam_spark_executor.io import from_dataframe
+from apache_beam.options.pipeline_options import PipelineOptions
+from pyspark.sql import SparkSession
+
+if __name__ == "__main__":
+    mine = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    with beam.Pipeline(BeamSparkRunner(), PipelineOptions(["--spark_master_url=local[1]"])) as pipeline:
+        _ = pipeline | from_dataframe(mine.range(3))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_dataframes_become_pcollections_and_the_other_way(program: Any) -> None:
+    program.write("main.py", FRAMES)
+    code, told = program.run("main.py")
+    assert code == 0, told
+    rows, negative, count, refused = json.loads(told.splitlines()[-1])
+    assert rows == [[11, "11", 1.5], [12, "22", None], [13, "33", 4.5]]
+    assert (negative, count) == ([-13, -12, -11], 3)
+    assert [part in sentence for part, sentence in zip(REFUSED, refused, strict=True)] == [
+        True
+    ] * 7, refused
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_dataframe_of_another_spark_is_refused(program: Any) -> None:
+    program.write("main.py", ELSEWHERE)
+    code, told = program.run("main.py")
+    assert code == 1
+    assert "the DataFrame is one of another Spark than the server's" in told

@@ -18,6 +18,8 @@ FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 """Formats that Spark keeps as files in a folder."""
 STAGING = "_beam-"
 """How the folder begins in which files wait beside a table's own. Spark takes no notice of such."""
+VIEW = "beam_dataframe_"
+"""How the name of a view begins that is a DataFrame of the program in whose process the server is."""
 MODES = ("error", "ignore", "append", "overwrite")
 """What is done where there is something already."""
 

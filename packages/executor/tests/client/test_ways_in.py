@@ -12,6 +12,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 import beam_spark_executor
 
@@ -25,7 +26,36 @@ class Built(PipelineRunner):
 
     def run_pipeline(self, pipeline: beam.Pipeline, options: Any) -> PipelineResult:
         self.pipelines.append(pipeline)
-        return PipelineResult(PipelineState.DONE)
+        return Done(PipelineState.DONE)
+
+
+class Done(PipelineResult):
+    """Has come to its end."""
+
+    def wait_until_finish(self, duration: int | None = None) -> str:
+        return str(self._state)
+
+
+class Session(SimpleNamespace):
+    """A Spark session with one table, which tells what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__(sparkContext=SimpleNamespace(master="local[1]"), read=self, views=[])
+        self.isStreaming, self.columns = False, ["user"]
+        self.schema = StructType([StructField("user", StringType(), False)])
+
+    def table(self, name: str) -> Session:
+        return self
+
+    where = parquet = table
+
+    def createGlobalTempView(self, name: str) -> None:
+        self.views.append(name)
+
+    def groupBy(self, column: str) -> Session:
+        return self
+
+    count = show = lambda self: self
 
 
 class Options(SparkSession.Builder):
@@ -41,9 +71,12 @@ def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
     # Another test's session would be asked for the columns of tables that are in examples alone.
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     collected: list[object] = []
+    session = Session()
+    monkeypatch.setattr("beam_spark_executor.io.frames.session_here", lambda: session)
     names: dict[str, Any] = {
         "SparkSession": SimpleNamespace(builder=Options()),
         "ib": SimpleNamespace(collect=collected.append),
+        "session": session,
         "counts": "counts",
     }
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S)
@@ -51,6 +84,9 @@ def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(example, PAGE.name, "exec"), names)
     assert importlib.import_module(names["spark"]["spark.python.daemon.module"])
     assert collected == ["counts"]
-    empty, tables = Built.pipelines
+    empty, tables, frames = Built.pipelines
     assert not empty.transforms_stack[0].parts
     assert len(tables.transforms_stack[0].parts) == 3
+    first, _, last = (part.full_label for part in frames.transforms_stack[0].parts)
+    assert (first, last.partition("(")[0]) == ("from_dataframe", "to_dataframe")
+    assert len(session.views) == 1

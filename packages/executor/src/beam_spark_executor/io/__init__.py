@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from beam_spark_executor.io.frames import from_dataframe, to_dataframe
 from beam_spark_executor.io.reading import ReadFromSpark
 from beam_spark_executor.io.writing import WriteToSpark
 
-__all__ = ["ReadFromSpark", "WriteToSpark"]
+__all__ = ["ReadFromSpark", "WriteToSpark", "from_dataframe", "to_dataframe"]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from beam_spark_executor.tables import TableSource, WrongTable
+from beam_spark_executor.tables import VIEW, TableSource, WrongTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +56,11 @@ def _whole(session: SparkSession, source: TableSource) -> DataFrame:
         return session.sql(source.sql)
     reader = session.read.options(**source.options)
     if source.table:
+        if VIEW in source.table and not session.catalog.tableExists(source.table):
+            raise WrongTable(
+                "the DataFrame is one of another Spark than the server's: from_dataframe is for programs on whose"
+                " own SparkSession BeamSparkRunner runs. Write it to files, and read these"
+            )
         return reader.table(source.table)
     reader = reader.format(source.format)
     if source.schema and source.format in _BY_SCHEMA:
