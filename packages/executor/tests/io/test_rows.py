@@ -36,6 +36,7 @@ ROWS = st.builds(
 
 def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
     fn = BatchesOfRows(arrow_schema(schema))
+    fn.setup()
     fn.start_bundle()
     found = [batch for row in rows for batch in fn.process(row)]
     return [*found, *(last.value for last in fn.finish_bundle() if isinstance(last, WindowedValue))]
@@ -52,6 +53,17 @@ def test_fields_are_found_by_name() -> None:
     (batch,) = batches([row, row._asdict(), beam.Row(**row._asdict())])
     assert list(RowsOfBatches(Row).process(batch)) == [row] * 3
     assert [found.id for found in RowsOfBatches().process(batch)] == [1] * 3
+
+
+@pytest.mark.parametrize(
+    "names", [["id"], ["id", "a.b"], ["id", "class"], ["id", "row", "new"], ["__class__", "é"]]
+)
+def test_fields_have_whatever_names(names: list[str]) -> None:
+    row = {name: len(name) for name in names}
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    given = [row] if "__class__" in names else [row, beam.Row(**row)]
+    (batch,) = batches(given, schema)
+    assert [made.as_dict() for made in RowsOfBatches().process(batch)] == [row] * len(given)
 
 
 @pytest.mark.parametrize(
