@@ -1,53 +1,22 @@
 """Beam's rules for elements, watermarks, windows, triggers, state and timers, as a state machine.
 
-All public names are listed here, and in `beam_runner_engine.testing` for those who implement the
-engine's ports; `public_api.txt` beside the package's `pyproject.toml` spells them out.
+All public names are here, those that `dispatch` and `scheduler` list included, and in
+`beam_runner_engine.testing` for those who implement the engine's ports; `public_api.txt` beside the
+package's `pyproject.toml` spells them out.
 """
 
 from __future__ import annotations
 
-from beam_runner_engine.dispatch import (
-    LoopLease,
-    LoopLimits,
-    Parallelism,
-    Patience,
-    Place,
-    WaitingBundles,
-    in_the_way,
-    is_small,
-    place_for,
-    turn_ends,
-)
-from beam_runner_engine.keyed.bulk import (
-    bulk_grouper,
-)
-from beam_runner_engine.keyed.cells import (
-    CellDelta,
-    CellId,
-    apply_delta,
-)
-from beam_runner_engine.keyed.commits import (
-    KeyedCommit,
-)
-from beam_runner_engine.keyed.grouping import (
-    TriggeredGrouper,
-)
-from beam_runner_engine.keyed.groups import (
-    Group,
-    Groups,
-)
-from beam_runner_engine.keyed.merging import (
-    SessionMerger,
-    merge_sessions,
-)
-from beam_runner_engine.keyed.now import (
-    Now,
-)
-from beam_runner_engine.keyed.ports import (
-    BulkGrouper,
-    CellStore,
-    WindowMerger,
-)
+from beam_runner_engine import dispatch, scheduler
+from beam_runner_engine.dispatch import *  # noqa: F403
+from beam_runner_engine.keyed.bulk import bulk_grouper
+from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
+from beam_runner_engine.keyed.commits import KeyedCommit
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group, Groups
+from beam_runner_engine.keyed.merging import SessionMerger, merge_sessions
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.ports import BulkGrouper, CellStore, WindowMerger
 from beam_runner_engine.keyed.state import (
     BagState,
     CombiningState,
@@ -65,76 +34,9 @@ from beam_runner_engine.keyed.stateful import (
     TimerFired,
     WindowExpired,
 )
-from beam_runner_engine.keyed.timers import (
-    TimeDomain,
-    Timer,
-)
-from beam_runner_engine.scheduler import (
-    Abort,
-    AddElements,
-    AdvanceProcessingTime,
-    AdvanceWatermark,
-    Bundle,
-    BundleDone,
-    BundleFailed,
-    Cancel,
-    CancelBundles,
-    Command,
-    Data,
-    DefaultPolicy,
-    DefaultSectionPolicy,
-    Drain,
-    Event,
-    FailJob,
-    FailureKind,
-    FinalizeBundles,
-    FinishJob,
-    GiveWay,
-    GraphError,
-    GraphSpec,
-    IllegalEvent,
-    Input,
-    Limits,
-    Load,
-    OpenBundles,
-    Outcome,
-    Output,
-    Phase,
-    Progress,
-    ReleaseData,
-    ReleaseState,
-    Residual,
-    RunningBundle,
-    Scheduler,
-    SchedulerError,
-    SectionFacts,
-    SectionPart,
-    SectionPolicy,
-    SectionRefused,
-    SideInput,
-    SideInputReadiness,
-    SideInputSpec,
-    SideWindowOf,
-    SnapshotError,
-    SplitBundle,
-    SplitDone,
-    SplittingPolicy,
-    StageKind,
-    StageReport,
-    StageSpec,
-    Start,
-    TestStreamSpec,
-    TestStreamStep,
-    Tick,
-    Wait,
-    WaitFor,
-    WakeAt,
-    WindowMapping,
-    describe_waits,
-)
-from beam_runner_engine.values.facts import (
-    DataFacts,
-)
+from beam_runner_engine.keyed.timers import TimeDomain, Timer
+from beam_runner_engine.scheduler import *  # noqa: F403
+from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.panes import (
     NO_FIRING,
     ONLY_FIRING,
@@ -150,10 +52,7 @@ from beam_runner_engine.values.strategy import (
     OnTimeBehavior,
     WindowingStrategy,
 )
-from beam_runner_engine.values.summary import (
-    EMPTY_SUMMARY,
-    ShardSummary,
-)
+from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_engine.values.times import (
     END_OF_GLOBAL_WINDOW,
     MAX_TIMESTAMP,
@@ -161,10 +60,7 @@ from beam_runner_engine.values.times import (
     Duration,
     Timestamp,
 )
-from beam_runner_engine.values.timestamp_combiners import (
-    TimestampCombiner,
-    combine_timestamps,
-)
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner, combine_timestamps
 from beam_runner_engine.values.triggers import (
     AfterAll,
     AfterAny,
@@ -218,12 +114,8 @@ __all__ = [
     "MIN_TIMESTAMP",
     "NO_FIRING",
     "ONLY_FIRING",
-    "Abort",
     "AccumulationMode",
-    "AddElements",
     "Admitted",
-    "AdvanceProcessingTime",
-    "AdvanceWatermark",
     "AfterAll",
     "AfterAny",
     "AfterCount",
@@ -235,48 +127,24 @@ __all__ = [
     "Always",
     "BagState",
     "BulkGrouper",
-    "Bundle",
-    "BundleDone",
-    "BundleFailed",
-    "Cancel",
-    "CancelBundles",
     "CellDelta",
     "CellId",
     "CellStore",
     "ClosingBehavior",
     "CombiningState",
-    "Command",
-    "Data",
     "DataFacts",
-    "DefaultPolicy",
-    "DefaultSectionPolicy",
     "DefaultTrigger",
     "Delay",
-    "Drain",
     "Due",
     "Duration",
     "ElementsSorted",
-    "Event",
-    "FailJob",
-    "FailureKind",
-    "FinalizeBundles",
-    "FinishJob",
     "FixedWindows",
-    "GiveWay",
     "GlobalWindow",
     "GlobalWindows",
-    "GraphError",
-    "GraphSpec",
     "Group",
     "Groups",
-    "IllegalEvent",
-    "Input",
     "IntervalWindow",
     "KeyedCommit",
-    "Limits",
-    "Load",
-    "LoopLease",
-    "LoopLimits",
     "MergeStatus",
     "MultimapState",
     "Never",
@@ -284,51 +152,18 @@ __all__ = [
     "OnTimeBehavior",
     "OpaqueWindow",
     "OpaqueWindows",
-    "OpenBundles",
     "OrFinally",
     "OrderedListState",
-    "Outcome",
-    "Output",
     "PaneInfo",
     "PaneTiming",
-    "Parallelism",
-    "Patience",
-    "Phase",
-    "Place",
-    "Progress",
-    "ReleaseData",
-    "ReleaseState",
     "Repeatedly",
-    "Residual",
-    "RunningBundle",
-    "Scheduler",
-    "SchedulerError",
-    "SectionFacts",
-    "SectionPart",
-    "SectionPolicy",
-    "SectionRefused",
     "SessionMerger",
     "Sessions",
     "ShardSummary",
-    "SideInput",
-    "SideInputReadiness",
-    "SideInputSpec",
-    "SideWindowOf",
     "SlidingWindows",
-    "SnapshotError",
-    "SplitBundle",
-    "SplitDone",
-    "SplittingPolicy",
-    "StageKind",
-    "StageReport",
-    "StageSpec",
-    "Start",
     "State",
     "StatefulShard",
     "StatefulSpec",
-    "TestStreamSpec",
-    "TestStreamStep",
-    "Tick",
     "TimeDomain",
     "Timer",
     "TimerFired",
@@ -337,15 +172,10 @@ __all__ = [
     "Trigger",
     "TriggeredGrouper",
     "ValueState",
-    "Wait",
-    "WaitFor",
-    "WaitingBundles",
-    "WakeAt",
     "Window",
     "WindowCoder",
     "WindowExpired",
     "WindowFn",
-    "WindowMapping",
     "WindowMerger",
     "WindowingStrategy",
     "apply_delta",
@@ -356,16 +186,13 @@ __all__ = [
     "decode_pane",
     "decode_window",
     "decode_window_at",
-    "describe_waits",
     "encode_instant",
     "encode_pane",
     "encode_window",
     "encoded_max_timestamp",
     "fires_once",
-    "in_the_way",
-    "is_small",
     "may_fire_early",
     "merge_sessions",
-    "place_for",
-    "turn_ends",
 ]
+__all__ += dispatch.__all__
+__all__ += scheduler.__all__
