@@ -189,7 +189,7 @@ class _PrintScript(argparse.Action):
 def _parser() -> _Parser:
     parser = _Parser(
         prog=PROGRAM,
-        description="Serves the Beam Job API and runs the jobs on Apache Spark. `pack -o FILE.tar.gz` makes an archive of this Python and its packages for executors that have none.",
+        description="Serves the Beam Job API and runs the jobs on Apache Spark. `pack -o FILE.tar.gz` makes an archive of this Python and its packages for executors that have none. `share-classes` makes a file with which Spark starts in half of the CPU time.",
         allow_abbrev=False,
     )
     _add_server_flags(parser.add_argument)

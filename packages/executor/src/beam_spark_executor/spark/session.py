@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from beam_spark_executor.memory import memory_limit
 from beam_spark_executor.spark.ambient import SUBMITTED, lacking, refuse_connect, session_here
+from beam_spark_executor.spark.class_sharing import to_share
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
 from beam_spark_executor.spark.java_wheel import home_for_spark
 from beam_spark_executor.spark.pool import reason_of
@@ -231,9 +232,9 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     conf = dict(settings.conf)
     if settings.master is not None:
         conf["spark.master"] = settings.master
-    options = java_options(
-        folder, log4j_file, settings.log_level, conf.get("spark.driver.extraJavaOptions", "")
-    )
+    theirs = conf.get("spark.driver.extraJavaOptions", "")
+    options = java_options(folder, log4j_file, settings.log_level, theirs)
+    options += to_share(f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {theirs}")
     variables = {"PYSPARK_PYTHON": python_of_workers(conf), **home_for_spark(os.environ, folder)}
     master = conf.get("spark.master") or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
     if master is not None and is_on_this_machine(master):

@@ -1,0 +1,71 @@
+"""``beam-spark-jobserver share-classes``: makes the file with which Spark starts in half of the CPU time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from beam_spark_executor import logs
+from beam_spark_executor.unavailable import Unavailable
+
+_LIMIT_SECONDS = 600.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Makes the file and prints where it is; returns the exit code, 1 if there is none now."""
+    argparse.ArgumentParser(
+        prog="beam-spark-jobserver share-classes",
+        description="Runs Spark once and has Java keep the classes that it took in a file beside Spark's, some "
+        "120 MB, which servers use by themselves from then on. To be called again after another Java or PySpark was "
+        "installed: a file that does not fit is not used.",
+    ).parse_args(arguments)
+    logs.configure("error", "text")
+    try:
+        print(share_classes())
+    except (Unavailable, OSError) as error:
+        sys.stderr.write(f"beam-spark-jobserver: {error}\n")
+        return 1
+    return 0
+
+
+def share_classes() -> Path:
+    """Makes the file, in place of one that is there, and returns where it is. Costs half a minute of CPU time.
+
+    Raises:
+        Unavailable: Spark does not start, or Java made no file.
+        OSError: Spark's folder can't be written to.
+    """
+    from beam_spark_executor.spark.class_sharing import shared_classes, to_make
+
+    file = shared_classes()
+    unfinished = file.with_suffix(f".{os.getpid()}")
+    unfinished.touch()
+    unfinished.unlink()
+    try:
+        _run_spark(to_make(unfinished))
+        if not unfinished.exists():
+            raise Unavailable(
+                f"Java wrote no {file.name}: JREs that lack lib/server/classes.jsa can't; "
+                "a whole JDK, or `java -Xshare:dump` with this one, helps."
+            )
+        return unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _run_spark(java_options: str) -> None:
+    """Has Spark do what a server has it do."""
+    from beam_spark_executor.spark.session import RunningSpark
+    from beam_spark_executor.spark.settings import SparkSettings
+
+    conf = {"spark.driver.extraJavaOptions": java_options}
+    spark = RunningSpark(SparkSettings(master="local[2]", conf=conf))
+    spark.start()
+    try:
+        rows = spark.session.sparkContext.parallelize([(1, b""), (2, b"")], 2)
+        rows.partitionBy(2).collect()
+    finally:
+        spark.stop(_LIMIT_SECONDS)

@@ -1,0 +1,41 @@
+"""The file of Spark's classes: used where it is there and nobody says other, by the Java and the Spark that it is of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor.spark.class_sharing import shared_classes, to_make, to_share
+
+
+@pytest.fixture(autouse=True)
+def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Spark and a Java of the test's own."""
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    return tmp_path
+
+
+def test_a_file_that_is_there_is_used() -> None:
+    assert to_share("") == ""
+    shared_classes().touch()
+    assert f"-XX:SharedArchiveFile={shared_classes()}" in to_share("-Xmx1g")
+
+
+@pytest.mark.parametrize(
+    "theirs", ["-XX:SharedArchiveFile=/a", "-Xshare:off", to_make(Path("/somewhere"))]
+)
+def test_what_users_say_of_such_files_stands(theirs: str) -> None:
+    shared_classes().touch()
+    assert to_share(theirs) == ""
+
+
+def test_it_is_of_one_java_and_one_spark(spark_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = shared_classes()
+    assert before.parent == spark_home / "spark" / "jars"
+    monkeypatch.setenv("JAVA_HOME", str(spark_home / "another"))
+    other = shared_classes()
+    monkeypatch.setenv("SPARK_HOME", str(spark_home / "another"))
+    assert len({before.name, other.name, shared_classes().name}) == 3

@@ -1,0 +1,65 @@
+"""Making the file of Spark's classes: it is there whole, or there is a sentence and nothing is left."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from beam_spark_executor import share_classes
+from beam_spark_executor.unavailable import Unavailable
+
+
+@pytest.fixture(autouse=True)
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the classes of a Spark of the test's own."""
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    return folder
+
+
+def test_a_file_that_java_wrote_takes_the_place_of_the_one_before(
+    jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(options: str) -> None:
+        found = re.search(r"-XX:ArchiveClassesAtExit=(\S+)", options)
+        assert found is not None
+        Path(found[1]).write_text("classes")
+
+    monkeypatch.setattr(share_classes, "_run_spark", run)
+    for _ in range(2):
+        assert share_classes.main([]) == 0
+    (made,) = jars.iterdir()
+    assert made.read_text() == "classes"
+    assert capsys.readouterr().out == f"{made}\n" * 2
+
+
+def test_a_java_that_can_not_is_a_sentence(
+    jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(share_classes, "_run_spark", lambda options: None)
+    assert share_classes.main([]) == 1
+    assert "Java wrote no beam-classes-" in capsys.readouterr().err
+    assert not list(jars.iterdir())
+
+
+def test_a_spark_that_does_not_start_is_a_sentence(
+    jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(options: str) -> None:
+        raise Unavailable("there is no Java.")
+
+    monkeypatch.setattr(share_classes, "_run_spark", run)
+    assert share_classes.main([]) == 1
+    assert capsys.readouterr().err == "beam-spark-jobserver: there is no Java.\n"
+
+
+def test_a_folder_that_can_not_be_written_to_is_a_sentence(
+    jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jars.rmdir()
+    monkeypatch.setattr(share_classes, "_run_spark", lambda options: None)
+    assert share_classes.main([]) == 1
+    assert str(jars) in capsys.readouterr().err
