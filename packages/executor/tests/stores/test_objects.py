@@ -143,16 +143,17 @@ def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "message"),
+    ("status", "code", "message", "remedy"),
     [
-        (403, "AccessDenied", "Access Denied"),
-        (400, "ExpiredToken", "The provided token has expired."),
-        (403, "RequestTimeTooSkewed", "The difference between the times is too large."),
+        (403, "AccessDenied", "Access Denied.", "leave to write, read, list and remove"),
+        (400, "ExpiredToken", "The provided token has expired.", "get new credentials"),
+        (403, "RequestTimeTooSkewed", "The times differ too much.", "set this machine's clock"),
+        (403, "Unheard", "Nobody knows why.", ""),
     ],
-    ids=["may only be read", "expired token", "wrong clock"],
+    ids=["may only be read", "expired token", "wrong clock", "what is not known here"],
 )
-def test_what_a_store_refuses_is_told_at_once_in_its_words(
-    monkeypatch: pytest.MonkeyPatch, status: int, code: str, message: str
+def test_what_a_store_refuses_is_told_at_once_in_its_words_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, status: int, code: str, message: str, remedy: str
 ) -> None:
     asked = []
 
@@ -178,9 +179,8 @@ def test_what_a_store_refuses_is_told_at_once_in_its_words(
         server.shutdown()
     (once,) = asked
     assert len(once) > 0
-    assert re.fullmatch(
-        rf"s3://bucket/x/probe does not take \w+: {code}: {re.escape(message)}", str(told.value)
-    )
+    said = rf"s3://bucket/x/probe does not take \w+: {code}: {re.escape(message[:-1])}"
+    assert re.fullmatch(said + (f"; .*{remedy}.*" if remedy else ""), str(told.value))
 
 
 def test_who_has_no_credentials_is_told_so() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
 
+from beam_spark_executor.bundles.job_files import scratch_folder
 from beam_spark_executor.channel.client import knock
 from beam_spark_executor.channel.messages import Endpoint
 from beam_spark_executor.stores.ports import StoreError
@@ -15,6 +17,7 @@ from beam_spark_executor.stores.probe import probe
 from beam_spark_executor.stores.spec import StoreSpec
 
 _KNOCK_SECONDS = 10.0
+_ROOM_BYTES = 1 << 20
 _ALIKE = (
     "beam-spark-executor",
     "beam-runner-engine",
@@ -62,11 +65,30 @@ def trouble_here(needs: Needs) -> str:
             " machines share, or s3://BUCKET/PREFIX (or gs://, az://, abfss://)"
         )
     if needs.store is not None:
+        if trouble := _trouble_with_scratch():
+            return trouble
         try:
             probe(needs.store)
         except StoreError as error:
             return str(error)
     return ""
+
+
+def _trouble_with_scratch() -> str:
+    """Why files can't be written where copies of a store's are kept; empty if they can."""
+    folder = scratch_folder()
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            written = file.write(bytes(_ROOM_BYTES))
+        reason = "" if written == _ROOM_BYTES else "it is full"
+    except OSError as error:
+        reason = str(error.strerror)
+    if not reason:
+        return ""
+    return (
+        f"{folder}, where workers keep data before it goes to the store, can't be written ({reason}): make room there,"
+        " or have Spark's spark.local.dir or SPARK_LOCAL_DIRS name another folder"
+    )
 
 
 def _versions() -> dict[str, str]:

@@ -59,7 +59,7 @@ def check_executors(
     if troubles:
         trouble, host = troubles[0]
         others = len({found for _, found in troubles} - {host})
-        more = f" (and {others} hosts more)" if others else ""
+        more = f" (and on {others} more)" if others else ""
         raise SparkUnavailable(f"bundles can't run on the executor's host {host}{more}: {trouble}")
     hosts = frozenset(row["host"] for row in told)
     _LOGGER.info("executors answer on %s", ", ".join(sorted(hosts)))

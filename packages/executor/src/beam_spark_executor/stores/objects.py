@@ -25,6 +25,16 @@ _RETRIES = 1000
 """It is the time that is limited: the waits between retries are random, and ten of them may take a second."""
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 """Whom clients ask for credentials that are nowhere else."""
+_FOREIGN = "the credentials in the environment are not those of this store"
+_REMEDIES = {
+    "AccessDenied": "its credentials need leave to write, read, list and remove below this prefix",
+    "ExpiredToken": "get new credentials",
+    "InvalidAccessKeyId": _FOREIGN,
+    "NoSuchBucket": "make the bucket, or name another one by --data-dir",
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "SignatureDoesNotMatch": _FOREIGN,
+}
+"""What to do, by the code with which stores of S3's protocol refuse."""
 
 
 class ObjectStore:
@@ -111,7 +121,8 @@ def _reason(error: Exception) -> str:
     text = str(error).split("\n\nDebug source", 1)[0].strip()
     told = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
     if told:
-        return f"{told[1]}: {told[2]}"
+        said = f"{told[1]}: {told[2].rstrip('.')}"
+        return f"{said}; {_REMEDIES[told[1]]}" if told[1] in _REMEDIES else said
     line = re.sub(r", max_retries: \d+, retry_timeout: \S+ ", "", text.split("\n", 1)[0])
     first = f"{type(error).__name__}: {line}"
     if any(host in text for host in _METADATA_SERVICES):
