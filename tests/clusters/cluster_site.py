@@ -10,6 +10,9 @@ from machines import Layout, Network
 from s3_machine import BUCKET, S3Machine, s3_machine
 from spark_machines import MEMORY, QUICK_JAVA, SparkMachines
 
+PREFIX = "jobs"
+"""Of the data of the server that most tests share."""
+
 
 @attrs.frozen
 class Site:
@@ -29,10 +32,19 @@ class Site:
 
     def flags(self, prefix: str) -> list[str]:
         """What a server needs to be told to work here, with data below a prefix of the bucket."""
-        conf = {"spark.driver.host": self.network.address, "spark.executor.memory": MEMORY}
-        stated = [f"--spark-conf={key}={value}" for key, value in conf.items()]
+        stated = [f"--spark-conf={key}={value}" for key, value in self._conf.items()]
         master = f"--spark-master-url={self.spark.url}"
         return [master, f"--data-dir=s3://{BUCKET}/{prefix}", *stated]
+
+    @property
+    def properties(self) -> list[str]:
+        """The same for any program that uses Spark: its properties."""
+        conf = {**self._conf, "spark.master": self.spark.url, "spark.app.name": "tests"}
+        return [f"{key}={value}" for key, value in conf.items()]
+
+    @property
+    def _conf(self) -> dict[str, str]:
+        return {"spark.driver.host": self.network.address, "spark.executor.memory": MEMORY}
 
     @contextmanager
     def read_only_store(self) -> Iterator[str]:

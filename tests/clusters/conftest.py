@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import victims
-from cluster_site import Site
+from cluster_site import PREFIX, Site
 from harness_commands import boot_command
 from job_server import ServerEnded, wait_until
 from jobs import Pipelines, pickle_by_value
@@ -26,7 +26,6 @@ from seeds import add_seed_options, run_for_each_seed
 from spark_machines import spark_home, spark_machines
 
 WORKERS = 2
-_PREFIX = "jobs"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -91,10 +90,10 @@ def running(site: Site) -> Iterator[Lives]:
     (folder / "temporary").mkdir(parents=True)
     places = (folder / "temporary", folder / "state")
     try:
-        with lives(*places, *site.flags(_PREFIX), environment=site.environment) as made:
+        with lives(*places, *site.flags(PREFIX), environment=site.environment) as made:
             yield made
             print(f"KILLED {dict(made.kills)}", flush=True)
-            wait_until(lambda: not site.store.names(f"{_PREFIX}/"), 60, "data of jobs goes")
+            wait_until(lambda: not site.store.names(f"{PREFIX}/"), 60, "data of jobs goes")
             made.server.stop()
     except ServerEnded:
         print(site.spark.last_words())

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
+from cpu_account import CpuAccount
 
 _TOOLS = ("ip", "unshare", "nsenter", "mount", "hostname", "setpriv")
 _NETWORKS = "198.18"
@@ -106,6 +107,7 @@ class Machine:
         self.address = address
         self.disk = disk
         self.log = disk.with_suffix(".log")
+        self._account = CpuAccount(f"{disk.parent.parent.name}-{name}")
         disk.mkdir()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -126,7 +128,7 @@ class Machine:
         whole = (*apart, "--mount-proc", "--kill-child", "sh", "-c", _BOOT, "sh", *command)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *whole],
+                self._account.around(("setpriv", "--pdeathsig", "KILL", *whole)),
                 env=own,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -149,6 +151,24 @@ class Machine:
         (card,) = (line.split(":")[1].split() for line in cards if line.strip().startswith("eth0:"))
         return int(card[0]), int(card[8])
 
+    @contextmanager
+    def full(self, folder: Path) -> Iterator[None]:
+        """A folder there is on a disk of its own meanwhile, which is full."""
+        assert self._process is not None
+        (program,) = _children(self._process.pid)
+        inside = ("nsenter", "--target", str(program), "--mount", "--pid")
+        _run(*inside, "mkdir", "-p", str(folder))
+        _run(*inside, "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder))
+        _run(*inside, "sh", "-c", f'cat /dev/zero > "{folder}/full"', check=False)
+        try:
+            yield
+        finally:
+            _run(*inside, "umount", "--lazy", str(folder))
+
+    def cpu_seconds(self) -> float:
+        """What all its processes have used, in all its lives."""
+        return self._account.seconds()
+
     def kill(self) -> None:
         """Cuts the power: nobody hears of it any more, and all its processes are gone."""
         if self._process is None:
@@ -167,6 +187,7 @@ class Machine:
             self._process.wait()
             self._network.unplug(self.name)
         self._process = None
+        self._account.close()
 
     def _has_processes(self) -> bool:
         marks = (f"NAME={self.name}".encode(), f"DISK={self.disk}".encode())

@@ -24,6 +24,7 @@ QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _PORT = 7077
 _PAGES = 8080
 _SECONDS = 240.0
+_REGISTERED = "Successfully registered with driver"
 _LOST_SECONDS = 10
 """After so many seconds without a word from a worker the master holds it for lost."""
 
@@ -34,6 +35,7 @@ class SparkMachines:
     Attributes:
         url: of the master.
         workers: those that are up or were.
+        scratch: the folder of each of them for what executors write.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class SparkMachines:
         self._kind = kind
         self._layout = layout
         self._home = layout.private / "spark"
+        self.scratch = layout.private / "local"
         self._environment = {
             **environment,
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
@@ -55,7 +58,7 @@ class SparkMachines:
             "SPARK_DAEMON_MEMORY": "192m",
             # Of executors, too: on these machines /tmp can't be written.
             "JDK_JAVA_OPTIONS": f"{QUICK_JAVA} -Djava.io.tmpdir={layout.private}/tmp",
-            "SPARK_LOCAL_DIRS": str(layout.private / "local"),
+            "SPARK_LOCAL_DIRS": str(self.scratch),
             "SPARK_WORKER_DIR": str(layout.private / "work"),
             "SPARK_MASTER_OPTS": f"-Dspark.worker.timeout={_LOST_SECONDS}",
             "SPARK_WORKER_OPTS": f"-Dspark.worker.timeout={_LOST_SECONDS}",
@@ -95,13 +98,10 @@ class SparkMachines:
         workers: list[dict[str, Any]] = self._told()["workers"]
         return {worker["host"] for worker in workers if worker["state"] == "ALIVE"}
 
-    def executors(self) -> int:
-        """How many executors the application has."""
-        return sum(
-            worker["coresused"] > 0
-            for worker in self._told()["workers"]
-            if worker["state"] == "ALIVE"
-        )
+    def has_executor(self, machine: Machine) -> bool:
+        """Whether an executor there has told the server that it is up, in this life of the machine's disk."""
+        logs = machine.disk.glob("work/app-*/*/stderr")
+        return any(_REGISTERED in log.read_text(errors="replace") for log in logs)
 
     def last_words(self) -> str:
         """The ends of the logs of all executors."""
