@@ -17,9 +17,11 @@ from apache_beam.coders.coders import TimestampPrefixingOpaqueWindowCoder
 from apache_beam.runners.portability.fn_api_runner import execution
 from apache_beam.transforms.timeutil import OutputAtEndOfWindowImpl
 from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 _END_OF_GLOBAL_WINDOW = re.compile(r"(92233719504\d\d)(\.?)77[345](000|999)?\b")
+_BEFORE_TIME = re.compile(r"\[(-92233720[34]\d{4}\.\d+)")
+_BEGINNING = float(MIN_TIMESTAMP)
 _on_the_oracle = False
 _ON_TIME_NOT_LAST, _ON_TIME_AND_LAST = "pane 1 0 0 10", "pane 1 0 0 11"
 
@@ -117,9 +119,11 @@ def told(text: object) -> str:
     """3. The global window ends a millisecond early in Python, which takes its last moment for its end.
 
     So panes of the global window have an earlier time on the oracle, and windows made of it begin
-    there. Texts with times and windows in them are made by this.
+    there. And windows that begin before all time do so until Beam's coder has had them, which moves their
+    start: that is up to where stages end. Texts with times and windows in them are made by this.
     """
-    return _END_OF_GLOBAL_WINDOW.sub(r"\1\g<2>775", str(text))
+    ended = _END_OF_GLOBAL_WINDOW.sub(r"\1\g<2>775", str(text))
+    return _BEFORE_TIME.sub(lambda start: f"[{max(float(start[1]), _BEGINNING)}", ended)
 
 
 def of_the_oracle(row: str) -> str:

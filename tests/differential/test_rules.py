@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from called import begin
 from called_oracle import outputs_of_the_oracle
 from mortal import Mortals
+from rules import told
 from spec import Spec, Step
 
 
@@ -27,3 +28,12 @@ def test_timers_of_transforms_that_call_them_the_same_are_apart() -> None:
     assert isinstance(found, dict)
     assert found.keys() == {"p0/1", "p1/1"}
     assert all(rows.total() for rows in found.values())
+
+
+def test_windows_before_all_time_are_told_as_beams_coder_makes_them() -> None:
+    assert told("[-9223372036860.0, -9223372036850.0)") == "[-9223372036854.775, -9223372036850.0)"
+    assert (
+        told("[-9223372036854.775, -9223372036850.0)") == "[-9223372036854.775, -9223372036850.0)"
+    )
+    assert told("[-9223372036850.0, -9223372036840.0)") == "[-9223372036850.0, -9223372036840.0)"
+    assert told("[-10.0, 0.0)") == "[-10.0, 0.0)"
