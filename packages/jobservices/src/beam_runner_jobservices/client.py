@@ -6,7 +6,6 @@ import queue
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import grpc
@@ -235,12 +234,7 @@ class JobClient:
     def __enter__(self) -> JobClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _observe(self, method: str, request: Mapping[str, Any]) -> Any:

@@ -71,11 +71,7 @@ class BundleData(Protocol):
 
 @attrs.frozen
 class FolderData:
-    """A bundle of a lane: files in the job's folder.
-
-    Attributes:
-        folder: the job's.
-    """
+    """A bundle of a lane: files in the job's folder."""
 
     folder: Path
 

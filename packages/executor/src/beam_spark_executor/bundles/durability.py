@@ -96,12 +96,7 @@ class SharedFolder:
 
 
 class CommittedFiles:
-    """The files that a lane's orders and replies name. For one thread at a time.
-
-    Args:
-        keeper: where they lie.
-        stages: the job's, by their ids.
-    """
+    """The files that a lane's orders and replies name. For one thread at a time."""
 
     def __init__(self, keeper: FileKeeper, stages: Mapping[str, StagePlan]) -> None:
         self._keeper = keeper

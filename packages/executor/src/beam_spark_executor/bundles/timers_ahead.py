@@ -60,9 +60,6 @@ class _Told:
 class TimersAhead:
     """The timers that keys were told since all was settled.
 
-    Args:
-        trust: the stage's.
-
     Attributes:
         keys: those that may be told more.
     """

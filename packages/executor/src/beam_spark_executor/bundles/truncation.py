@@ -19,14 +19,7 @@ from beam_spark_executor.plan import TruncationPlan
 
 
 class Truncation:
-    """Truncates the restrictions that a stage is given.
-
-    Args:
-        plan: the stage's.
-        harness: of the stage's environment.
-        side_inputs: of the stage.
-        folder: the job's.
-    """
+    """Truncates the restrictions that a stage is given."""
 
     def __init__(
         self, plan: TruncationPlan, harness: Harness, side_inputs: SideInputReader, folder: Path

@@ -67,11 +67,7 @@ class BundleBroke:
 
 @attrs.frozen
 class SectionRefusal:
-    """A section can't be run as one Spark job; nothing of this attempt counts, and its stages run apart.
-
-    Attributes:
-        reason: why, in a few words.
-    """
+    """A section can't be run as one Spark job; nothing of this attempt counts, and its stages run apart."""
 
     attempt: Attempt
     reason: str = attrs.field(converter=encodable)

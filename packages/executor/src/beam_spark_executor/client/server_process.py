@@ -46,9 +46,6 @@ class ServerProcess:
     Its log goes to this program's ``logging``. It ends by itself when this process does, however that
     comes about: it watches this process, and the pipe that its log goes through.
 
-    Args:
-        flags: for its command line.
-
     Attributes:
         endpoint: ``host:port`` of the Job API; clients are answered there.
 

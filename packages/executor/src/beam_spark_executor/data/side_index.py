@@ -107,12 +107,7 @@ class Pieces:
 
 
 class SideIndex:
-    """An index that is there. May be used from any thread.
-
-    Args:
-        folder: the job's.
-        path: of the index.
-    """
+    """An index that is there. May be used from any thread."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         about = read_about(path / "about.json")

@@ -26,10 +26,6 @@ class BundleSideInputs:
 
     Implements ``beam_runner_worker.ports.SideInputReader``. What does not change from one bundle
     to the next is read, or found, once.
-
-    Args:
-        uses: the stage's side inputs.
-        folder: the job's.
     """
 
     def __init__(self, uses: Sequence[SideInputUse], folder: Path) -> None:

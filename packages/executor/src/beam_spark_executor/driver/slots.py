@@ -88,12 +88,7 @@ class Slots:
 
 
 class JobSlots:
-    """The slots as one job sees them.
-
-    Args:
-        slots: those of the server.
-        job_id: the job's.
-    """
+    """The slots as one job sees them."""
 
     def __init__(self, slots: Slots, job_id: str) -> None:
         self._slots = slots

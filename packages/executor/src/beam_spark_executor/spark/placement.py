@@ -23,9 +23,6 @@ class SparkPlacement:
     """Lanes are Spark jobs of one task each, served by Python workers that Spark has forked (`PlacementService`).
 
     Where Spark has a slot to spare, one task always stands by for the next job.
-
-    Args:
-        settings: what is wanted of Spark.
     """
 
     has_tables = True

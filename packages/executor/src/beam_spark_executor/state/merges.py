@@ -47,12 +47,7 @@ class StateMerges:
 
 
 class StateMerge:
-    """One merge of some of a shard's segments. All methods but `run` belong to the shard's thread.
-
-    Args:
-        folder: the job's.
-        plan: what is to be merged.
-    """
+    """One merge of some of a shard's segments. All methods but `run` belong to the shard's thread."""
 
     def __init__(self, folder: Path, plan: CompactionPlan) -> None:
         self._folder = folder

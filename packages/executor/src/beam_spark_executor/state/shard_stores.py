@@ -157,10 +157,6 @@ class LoopStores:
 class LoopStore:
     """A shard's committed state under what the bundles of a loop have changed.
 
-    Args:
-        folder: the job's.
-        segments: the committed state.
-
     Attributes:
         segments: the committed state.
         accepted: what bundles have changed since.

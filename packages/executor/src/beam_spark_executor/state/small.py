@@ -30,12 +30,7 @@ _Cell: TypeAlias = tuple[bool, tuple[Range, ...], _Rows]
 
 
 class SmallSegment:
-    """A `SegmentReader` of what is in memory.
-
-    Attributes:
-        weight: see `SegmentReader`.
-        net: see `SegmentReader`.
-    """
+    """A `SegmentReader` of what is in memory."""
 
     def __init__(self, cells: dict[bytes, _Cell], weight: int, net: int) -> None:
         self._cells = cells

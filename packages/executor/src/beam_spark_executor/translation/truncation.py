@@ -19,13 +19,7 @@ _TRUNCATED = "truncated"
 def truncation_plan(
     spec: StageSpec, environment: _protos.Environment, components: _protos.Components
 ) -> TruncationPlan | None:
-    """How the restrictions that a stage processes are truncated; None if it processes none.
-
-    Args:
-        spec: the stage.
-        environment: of the stage.
-        components: of the pipeline.
-    """
+    """How the restrictions that a stage processes are truncated; None if it processes none."""
     if transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.encode() not in spec.descriptor:
         return None  # As most stages: not worth reading.
     descriptor = _protos.ProcessBundleDescriptor.FromString(spec.descriptor)

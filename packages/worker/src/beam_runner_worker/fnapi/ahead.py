@@ -18,11 +18,7 @@ _END_SECONDS = 1.0
 
 
 class BundleAhead:
-    """At most one bundle of a stage. All methods may be called from any thread.
-
-    Args:
-        plan: the stage.
-    """
+    """At most one bundle of a stage. All methods may be called from any thread."""
 
     def __init__(self, plan: StagePlan) -> None:
         self._plan = plan

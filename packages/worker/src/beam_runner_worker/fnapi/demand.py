@@ -13,11 +13,7 @@ _MOST_SECONDS = 3.0
 
 
 class Demand:
-    """The demand of one process.
-
-    Args:
-        process: its id on this machine.
-    """
+    """The demand of one process, which is named by its id on this machine."""
 
     def __init__(self, process: int) -> None:
         self._tasks = f"/proc/{process}/task/"

@@ -23,12 +23,7 @@ _Piece = tuple[bytes | memoryview, int]
 
 @attrs.frozen
 class Message:
-    """Some elements of the input.
-
-    Attributes:
-        data: their bytes.
-        count: how many they are.
-    """
+    """Some elements of the input."""
 
     data: bytes
     count: int

@@ -30,11 +30,7 @@ class UnsupportedState(Exception):
 
 
 class SideInputCoders:
-    """Finds the ends of elements, keys and values of the side inputs of one stage.
-
-    Args:
-        descriptor: the stage's.
-    """
+    """Finds the ends of elements, keys and values of the side inputs of one stage."""
 
     def __init__(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
         self._descriptor = descriptor
@@ -65,12 +61,7 @@ class SideInputCoders:
 
 
 class SideInputPages:
-    """The side inputs of one stage as one bundle reads them; for one thread at a time.
-
-    Args:
-        reader: where the bytes are.
-        coders: of the same stage.
-    """
+    """The side inputs of one stage as one bundle reads them; for one thread at a time."""
 
     def __init__(self, reader: SideInputReader, coders: SideInputCoders) -> None:
         self._reader = reader

@@ -29,12 +29,7 @@ _SET, _CLEARED = b"\x00", b"\x01"
 
 @attrs.frozen
 class TimerCoder:
-    """How the timers of one family are laid out.
-
-    Attributes:
-        key: skips a key.
-        window: skips one window.
-    """
+    """How the timers of one family are laid out."""
 
     key: Skip
     window: Skip

@@ -24,12 +24,7 @@ _SIGN = 1 << 63
 
 
 class UserStateCells:
-    """The user state of one bundle; for one thread at a time.
-
-    Args:
-        state: the host's.
-        coders: of the same stage.
-    """
+    """The user state of one bundle; for one thread at a time."""
 
     def __init__(self, state: UserState, coders: StateCoders) -> None:
         self._state = state
