@@ -51,7 +51,7 @@ class Telling:
         self.running: Any = None
         self.told: list[BundleProgressed] = []
         self.teller = ProgressTeller(
-            lambda: self.running, self.told.append, {"source"}, in_turns=False
+            lambda: self.running, Running.progress, self.told.append, {"source"}, in_turns=False
         )
         threading.Thread(target=self.teller.run, daemon=True).start()
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import attrs
 import pytest
 from beam_runner_engine.scheduler import DefaultSectionPolicy, FailJob, FinishJob, Outcome
 from rig import NO_LOOP, Rig
@@ -17,8 +16,16 @@ from small_plans import buffer, plan_of, stage
 from worker_doubles import attempts_given, seen_in
 
 from beam_spark_executor.channel.attempts import UserFailure
-from beam_spark_executor.channel.messages import CloseLane, RunBundle, RunLoop
+from beam_spark_executor.channel.messages import (
+    BundleProgressed,
+    BundleReply,
+    CloseLane,
+    Hello,
+    RunBundle,
+    RunLoop,
+)
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
+from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver import condition as condition_module
 from beam_spark_executor.driver import litter as litter_module
 from beam_spark_executor.driver import sections as sections_module
@@ -212,8 +219,9 @@ def test_files_of_tasks_that_spark_ran_again_go_once_the_section_is_committed(
 def test_a_section_that_opens_within_a_loop_ends_the_loop(tmp_path: Path) -> None:
     plan = plan_of(
         [
-            attrs.evolve(stage("first", None, {"out": "values"}), embedded=False),
+            stage("first", None, {"out": "values"}),
             stage("read", "values", {"out": "pairs"}),
+            stage("other", "values"),
             stage("count", "pairs", groups=True),
         ],
         [buffer("values", BufferKind.DEALT), buffer("pairs", BufferKind.GROUPED)],
@@ -229,7 +237,27 @@ def test_a_section_that_opens_within_a_loop_ends_the_loop(tmp_path: Path) -> Non
     loops = [one for worker in rig.workers for one in worker.history if isinstance(one, RunLoop)]
     assert len(loops) == len(rig.sections.history) == 1
     assert rig.ledger.end == DONE
-    assert seen_in(rig.ledger.metrics.infos()) == {"a=2": 1}
+    assert seen_in(rig.ledger.metrics.infos()) == {"a1": 1, "a2": 1, "a=2": 1}
+
+
+def test_metrics_of_a_section_that_runs_are_what_its_processes_say_together(tmp_path: Path) -> None:
+    """And the scheduler, which neither splits nor checkpoints it, hears nothing of them."""
+    rig = rig_of(tmp_path)
+    (order,) = rig.sections.history
+    reply = rig.sections.run(order)
+    assert isinstance(reply, BundleReply)
+    once = seen_in(reply.metrics)
+    for number in (1, 2, 2):
+        link = WorkerLink(Hello("job-1", "host", number))
+        rig.coordinator.heard(link, BundleProgressed(order.attempt, 0.5, 1, reply.metrics))
+    with patch.object(rig.coordinator.ledger, "apply") as applied:
+        rig.coordinator.work()
+    applied.assert_not_called()
+    totals = rig.metrics.totals()
+    assert seen_in(totals.committed) == {}
+    assert seen_in(totals.attempted) == {name: 2 * number for name, number in once.items()}
+    finish(rig)
+    assert seen_in(rig.metrics.totals().attempted) == EXPECTED
 
 
 def test_people_see_sections_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

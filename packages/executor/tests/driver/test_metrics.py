@@ -39,6 +39,20 @@ def test_what_bundles_say_last_counts_as_attempted() -> None:
     assert totals(tally) == (0, 13)
 
 
+def test_what_the_processes_of_a_section_say_adds_up() -> None:
+    """Each told of its own part, and the one that came last was taken for the whole."""
+    tally = MetricsTally()
+    for number in (1, 3):
+        tally.progressed(Attempt(1, 1), count(number), "one")
+    tally.progressed(Attempt(1, 1), count(10), "other")
+    assert totals(tally) == (0, 13)
+    tally.failed(Attempt(1, 1))
+    tally.progressed(Attempt(1, 2), count(5), "one")
+    assert totals(tally) == (0, 18)
+    tally.committed(Attempt(1, 2), count(20))
+    assert totals(tally) == (20, 33)
+
+
 def test_a_commit_replaces_what_its_bundle_said() -> None:
     tally = MetricsTally()
     tally.progressed(Attempt(1, 1), count(3))

@@ -32,6 +32,7 @@ from beam_spark_executor.bundles.job_files import files_of
 from beam_spark_executor.bundles.keyed import Stores
 from beam_spark_executor.bundles.loop import TaskLoop
 from beam_spark_executor.bundles.merging import SdkMerger
+from beam_spark_executor.bundles.section_progress import SectionProgress
 from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.telling import ProgressTeller
 from beam_spark_executor.bundles.temporary import temporary_files_in
@@ -110,8 +111,10 @@ class WorkerProcess:
         self._stores_of_sections = ShardStores(self.scratch)
         self._files = CommittedFiles(files.keeper, self.work.plan.stages)
         self._vitals = start_heart(self.scratch, self.channel.send)
+        self._in_sections = SectionProgress(self.channel.send)
         self._teller = ProgressTeller(
             lambda: self._running,
+            self._in_sections.of,
             self.channel.send,
             self.work.plan.sources(),
             in_turns=self.work.plan.takes_turns,
@@ -152,7 +155,7 @@ class WorkerProcess:
         """Processes a bundle of a section to its end (``bundles.section_task.SectionHost``)."""
         reply = self.run_bundle(order, self._stores_of_sections, data=data)
         self._running = None
-        return self._files.synced(reply)
+        return self._in_sections.ended(self._files.synced(reply))
 
     def tell(self, end: BundleBroke | SectionRefusal) -> None:
         """Tells the server why a section must end (``bundles.section_task.SectionHost``)."""

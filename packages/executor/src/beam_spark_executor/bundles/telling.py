@@ -46,6 +46,7 @@ class ProgressTeller:
 
     Args:
         running: the bundle that runs, if one does.
+        progress: how far one is; None if nobody knows.
         send: takes what is told.
         sources: the stages of which bundles may go on without end.
         in_turns: whether bundles take turns at one interpreter; then they tell sooner.
@@ -54,12 +55,14 @@ class ProgressTeller:
     def __init__(
         self,
         running: Callable[[], RunningBundle | None],
+        progress: Callable[[RunningBundle], BundleProgressed | None],
         send: Callable[[BundleProgressed], None],
         sources: Container[str],
         *,
         in_turns: bool,
     ) -> None:
         self._running = running
+        self._progress = progress
         self._send = send
         self._sources = sources
         # Where bundles take turns, it counts how soon one shows that it leaves time to others.
@@ -92,7 +95,7 @@ class ProgressTeller:
         if is_source:
             self._look_at_source(running)
         elif running.elapsed >= self._after:
-            progress = running.progress()
+            progress = self._progress(running)
             if progress is not None:
                 self._send(progress)
 
@@ -111,7 +114,7 @@ class ProgressTeller:
         if not is_late and running.embedded and _is_busy(turn):
             turn.again = elapsed + TUNING.lingers_ms
             return
-        progress = running.progress()
+        progress = self._progress(running)
         if progress is None:
             return
         # Whether an SDK elsewhere waits is known only where it was seen.

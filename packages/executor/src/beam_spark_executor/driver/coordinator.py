@@ -159,6 +159,8 @@ class Coordinator:
             case LaneOpened(lane):
                 self._lane_failures = 0
                 self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
+            case BundleProgressed(attempt) if self.sections.runs(attempt):
+                self._metrics.progressed(attempt, message.metrics, link.hello.folder)
             case BundleProgressed(attempt, fraction, elapsed, metrics, waits, lingers):
                 if self.lanes.progressed(link, attempt, fraction, waits=waits):
                     self.moved = time.monotonic()
@@ -183,8 +185,6 @@ class Coordinator:
                 self._loop_told(link, message)
             case LoopReply():
                 self._loop_left(link, message)
-            case _:
-                pass
 
     def lost(self, link: WorkerLink) -> None:
         """A worker process has ended."""

@@ -27,13 +27,15 @@ class MetricsTally:
         self._lock = threading.Lock()
         self._committed = Totals()
         self._committed.add(committed)
-        self._attempts: dict[Attempt, tuple[MonitoringInfo, ...]] = {}
+        self._attempts: dict[Attempt, dict[str, tuple[MonitoringInfo, ...]]] = {}
         self._given_up = Totals()
 
-    def progressed(self, attempt: Attempt, metrics: tuple[MonitoringInfo, ...]) -> None:
-        """A running bundle says how far it is."""
+    def progressed(
+        self, attempt: Attempt, metrics: tuple[MonitoringInfo, ...], process: str = ""
+    ) -> None:
+        """A running bundle says how far it is; of a section each process that works on it does."""
         with self._lock:
-            self._attempts[attempt] = metrics
+            self._attempts.setdefault(attempt, {})[process] = metrics
 
     def committed(self, attempt: Attempt, metrics: Iterable[MonitoringInfo]) -> None:
         """A bundle was committed: what it said on the way counts no more."""
@@ -44,7 +46,8 @@ class MetricsTally:
     def failed(self, attempt: Attempt) -> None:
         """An attempt came to nothing: what it said last stays attempted."""
         with self._lock:
-            self._given_up.add(self._attempts.pop(attempt, ()))
+            for infos in self._attempts.pop(attempt, {}).values():
+                self._given_up.add(infos)
 
     def totals(self) -> JobMetrics:
         """All metrics so far."""
@@ -53,8 +56,9 @@ class MetricsTally:
             attempted = Totals()
             attempted.add(committed)
             attempted.add(self._given_up.infos())
-            for infos in self._attempts.values():
-                attempted.add(infos)
+            for by_process in self._attempts.values():
+                for infos in by_process.values():
+                    attempted.add(infos)
         return JobMetrics(
             attempted=tuple(map(_to_record, attempted.infos())),
             committed=tuple(map(_to_record, committed)),

@@ -132,6 +132,10 @@ class Sections:
         """Whether any run."""
         return bool(self._running)
 
+    def runs(self, attempt: Attempt) -> bool:
+        """Whether an attempt is of a section that runs."""
+        return attempt in self._running
+
     def running(self) -> Iterator[RunningSection]:
         """Those that run."""
         return iter(self._running.values())

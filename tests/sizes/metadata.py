@@ -1,0 +1,154 @@
+"""What the server keeps of a job of a terabyte, and what its thread does for it: ``python metadata.py section|lanes MAPS SHARDS``.
+
+The data itself is not there: readers of so many pieces are said to have written as many shards, which are
+said to be grouped. All else is the product's: scheduler, ledger, journal. Prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import resource
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "packages/executor/tests/doubles"))
+
+from beam_runner_engine.scheduler import (
+    Bundle,
+    BundleDone,
+    Command,
+    Data,
+    DefaultPolicy,
+    DefaultSectionPolicy,
+    FinishJob,
+    Limits,
+    OpenBundles,
+    Output,
+    Start,
+)
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.summary import EMPTY_SUMMARY
+from beam_spark_executor.channel.messages import BundleReply, RunBundle
+from beam_spark_executor.data.refs import FileRows
+from beam_spark_executor.driver.kept import encode_entries
+from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.journal.store import Store
+from beam_spark_executor.plan import BufferKind
+from beam_spark_executor.translation.scheduling import roots_of
+from small_plans import buffer, plan_of, stage
+
+BYTES = 10**12
+ROW_BYTES = 1 << 20
+PLAN = plan_of(
+    [
+        stage("split", None, {"out": "pieces"}),
+        stage("read", "pieces", {"out": "pairs"}, splittable=True),
+        stage("count", "pairs", {"out": "counts"}, groups=True),
+        stage("write", "counts"),
+        stage("look", "counts"),
+    ],
+    [
+        buffer("pieces", BufferKind.STORED),
+        buffer("pairs", BufferKind.GROUPED),
+        buffer("counts", BufferKind.STORED),
+    ],
+)
+
+
+class Server:
+    """A server as far as it keeps what a job comes to.
+
+    Args:
+        folder: for its journal.
+        maps: how many pieces are read.
+        shards: into how many what they come to is dealt.
+        sections: whether stages are run together.
+    """
+
+    def __init__(self, folder: Path, maps: int, shards: int, *, sections: bool) -> None:
+        self._maps = maps
+        self._shards = shards
+        self._journal = Store(folder, durable=False).journal("job")
+        policy = DefaultSectionPolicy() if sections else None
+        limits = Limits(parallelism=shards)
+        self.ledger = Ledger(PLAN, shards, limits, DefaultPolicy(), policy)
+        self.bundles = 0
+        self.references = 0
+
+    def run(self) -> None:
+        """Runs the job to its end."""
+        waiting = deque[Command](self.ledger.apply(Start(0, roots_of(PLAN))))
+        self._journal.snapshot(self.ledger.snapshot())
+        while self.ledger.end is None:
+            command = waiting.popleft()
+            if isinstance(command, OpenBundles):
+                for bundle in command.bundles:
+                    waiting.extend(self._done(bundle))
+        assert isinstance(self.ledger.end, FinishJob), self.ledger.end
+
+    def _done(self, bundle: Bundle) -> Iterable[Command]:
+        name = f"1-{bundle.number}-1"
+        pickle.dumps(RunBundle(bundle, name), pickle.HIGHEST_PROTOCOL)
+        outputs = tuple(self._outputs(bundle, name))
+        summary = None if bundle.shard is None else EMPTY_SUMMARY
+        done = BundleDone(bundle.number, bundle.attempt, outputs, summary=summary)
+        reply = BundleReply(done, None, ())
+        self.bundles += 1
+        self.references += len(outputs)
+        self._journal.append((encode_entries((reply,)),))
+        commands = self.ledger.apply(reply)
+        self.ledger.take_garbage()
+        return commands
+
+    def _outputs(self, bundle: Bundle, name: str) -> Iterable[Output]:
+        if bundle.stage == "split":
+            return (
+                self._output("pieces", f"{name}-{n}", BYTES // self._maps, None)
+                for n in range(self._maps)
+            )
+        shards = range(self._shards)
+        if bundle.parts:
+            return (self._output("counts", f"{name}-{n}", 10**6, None) for n in shards)
+        if bundle.stage == "read":
+            pieces = sum(one.data.facts.count for one in bundle.inputs)
+            size = BYTES * pieces // (self._maps * self._shards)
+            return (self._output("pairs", name, size, n) for n in shards)
+        if bundle.stage == "count":
+            return (self._output("counts", name, 10**6, None),)
+        return ()
+
+    def _output(self, collection: str, file: str, size: int, shard: int | None) -> Output:
+        count = 1 if collection == "pieces" else max(1, size // 1000)
+        rows = tuple(range(1 + size // ROW_BYTES))
+        data = Data(FileRows(f"{file}.arrow", rows), DataFacts(count, size, 0, shard, None))
+        return Output(collection, data)
+
+
+def main(way: str, maps: int, shards: int) -> None:
+    """Runs the job once."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder) / "journal", maps, shards, sections=way == "section")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        began = time.thread_time()
+        server.run()
+        busy = time.thread_time() - began
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    told = {
+        "way": way,
+        "maps": maps,
+        "shards": shards,
+        "bundles": server.bundles,
+        "references": server.references,
+        "busy_seconds": round(busy, 1),
+        "grown_megabytes": round(grown / 1024, 1),
+    }
+    print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

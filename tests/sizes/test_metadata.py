@@ -1,0 +1,29 @@
+"""A job of a terabyte: what the server keeps of it, and what its thread does, are printed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("metadata.py")
+MAPS = 20_000
+SHARDS = 2_000
+MOST_SECONDS = 60
+MOST_MEGABYTES = 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["section", "lanes"])
+def test_a_terabyte(way: str) -> None:
+    command = [sys.executable, "-P", str(PROGRAM), way, str(MAPS), str(SHARDS)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stderr
+    print(ended.stdout, end="")
+    ran = json.loads(ended.stdout)
+    assert ran["references"] >= MAPS + SHARDS
+    assert ran["busy_seconds"] < MOST_SECONDS
+    assert ran["grown_megabytes"] < MOST_MEGABYTES
