@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from pathlib import Path
 
 import nox
@@ -12,8 +13,11 @@ import nox
 from tools.libraries import LEFT_OUT, LIBRARIES, Library
 from tools.nox_support import (
     CLUSTER,
+    CONSTRAINTS,
     MORE_FOR_TESTS,
     ON_A_CLUSTER,
+    PACKAGES,
+    RELEASE,
     ROOT,
     S3_SERVER,
     WITHOUT_A_STORE,
@@ -22,6 +26,7 @@ from tools.nox_support import (
     install,
     kill,
     need_java,
+    project,
     run_beams_suites,
     run_on_a_cluster,
     run_pipelines,
@@ -83,6 +88,43 @@ def hostile(session: nox.Session) -> None:
         *("python", "-P", "-m", "pytest", *tests, "--timeout=14400", *count, *session.posargs),
         env={"PYTHONPATH": "", "BEAM_HOSTILE_EXAMPLES": examples},
     )
+
+
+@nox.session(default=False)
+def release_files(session: nox.Session) -> None:
+    """Notes, source distributions and wheels of all packages, checked, in .nox/distributions. ``-- --write`` moves the notes' fragments into CHANGELOG.md."""
+    session.install(*group("release"))
+    shutil.rmtree(RELEASE, ignore_errors=True)
+    for package in PACKAGES:
+        folder = ROOT / "packages" / package
+        version = str(project(package)["version"])
+        notes = ("towncrier", "build", "--config", str(ROOT / "pyproject.toml"))
+        how = "--yes" if "--write" in session.posargs else "--draft"
+        session.run(*notes, f"--dir={folder}", f"--version={version}", how)
+        # The wheel is made of the source distribution, so that one which lacks something is seen.
+        session.run("python", "-m", "build", "-n", "-o", str(RELEASE), str(folder), silent=True)
+        name = f"{distribution(package).replace('-', '_')}-{version}"
+        session.run("python", "-m", "tools.check_release", str(folder), str(RELEASE / name))
+    session.run("twine", "check", "--strict", *map(str, sorted(RELEASE.iterdir())))
+
+
+@nox.session(requires=["wheels", "release_files"], default=False)
+def release(session: nox.Session) -> None:
+    """All that is released, installed together where nothing else is, runs a pipeline of the README."""
+    need_java(session)
+    pyspark = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith("pyspark")]
+    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints.write_text("\n".join(pyspark))
+    wheels = map(str, sorted(RELEASE.glob("*.whl")))
+    session.install(*wheels, "--constraint", str(constraints))
+    counts = Path(session.create_tmp()) / "counts"
+    words = ("apache_beam.examples.wordcount", f"--input={ROOT / 'README.md'}")
+    runner = "--runner=beam_spark_executor.BeamSparkRunner"
+    session.run("python", "-P", "-m", *words, f"--output={counts}", runner, env={"PYTHONPATH": ""})
+    lines = [line for part in counts.parent.glob("counts-*") for line in part.open()]
+    if not any(line.startswith("Spark: ") for line in lines):
+        session.error(f"the README's words were not counted: {lines[:10]}")
+    session.run("beam-runner-web", "--help", silent=True)
 
 
 @nox.session(requires=["wheels"], default=False)

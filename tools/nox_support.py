@@ -14,6 +14,7 @@ import nox
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / ".nox" / "dist"
 CONSTRAINTS = WHEELS / "constraints.txt"
+RELEASE = ROOT / ".nox" / "distributions"
 
 # From the bottom layer upwards: folder -> import name.
 PACKAGES = {

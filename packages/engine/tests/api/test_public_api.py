@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
+
+import pytest
 
 import beam_runner_engine
 
@@ -13,47 +16,49 @@ PACKAGE = Path(__file__).parents[2]
 
 
 def test_public_api_is_written_down() -> None:
-    """A change needs a new `public_api.txt`, whose header says how, and a changelog entry."""
+    """A change needs a new `public_api.txt`, whose header says how, and a note."""
     written = (PACKAGE / "public_api.txt").read_text()
     assert written.splitlines() == public_api().splitlines()
 
 
-def undeclared(listing: str, changelog: str) -> str | None:
-    """Returns what the changelog's newest section lacks for this listing of the API, None if nothing.
+def undeclared(listing: str, *notes: str) -> str | None:
+    """Returns what release notes, the newest first, lack for this listing of the API, None if nothing.
 
-    The section ends with the digest of the listing it speaks of. So a change of the API can't come
-    without one of the changelog.
+    They tell the digest of the listing they speak of, and the newest that does counts. So a change of
+    the API can't come without a note.
     """
-    newest = changelog.split("\n## ")[1]
     digest = hashlib.sha256(listing.encode()).hexdigest()[:16]
-    if f"\nPublic API: `{digest}`\n" in f"{newest}\n":
+    told = re.search(r"^(?:- )?Public API: `(\w+)`$", "\n".join(notes), re.MULTILINE)
+    if told is not None and told[1] == digest:
         return None
     return (
-        "the public API has changed: say how in the newest section of CHANGELOG.md, and end it with\n"
+        "the public API has changed: say how in a fragment of release notes, and in changes/+listing.api.md\n"
         f"Public API: `{digest}`"
     )
 
 
-def test_a_change_of_the_public_api_is_in_the_changelog() -> None:
-    listing, changelog = (
-        (PACKAGE / name).read_text() for name in ("public_api.txt", "CHANGELOG.md")
-    )
-    assert undeclared(listing, changelog) is None, undeclared(listing, changelog)
+def _listing_and_notes() -> tuple[str, list[str]]:
+    fragments = [PACKAGE / "changes" / "+listing.api.md", PACKAGE / "CHANGELOG.md"]
+    return (PACKAGE / "public_api.txt").read_text(), [
+        each.read_text() for each in fragments if each.exists()
+    ]
 
 
-def test_a_change_that_the_changelog_does_not_speak_of_is_found() -> None:
-    listing, changelog = (
-        (PACKAGE / name).read_text() for name in ("public_api.txt", "CHANGELOG.md")
-    )
+def test_a_change_of_the_public_api_is_in_the_release_notes() -> None:
+    listing, notes = _listing_and_notes()
+    assert undeclared(listing, *notes) is None, undeclared(listing, *notes)
+
+
+@pytest.mark.parametrize("told_as", ["{}\n", "## 0.2.0\n\n### Listing\n\n- {}\n"])
+def test_a_change_that_the_release_notes_do_not_speak_of_is_found(told_as: str) -> None:
+    listing, notes = _listing_and_notes()
     changed = listing.replace("encode_window(", "write_window(", 1)
     assert changed != listing
-    complaint = undeclared(changed, changelog)
+    complaint = undeclared(changed, *notes)
     assert complaint is not None
-    entry = complaint.splitlines()[-1]
-    old = changelog.index("## 0.1.0")
-    new_section = f"{changelog[:old]}## 0.2.0\n\n- `encode_window` is now `write_window`.\n\n{entry}\n\n{changelog[old:]}"
-    assert undeclared(changed, new_section) is None
-    assert undeclared(listing, new_section) is not None, "an older section does not count"
+    newest = told_as.format(complaint.splitlines()[-1])
+    assert undeclared(changed, newest, *notes) is None
+    assert undeclared(listing, newest, *notes) is not None, "an older note does not count"
 
 
 def test_every_public_name_says_what_it_is() -> None:
