@@ -21,7 +21,7 @@ def homes() -> list[str]:
 
 
 def definitions() -> Iterator[tuple[str, str]]:
-    """The functions, classes and methods of all packages: their modules, and their names there."""
+    """The functions, classes, methods and constants of all packages: their modules, and their names there."""
     for source in ROOT.glob("packages/*/src"):
         for file in source.rglob("*.py"):
             module = ".".join(file.relative_to(source).with_suffix("").parts)
@@ -32,6 +32,8 @@ def _defined(node: ast.Module | ast.ClassDef) -> Iterator[str]:
     for part in node.body:
         if isinstance(part, ast.FunctionDef | ast.ClassDef):
             yield part.name
+        if isinstance(part, ast.Assign):
+            yield from (name.id for name in part.targets if isinstance(name, ast.Name))
         if isinstance(part, ast.ClassDef):
             yield from (f"{part.name}.{name}" for name in _defined(part))
 

@@ -102,7 +102,7 @@ def test_a_scripted_clock_is_told() -> None:
 @pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
 )
-def test_an_sdk_finds_every_coder_and_can_cut_timers(flags: tuple[str, ...]) -> None:
+def test_an_sdk_finds_every_coder_and_keys_can_be_cut(flags: tuple[str, ...]) -> None:
     (stage,) = stateful_stages(samples.plan_of(samples.stateful, *flags))
     descriptor, payload = payload_of(stage)
     for spec in payload.state_specs.values():
@@ -111,10 +111,15 @@ def test_an_sdk_finds_every_coder_and_can_cut_timers(flags: tuple[str, ...]) -> 
             assert not field.name.endswith("coder_id") or value in descriptor.coders
     for family in payload.timer_family_specs.values():
         timer = descriptor.coders[family.timer_family_coder_id]
-        key = descriptor.coders[timer.component_coder_ids[0]]
-        assert timer.spec.urn == "beam:coder:timer:v1"
-        prefixed = key.spec.urn == coder_urns.LENGTH_PREFIX
-        assert prefixed is (flags is samples.EXTERNAL)
+        assert timer.spec.urn == coder_urns.TIMER
+        assert all(part in descriptor.coders for part in timer.component_coder_ids)
+    assert stage.stateful is not None
+    (read,) = descriptor.transforms[stage.stateful.transform_id].inputs.values()
+    pair = descriptor.coders[descriptor.pcollections[read].coder_id]
+    if pair.spec.urn == coder_urns.WINDOWED_VALUE:
+        pair = descriptor.coders[pair.component_coder_ids[0]]
+    key = descriptor.coders[pair.component_coder_ids[0]]
+    assert (key.spec.urn == coder_urns.LENGTH_PREFIX) is (flags is samples.EXTERNAL)
 
 
 @pytest.mark.parametrize(

@@ -19,27 +19,17 @@ def prefix_keys_and_values(steps: Iterable[Step], context: Context) -> Iterator[
     """A phase: length-prefixes keys and values where elements are cut, so that they are cut by length.
 
     That is before every GroupByKey and every stateful transform. A runner that has only bytes can
-    cut these coders without knowing any other. Groups are read with the coders of what was grouped.
+    cut these coders without knowing any other. Groups are read with the coders of what was grouped,
+    and harnesses give timers the coders of the keys and windows that are read.
     """
     for step in steps:
         transform = step.transform
-        payload = stateful_payload(transform)
         if transform.spec.urn == transform_urns.GROUP_BY_KEY:
             for pcollection_id in transform.inputs.values():
                 _prefix_pair(context, context.components.pcollections[pcollection_id])
-        elif payload is not None:
+        elif stateful_payload(transform) is not None:
             assert step.main is not None
-            main = context.components.pcollections[step.main]
-            _prefix_pair(context, main)
-            strategy_id = main.windowing_strategy_id
-            window_id = context.components.windowing_strategies[strategy_id].window_coder_id
-            for family in payload.timer_family_specs.values():
-                timer = context.components.coders[family.timer_family_coder_id]
-                key_id, _ = timer.component_coder_ids
-                family.timer_family_coder_id = context.add_coder(
-                    timer.spec.urn, [context.prefixed(key_id), window_id]
-                )
-            transform.spec.payload = payload.SerializeToString(deterministic=True)
+            _prefix_pair(context, context.components.pcollections[step.main])
         yield step
 
 
