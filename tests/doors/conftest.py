@@ -18,6 +18,8 @@ from processes import marked
 
 GONE_SECONDS = 60.0
 """Ten on a machine that has time."""
+READY_SECONDS = 300.0
+"""Until a server says where it is."""
 _MARK = "BEAM_TEST_PROGRAM"
 
 
@@ -67,6 +69,15 @@ class Program:
         finally:
             process.kill()
         return process.returncode, told
+
+    def wait_for_file(self, name: str, process: subprocess.Popen[str]) -> str:
+        """What is in a file that a process of the program writes once it is ready."""
+        deadline = time.monotonic() + READY_SECONDS
+        while not (self.folder / name).exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        return (self.folder / name).read_text()
 
     def processes(self) -> dict[int, str]:
         """The command line of every process that descends from it and runs."""

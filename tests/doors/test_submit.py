@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,7 @@ def test_the_server(program: Any) -> None:
     of_spark = ("--master", "local[2]", "--conf", f"spark.executorEnv.PYTHONPATH={program.folder}")
     server = program.start(*of_spark, file, *flags, command=SUBMIT)
     try:
-        address = _wait_for(Path(program.folder, "port"), server)
+        address = program.wait_for_file("port", server)
         code, told = program.run("main.py", RUNNER, f"--job_endpoint={address}")
         assert code == 0, told
         lines = (program.folder / "out").read_text().splitlines()
@@ -94,12 +93,3 @@ def test_the_server(program: Any) -> None:
     finally:
         server.send_signal(signal.SIGTERM)
         server.communicate(timeout=120)
-
-
-def _wait_for(file: Path, server: subprocess.Popen[str]) -> str:
-    deadline = time.monotonic() + 300
-    while not file.exists():
-        assert server.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return file.read_text()
