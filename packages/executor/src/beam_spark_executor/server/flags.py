@@ -39,34 +39,14 @@ _SPARK_LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error"
 
 @attrs.frozen
 class ServerSettings:
-    """What a server is started with.
+    """What a server is started with: what the flags of these names say in ``--help``.
 
-    - ``job_port``: the port to serve at; 0 picks a free one.
-    - ``state_dir``: where jobs survive the server: their list, journals, artifacts and data;
-      ``None`` is a private temporary folder, and jobs end with the server.
-    - ``data``: where data between stages lies: a store, or a folder that all machines share; ``None`` is one in
+    - ``data``: ``--data-dir``: a store, or a folder that all machines share; ``None`` is one in
       ``state_dir``, which Spark on this machine alone can do with.
     - ``channel``: where executors reach the server.
-    - ``sync_data``: whether they survive a power cut, too, where that folder is on a local disk.
-    - ``artifacts_dir``: where staged files are kept while their jobs run; ``None`` is a folder in
-      the one above.
-    - ``on_sigterm``: what becomes of jobs at SIGTERM: ``suspend``, ``cancel`` or ``drain``; ``None``
-      is ``suspend`` with a state folder and ``cancel`` without one.
-    - ``max_task_attempts``: how often a bundle is tried whose user code raises.
-    - ``allow_remote``: whether ``job_host`` may be an address that other machines reach; then
-      ``token_file`` or ``tls_client_ca`` has to be there.
-    - ``token_file``: has the token that clients must send with every call.
-    - ``tls_cert``, ``tls_key``, ``tls_client_ca``: PEM files of the server, and of the authority whose
-      certificates clients must have.
-    - ``bulk``: whether Spark carries bounded work as jobs of its own, where the job does not say it.
-    - ``plain_cores``: with a number jobs run in plain processes of this machine, on so many cores, without Spark.
-    - ``hide_elements``: whether the errors of jobs leave out the element that was processed.
-    - ``log_level``: ``debug``, ``info``, ``warning`` or ``error``.
-    - ``log_kind``: ``text``, or ``json`` for one object per line.
+    - ``plain_cores``: ``--without-spark``: on how many cores jobs run in plain processes.
     - ``extensions``: what is served beside the Job API.
-    - ``port_file``: is written with ``host:port`` once clients are answered.
-    - ``parent_pid``: the process with which the server ends.
-    - ``idle_shutdown_timeout``: for how many seconds no job has run when it ends by itself.
+    - ``idle_shutdown_timeout``: in seconds.
     """
 
     job_host: str = "localhost"
@@ -143,36 +123,20 @@ def settings_of(arguments: Sequence[str]) -> ServerSettings:
         parser.error(
             f"--without-spark runs jobs in plain processes of this machine: {flag} has no effect there"
         )
-    return ServerSettings(
-        job_host=found.job_host,
-        job_port=found.job_port,
-        state_dir=found.state_dir,
-        data=found.data_dir,
-        channel=channel_wishes(found),
-        artifacts_dir=found.artifacts_dir,
-        sync_data=found.sync_data,
-        on_sigterm=found.on_sigterm,
-        max_task_attempts=found.max_task_attempts,
-        hide_elements=found.hide_elements,
-        bulk=Bulk(found.bulk),
-        spark=SparkSettings(
+    same = {field.name for field in attrs.fields(ServerSettings)} & vars(found).keys()
+    derived = {
+        "data": found.data_dir,
+        "channel": channel_wishes(found),
+        "bulk": Bulk(found.bulk),
+        "spark": SparkSettings(
             master=found.spark_master_url,
             conf=dict(found.spark_conf),
             log_level=_SPARK_LOG_LEVELS[found.log_level],
         ),
-        plain_cores=found.without_spark,
-        log_level=found.log_level,
-        log_kind=found.log_kind,
-        extensions=extensions if found.serve_http else (),
-        allow_remote=found.allow_remote,
-        token_file=found.token_file,
-        tls_cert=found.tls_cert,
-        tls_key=found.tls_key,
-        tls_client_ca=found.tls_client_ca,
-        port_file=found.port_file,
-        parent_pid=found.parent_pid,
-        idle_shutdown_timeout=found.idle_shutdown_timeout,
-    )
+        "plain_cores": found.without_spark,
+        "extensions": extensions if found.serve_http else (),
+    }
+    return ServerSettings(**{name: getattr(found, name) for name in same} | derived)
 
 
 class _Parser(argparse.ArgumentParser):
