@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pyarrow as pa
 import pytest
 
 from beam_spark_executor.bundles.needs import Needs
@@ -17,7 +16,7 @@ from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.spark import first_tasks
 from beam_spark_executor.spark.first_tasks import check_executors, warm_up
-from beam_spark_executor.spark.pool import WorkerPools
+from beam_spark_executor.spark.pool import SLOT_VARIABLE, WorkerPools
 from beam_spark_executor.spark.settings import SparkUnavailable
 from beam_spark_executor.stores.spec import StoreSpec
 
@@ -51,12 +50,19 @@ class FakeCluster:
     def cancelJobGroup(self, group: str) -> None:
         self.cancelled.set()
 
-    def range(self, *arguments: int) -> FakeCluster:
+    def parallelize(self, numbers: range, partitions: int) -> FakeCluster:
+        assert len(numbers) == partitions
+        self._partitions = partitions
         return self
 
-    def mapInArrow(self, function: Callable[..., Any], schema: str) -> FakeCluster:
+    def mapPartitions(self, function: Callable[[Iterator[int]], Iterator[Any]]) -> FakeCluster:
         self._function = function
         return self
+
+    @property
+    def _jrdd(self) -> None:
+        """What PySpark makes for Java, in the environment of workers that is set then."""
+        assert SLOT_VARIABLE in self.environment
 
     def collect(self) -> list[Any]:
         if not self.comes:
@@ -64,16 +70,7 @@ class FakeCluster:
             raise RuntimeError("cancelled")
         if self.failure is not None:
             raise self.failure
-        found = []
-        for _ in range(self.defaultParallelism):
-            row = pa.RecordBatch.from_pylist([{"id": 0}])
-            found += [one for batch in self._function(iter([row])) for one in batch.to_pylist()]
-        return [FakeRow(one) for one in found]
-
-
-class FakeRow(dict[str, Any]):
-    def asDict(self) -> dict[str, Any]:
-        return dict(self)
+        return [one for number in range(self._partitions) for one in self._function(iter([number]))]
 
 
 @pytest.fixture(autouse=True)
@@ -163,6 +160,7 @@ def test_a_store_that_can_not_be_used_there_is_named(endpoint: Endpoint, tmp_pat
     ],
 )
 def test_what_keeps_python_from_beginning_is_one_sentence(error: str, said: str) -> None:
+    cluster: Any = FakeCluster(failure=RuntimeError(error))
     with pytest.raises(SparkUnavailable, match=said) as told:
-        warm_up(FakeCluster(failure=RuntimeError(error)), WorkerPools(FakeCluster()))  # type: ignore[arg-type]
+        warm_up(cluster, WorkerPools(cluster))
     assert len(str(told.value).splitlines()) == 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.bundles.needs import Needs, trouble_here
-from beam_spark_executor.spark.pool import ArrowFunction, WorkerPools, reason_of
+from beam_spark_executor.spark.pool import WorkerPools, reason_of
 from beam_spark_executor.spark.settings import SparkUnavailable, is_on_this_machine
 from beam_spark_executor.spark.threads import job_thread
 
@@ -19,20 +20,19 @@ LIMIT_SECONDS = 300.0
 """For how long executors are waited for: some clusters make machines first."""
 _SAY_SO_SECONDS = 15.0
 _GROUP = "beam-first-tasks"
-_ANSWER = "host STRING, trouble STRING"
+_Answer = TypeVar("_Answer")
 _LOGGER = logging.getLogger(__name__)
 
 
 def warm_up(session: SparkSession, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
     """Runs a tiny job on every core in the lowest free slot.
 
-    After it the daemon has imported what tasks need, and Spark has planned and moved Arrow data
-    once. Takes two to four seconds, nearly all of it the daemon's imports.
+    After it the daemon has imported what tasks need. Takes two to four seconds, nearly all of it for that.
 
     Raises:
         SparkUnavailable: Spark has run none of it within so many seconds, or failed.
     """
-    _run(session, pools, _pass_on, "id LONG", limit)
+    _run(session, pools, _nothing, limit)
 
 
 def check_executors(
@@ -47,41 +47,31 @@ def check_executors(
         SparkUnavailable: something would not do, or no executor came within so many seconds; says on which host, what,
             and what to do.
     """
-
-    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            pass
-        row = {"host": socket.gethostname(), "trouble": trouble_here(needs)}
-        yield pa.RecordBatch.from_pylist([row])
-
-    told = _run(session, pools, answer, _ANSWER, limit)
-    troubles = sorted({(row["trouble"], row["host"]) for row in told if row["trouble"]})
+    told = _run(session, pools, partial(_look_around, needs), limit)
+    troubles = sorted({(trouble, host) for host, trouble in told if trouble})
     if troubles:
         trouble, host = troubles[0]
         others = len({found for _, found in troubles} - {host})
         more = f" (and on {others} more)" if others else ""
         raise SparkUnavailable(f"bundles can't run on the executor's host {host}{more}: {trouble}")
-    hosts = frozenset(row["host"] for row in told)
+    hosts = frozenset(host for host, _ in told)
     _LOGGER.info("executors answer on %s", ", ".join(sorted(hosts)))
     return hosts
 
 
 def _run(
-    session: SparkSession, pools: WorkerPools, function: ArrowFunction, schema: str, limit: float
-) -> list[dict[str, str]]:
+    session: SparkSession, pools: WorkerPools, function: Callable[[], _Answer], limit: float
+) -> list[_Answer]:
     """Runs a task for every core, and gives what they have answered."""
     context = session.sparkContext
-    answers: list[list[dict[str, str]]] = []
+    answers: list[list[_Answer]] = []
     failures: list[Exception] = []
     slot = pools.acquire()
 
     def run() -> None:
         context.setJobGroup(_GROUP, "first tasks", interruptOnCancel=True)
         try:
-            tasks = context.defaultParallelism
-            rows = session.range(0, tasks, 1, tasks)
-            found = pools.map_in_arrow(rows, function, schema, slot).collect()
-            answers.append([row.asDict() for row in found])
+            answers.append(pools.call(function, context.defaultParallelism, slot))
         except Exception as failure:
             failures.append(failure)
 
@@ -132,5 +122,10 @@ def explain(failure: Exception) -> str:
     return f"Spark's first tasks failed: {reason_of(failure)}"
 
 
-def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
+def _nothing() -> None:
+    """Does nothing, where Spark has it done."""
+
+
+def _look_around(needs: Needs) -> tuple[str, str]:
+    """This host, and what would keep bundles from running here; empty if nothing would."""
+    return socket.gethostname(), trouble_here(needs)

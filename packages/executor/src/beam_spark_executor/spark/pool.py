@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -97,6 +97,17 @@ class WorkerPools:
         with self.in_slot(slot):
             return frame.mapInArrow(function, schema)
 
+    def call(self, function: Callable[[], Any], tasks: int, slot: Slot) -> list[Any]:
+        """What ``function`` returns in each of as many tasks, run by the workers of ``slot``.
+
+        An RDD's, since a DataFrame's first one costs Java five CPU seconds, for planning what needs no plan.
+        """
+        results = self._context.parallelize(range(tasks), tasks).mapPartitions(_Call(function))
+        with self.in_slot(slot):
+            # PySpark decides now, and not when it is collected, in which workers it runs.
+            _ = results._jrdd
+        return results.collect()
+
     @contextmanager
     def in_slot(self, slot: Slot) -> Iterator[None]:
         """What PySpark gives to Java in it is run by the workers of ``slot``; for a moment only."""
@@ -122,15 +133,10 @@ class WorkerPools:
         # A scheduler pool for each slot: jobs that run at the same time share the cores.
         self._context.setLocalProperty("spark.scheduler.pool", slot.name)
 
-    def run_one_task(
-        self,
-        session: SparkSession,
-        slot: Slot,
-        group: str,
-        function: ArrowFunction,
-        description: str = "",
+    def call_once(
+        self, function: Callable[[], None], slot: Slot, group: str, description: str = ""
     ) -> str:
-        """Runs ``function`` in a worker of ``slot``, as a Spark job of one task.
+        """Calls ``function`` in a worker of ``slot``, as a Spark job of one task.
 
         The calling thread is to be one of its own (``InheritableThread``): its job group and its
         scheduler pool are set. ``description`` is what Spark's own pages call the job.
@@ -140,11 +146,20 @@ class WorkerPools:
         """
         try:
             self.begin_job(slot, group, description or group)
-            one = session.range(0, 1, 1, 1)
-            self.map_in_arrow(one, function, one.schema, slot).collect()
+            self.call(function, 1, slot)
         except Exception as failure:
             return reason_of(failure)
         return ""
+
+
+class _Call:
+    """A function as Spark's Python worker calls it: with what is in a partition, which is nothing to it."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def __call__(self, partition: Iterable[int]) -> Iterator[Any]:
+        yield self._function()
 
 
 def reason_of(failure: Exception) -> str:

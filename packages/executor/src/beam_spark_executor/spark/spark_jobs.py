@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.attempts import BundleBroke
@@ -161,13 +161,9 @@ class SparkJobs:
             self._pools.retire(self._slot)
 
     def _run_lane(self, slot: Slot, number: int, on_end: Callable[[int, str], None]) -> None:
-        ref = LaneRef(self._endpoint, self._job_id, number)
+        lane = partial(run_lane, LaneRef(self._endpoint, self._job_id, number))
         title = f"{self._name} · lane {number}"
-
-        def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return run_lane(ref, batches)
-
-        on_end(number, self._pools.run_one_task(self._session, slot, self._group, serve, title))
+        on_end(number, self._pools.call_once(lane, slot, self._group, title))
 
     def _taken_slot(self) -> Slot:
         if self._slot is None:

@@ -1,6 +1,6 @@
 """The stand-by: a Spark task in a warm worker process that waits for the next job's first lane.
 
-Until Spark runs a task it takes a tenth of a second: a query is planned, a worker forked, and the
+Until Spark runs a task it takes a tenth of a second: a job is planned, a worker forked, and the
 worker looks for the server. A small job would spend most of its time on that. So where Spark has a
 place to spare, one task is always there already; it belongs to no job before it is given a lane.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.channel.endpoints import Endpoints, to_stand_by
@@ -139,14 +139,10 @@ class StandBys:
             self._ended.wait_for(lambda: not self._running, _LEAVE_SECONDS)
 
     def _run(self, one: StandBy) -> None:
-        endpoint, number = self._endpoints.of(to_stand_by(one.number)), one.number
-
-        def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return run_stand_by(endpoint, number, batches)
-
-        error = self._pools.run_one_task(self._session, one.slot, one.group, wait)
+        wait = partial(run_stand_by, self._endpoints.of(to_stand_by(one.number)), one.number)
+        error = self._pools.call_once(wait, one.slot, one.group)
         with self._ended:
-            del self._running[number]
+            del self._running[one.number]
             self._ended.notify_all()
             if self._waiting is one:
                 self._waiting = None
