@@ -14,7 +14,7 @@ from apache_beam.metrics import Metrics
 from beam_runner_jobservices import JobState
 from cluster_site import Site
 from crash_points import check, submit
-from jobs import Pipelines
+from jobs import Job, Pipelines
 from s3_machine import BUCKET
 from victims import Victim, bounded, unbounded
 
@@ -23,6 +23,8 @@ _VALUE = 1000
 _PIECE = 1000
 """Values that are made at once."""
 _KEYS = 997
+_SMALL = 200_000
+"""Elements of a few bytes."""
 
 
 @pytest.mark.timeout(600, func_only=True)
@@ -88,10 +90,24 @@ class Add(beam.DoFn):
         self._sum.inc(total)
 
 
+@pytest.mark.timeout(600, func_only=True)
+def test_many_small_elements_are_grouped(embedded: Pipelines) -> None:
+    pipeline = embedded.new()
+    _ = (
+        pipeline
+        | beam.Create(range(_SMALL))
+        | beam.Reshuffle()
+        | beam.Map(lambda number: (number % _KEYS, number.to_bytes(8, "big")))
+        | beam.GroupByKey()
+        | beam.ParDo(Add())
+    )
+    job = embedded.job(pipeline)
+    assert job.wait(500) is JobState.DONE, [m.text for m in job.messages()][-3:]
+    assert _found(job) == {"keys": _KEYS, "values": _SMALL, "sum": sum(range(_SMALL))}
+
+
 @pytest.mark.timeout(7200, func_only=True)
-def test_gigabytes_are_grouped(
-    embedded: Pipelines, site: Site, request: pytest.FixtureRequest
-) -> None:
+def test_gigabytes_are_grouped(embedded: Pipelines, request: pytest.FixtureRequest) -> None:
     pieces = max(1, int(request.config.getoption("--gigabytes") * 1e9 / _VALUE / _PIECE))
     pipeline = embedded.new()
     _ = (
@@ -105,5 +121,8 @@ def test_gigabytes_are_grouped(
     job = embedded.job(pipeline)
     assert job.wait(7000) is JobState.DONE, [m.text for m in job.messages()][-3:]
     count = pieces * _PIECE
-    found = {name: job.counter(name) for name in ("keys", "values", "sum")}
-    assert found == {"keys": min(count, _KEYS), "values": count, "sum": sum(range(count))}
+    assert _found(job) == {"keys": min(count, _KEYS), "values": count, "sum": sum(range(count))}
+
+
+def _found(job: Job) -> dict[str, int]:
+    return {name: job.counter(name) for name in ("keys", "values", "sum")}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def alive(pid: int) -> bool:
@@ -46,6 +49,18 @@ def threads(pid: int) -> int:
         return len(list(Path(f"/proc/{pid}/task").iterdir()))
     except OSError:
         return 0
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """What these processes, and those of their children that have ended, have used of the processor so far."""
+    ticks = 0
+    for pid in pids:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue  # its parent has it now
+        ticks += sum(map(int, stat.rpartition(")")[2].split()[11:15]))
+    return ticks / _TICKS
 
 
 def _state_and_parent(pid: int) -> tuple[str, str]:

@@ -1,0 +1,52 @@
+"""What costs are measured of: values to group and words to count, made where they are needed, and what comes out of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+
+VALUE = 1000
+"""Bytes of a value, and of a line."""
+PIECE = 1000
+"""Values, or lines, that are made at once."""
+_KEYS = 997
+_WORDS = 5003
+_WORDS_OF_A_LINE = VALUE // 8
+
+
+def values(piece: int) -> Iterator[tuple[int, bytes]]:
+    """A thousand of a thousand bytes each, by their keys; nothing can make them shorter."""
+    noise = random.Random(piece)
+    for number in range(piece * PIECE, (piece + 1) * PIECE):
+        yield number % _KEYS, number.to_bytes(8, "big") + noise.randbytes(VALUE - 8)
+
+
+def numbers(group: tuple[int, Iterable[bytes]]) -> tuple[int, int]:
+    """How many values a key has, and what they add up to."""
+    found = [int.from_bytes(value[:8], "big") for value in group[1]]
+    return len(found), sum(found)
+
+
+def grouped(pieces: int) -> tuple[int, int]:
+    """What those of all keys add up to."""
+    count = pieces * PIECE
+    return count, count * (count - 1) // 2
+
+
+def lines(piece: int) -> Iterator[str]:
+    """A thousand lines of a thousand letters, of words that come at the same rate."""
+    for line in range(piece * PIECE, (piece + 1) * PIECE):
+        first = line * _WORDS_OF_A_LINE
+        words = range(first, first + _WORDS_OF_A_LINE)
+        yield " ".join(f"w{word % _WORDS:06}" for word in words)
+
+
+def counted(pieces: int) -> tuple[int, int]:
+    """How many words there are, and how often they come in all."""
+    count = pieces * PIECE * _WORDS_OF_A_LINE
+    return min(_WORDS, count), count
+
+
+def both(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """The sums of two pairs."""
+    return one[0] + other[0], one[1] + other[1]

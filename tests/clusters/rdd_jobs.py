@@ -1,0 +1,46 @@
+"""By hand, with PySpark's RDDs, what the cost of is measured: ``rdd_jobs.py FILE [KEY=VALUE...]`` runs a job for each line of its input.
+
+The file is the module with the work. A line is a job's name and its size in pieces; its answer goes to standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import cost_work
+from pyspark import SparkConf, SparkContext
+
+_PARTS = 8
+
+
+def group(context: SparkContext, pieces: int) -> tuple[int, int]:
+    """Values by their keys."""
+    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.values)
+    return made.groupByKey(_PARTS).map(cost_work.numbers).reduce(cost_work.both)
+
+
+def words(context: SparkContext, pieces: int) -> tuple[int, int]:
+    """Words, counted."""
+    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.lines)
+    each = made.flatMap(str.split).map(lambda word: (word, 1))
+    counts = each.reduceByKey(lambda one, other: one + other, _PARTS)
+    return counts.map(lambda found: (1, found[1])).reduce(cost_work.both)
+
+
+_JOBS = {"group": group, "words": words}
+
+
+def main(arguments: list[str]) -> None:
+    """Runs jobs until the input ends."""
+    file, *properties = arguments
+    conf = SparkConf().setAll([tuple(each.split("=", 1)) for each in properties])
+    with SparkContext(conf=conf) as context:
+        context.addPyFile(file)
+        for line in sys.stdin:
+            name, pieces = line.split()
+            print(json.dumps(_JOBS[name](context, int(pieces))), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

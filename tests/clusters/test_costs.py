@@ -1,0 +1,162 @@
+"""What jobs cost on the cluster, beside PySpark's RDDs by hand: requests and bytes of the store, CPU seconds of all machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apache_beam as beam
+import attrs
+import cost_work
+import pytest
+from apache_beam.metrics import Metrics
+from beam_runner_jobservices import JobState
+from cluster_site import Site
+from job_server import job_server
+from jobs import Pipelines, pickle_by_value
+from processes import cpu_seconds, marked
+
+_MARK = "BEAM_TEST_BY_HAND"
+_SMALL = 20
+"""Pieces of a job that only warms up."""
+_ROUNDS = 2
+_QUIET = "spark.ui.showConsoleProgress=false"
+_BULK = "--beam_spark_bulk=always"
+"""Has what is bounded cross Spark's shuffle, as what is made by hand does."""
+_EXPECTED = {"group": cost_work.grouped, "words": cost_work.counted}
+_PART = {"group": 1, "words": 8}
+"""Of the bytes; a word is a hundredth of a value, and takes as long."""
+
+Run = Callable[[str, int], tuple[int, int]]
+"""Runs a job of a name and size; what has come out."""
+
+
+class Tell(beam.DoFn):
+    """Adds pairs up, in counters."""
+
+    def process(self, pair: tuple[int, int]) -> None:
+        Metrics.counter("cost", "first").inc(pair[0])
+        Metrics.counter("cost", "second").inc(pair[1])
+
+
+@pytest.mark.timeout(3000, func_only=True)
+def test_what_jobs_cost_beside_those_by_hand(
+    site: Site, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    size = request.config.getoption("--gigabytes")
+    pieces = max(_SMALL, int(size * 1e9 / cost_work.VALUE / cost_work.PIECE))
+    pickle_by_value(cost_work.__name__)
+    with job_server(tmp_path, *site.flags("costs"), environment=site.environment) as server:
+        for way, options in {"store": (), "shuffle": (_BULK,)}.items():
+            run = _by_beam(Pipelines(server.address, "embedded", options))
+            _measure(site, way, run, pieces, lambda: server.processes())
+    with _by_hand(site) as (run, pids):
+        _measure(site, "by hand", run, pieces, pids)
+
+
+def _measure(
+    site: Site, way: str, run: Run, pieces: int, pids: Callable[[], dict[int, str]]
+) -> None:
+    for name, expected in _EXPECTED.items():
+        assert run(name, _SMALL) == expected(_SMALL)
+        size = max(_SMALL, pieces // _PART[name])
+        for _ in range(_ROUNDS):
+            before = _Meters.read(site, pids())
+            assert run(name, size) == expected(size)
+            used = _Meters.read(site, pids()).since(before)
+            print(f"COST {name} {way}, {size:,} MB: {used}", flush=True)
+
+
+def _by_beam(pipelines: Pipelines) -> Run:
+    def run(name: str, pieces: int) -> tuple[int, int]:
+        pipeline = pipelines.new()
+        made = pipeline | beam.Create(range(pieces)) | beam.Reshuffle()
+        if name == "group":
+            keyed = made | beam.FlatMap(cost_work.values).with_output_types(tuple[int, bytes])
+            pairs = keyed | beam.GroupByKey() | beam.Map(cost_work.numbers)
+        else:
+            split = beam.FlatMap(str.split).with_output_types(str)
+            words = made | beam.FlatMap(cost_work.lines) | split
+            counts = words | beam.combiners.Count.PerElement()
+            pairs = counts | beam.Map(lambda found: (1, found[1]))
+        _ = pairs | beam.ParDo(Tell())
+        job = pipelines.job(pipeline)
+        assert job.wait(900) is JobState.DONE, [m.text for m in job.messages()][-3:]
+        return job.counter("first"), job.counter("second")
+
+    return run
+
+
+@contextmanager
+def _by_hand(site: Site) -> Iterator[tuple[Run, Callable[[], dict[int, str]]]]:
+    program = Path(__file__).with_name("rdd_jobs.py")
+    assert cost_work.__file__ is not None
+    process = subprocess.Popen(
+        [sys.executable, program, cost_work.__file__, *site.properties, _QUIET],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **site.environment, _MARK: str(site.layout.private)},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    asks, answers = process.stdin, process.stdout
+
+    def run(name: str, pieces: int) -> tuple[int, int]:
+        print(name, pieces, file=asks, flush=True)
+        first, second = json.loads(answers.readline())
+        return first, second
+
+    try:
+        yield run, lambda: marked(_MARK, str(site.layout.private))
+        asks.close()
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+@attrs.frozen
+class _Meters:
+    """What has been used up to a moment, or from one to another."""
+
+    seconds: float
+    workers: float
+    driver: float
+    store: float
+    received: int
+    sent: int
+    requests: dict[str, int]
+
+    @classmethod
+    def read(cls, site: Site, driver: dict[int, str]) -> _Meters:
+        received, sent = site.store.machine.traffic()
+        return cls(
+            time.monotonic(),
+            sum(machine.cpu_seconds() for machine in site.spark.workers),
+            cpu_seconds(driver),
+            site.store.machine.cpu_seconds(),
+            received,
+            sent,
+            dict(site.store.requests()),
+        )
+
+    def since(self, before: _Meters) -> str:
+        """What was used meanwhile."""
+        asked = {
+            name: count - before.requests.get(name, 0)
+            for name, count in self.requests.items()
+            if count > before.requests.get(name, 0)
+        }
+        return (
+            f"wall {self.seconds - before.seconds:.1f} s, CPU of workers {self.workers - before.workers:.1f},"
+            f" of the driver {self.driver - before.driver:.1f}, of the store {self.store - before.store:.1f} s; the store"
+            f" received {(self.received - before.received) / 1e6:.1f}, sent {(self.sent - before.sent) / 1e6:.1f} MB, was"
+            f" asked {asked}"
+        )
