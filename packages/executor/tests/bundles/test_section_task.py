@@ -192,13 +192,19 @@ def test_windows_and_panes(hosts: Any, found: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])
 @pytest.mark.parametrize(
     "build", [*EXPECTED, windowed], ids=lambda build: getattr(build, "__name__", "")
 )
-def test_each_task_repeats_its_bytes(build: Build, seed: int, hosts: Any) -> None:
+def test_each_task_repeats_its_bytes(
+    build: Build, budget: int, seed: int, hosts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the order in which Spark gives it its input, and whichever attempt it is."""
+    monkeypatch.setattr(section_task_module, "bundle_budget", lambda: budget)
     plan = plan_of(build)
-    run = Run(hosts(plan), order_of(plan))
+    host = hosts(plan)
+    host.budget = budget
+    run = Run(host, order_of(plan))
     shuffled = random.Random(seed)
     parcels: Parcels = [[] for _ in range(SHARDS)]
     rows = 0

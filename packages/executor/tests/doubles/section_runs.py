@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 from beam_runner_engine.scheduler import Bundle, Input, SectionPart
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_worker.embedded import EmbeddedHarness
@@ -55,13 +56,18 @@ def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
 
 
 class Host:
-    """A process that runs bundles of sections (`SectionHost`); its artifacts are none."""
+    """A process that runs bundles of sections (`SectionHost`); its artifacts are none.
+
+    Attributes:
+        budget: how many bytes a bundle may group in memory; to be set before the first.
+    """
 
     def __init__(self, plan: JobPlan, folder: Path) -> None:
         self.work = JobWork(plan, SHARDS, str(folder))
         self.folder = folder
         self.scratch = folder / "scratch"
         self.scratch.mkdir(exist_ok=True)
+        self.budget = 1 << 30
         self.told: list[BundleBroke | SectionRefusal] = []
         self._harness = EmbeddedHarness(plan.context, self, self)
         self._stages: dict[str, Any] = {}
@@ -77,6 +83,7 @@ class Host:
             stage = self.work.plan.stages[stage_id]
             side_inputs = BundleSideInputs(stage.side_inputs, self.folder)
             work = StageWork.of(self.work, stage_id).in_section()
+            work = attrs.evolve(work, budget=self.budget)
             harness = self._harness.stage(stage.spec, side_inputs)
             merging = None if work.input_buffer is None else work.input_buffer.merging
             merger = None
