@@ -112,7 +112,7 @@ def test_user_code_that_fails_is_not_tried_again_by_spark(start: Any, spark: Run
     assert (reply.failure.transform, reply.failure.summary[:17]) == ("bad", "ZeroDivisionError")
 
 
-def test_a_cancelled_one_ends_at_once(start: Any, spark: RunningSpark) -> None:
+def test_a_cancelled_one_ends_at_once_and_spark_says_why(start: Any, spark: RunningSpark) -> None:
     runner, order = start(slow)
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(runner.run(order, "slow")))
@@ -126,3 +126,4 @@ def test_a_cancelled_one_ends_at_once(start: Any, spark: RunningSpark) -> None:
     (broke,) = found
     assert isinstance(broke, BundleBroke)
     assert broke.failure is None
+    assert "cancel" in broke.reason.lower(), broke.reason

@@ -26,7 +26,7 @@ from beam_spark_executor.channel.section_replies import SectionReply, merge_repl
 from beam_spark_executor.channel.wire import decode_section_reply, encode_section_reply
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.exchange import Exchanged, Parcels, exchange, first, gathered
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 _CALL_SITE = "callSite.short"
@@ -99,7 +99,7 @@ class SectionRunner:
         try:
             reply = self._run(order, stages, title)
         except Exception as error:
-            return self._ends[attempt] or BundleBroke(attempt, None, _reason(str(error)))
+            return self._ends[attempt] or BundleBroke(attempt, None, _reason(error))
         finally:
             self._ends.pop(attempt)
         return self._outcome(attempt, stages, reply)
@@ -195,8 +195,7 @@ class _Gathering:
         yield encode_section_reply(merge_replies(inbox.replies))
 
 
-def _reason(text: str) -> str:
+def _reason(failure: Exception) -> str:
     """What Spark says in one line: the error of a Python worker, if it was one."""
-    errors = _ERROR.findall(text)
-    lines = text.strip().splitlines()
-    return errors[-1] if errors else lines[0] if lines else "Spark does not say why"
+    errors = _ERROR.findall(str(failure))
+    return errors[-1] if errors else reason_of(failure)
