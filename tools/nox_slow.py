@@ -213,9 +213,10 @@ def clusters(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
-    """All ways in: a notebook, ``spark-submit``, Prism's door, parents that are killed."""
+    """All ways in: the tutorial, a notebook, ``spark-submit``, Prism's door, parents that are killed."""
     need_java(session)
-    install(session, distribution("executor"), *group("test"), *group("notebook"))
+    packages = (distribution("executor"), distribution("web"))
+    install(session, *packages, *group("test"), *group("notebook"))
     run_pytest(session, "tests/doors", *session.posargs)
 
 
