@@ -117,7 +117,7 @@ def test_nothing_is_lost_or_doubled(
 ) -> None:
     chance = random.Random(f"{seed} {phase}")
     share = chance.uniform(0.05, 0.9)
-    pools = WorkerPools(spark.session)
+    pools = WorkerPools(spark.context)
     slot = pools.acquire()
     jobs: dict[str, SectionJob] = {}
     server = ChannelServer(ChannelPlace(), jobs.get, lambda number: None)
@@ -126,7 +126,7 @@ def test_nothing_is_lost_or_doubled(
     plan = plan_of(pipeline(tmp_path))
     within = [name for name, stage in plan.stages.items() if "reader" not in stage.spec.name]
     runner = SectionRunner(
-        spark.session, pools, slot, server.endpoints.of(to_job(job_id)), job_id, plan, SHARDS
+        spark.context, pools, slot, server.endpoints.of(to_job(job_id)), job_id, plan, SHARDS
     )
     jobs[job_id] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)), runner)
     order = order_of(plan, within)

@@ -29,8 +29,8 @@ def spark() -> Iterator[RunningSpark]:
 
 @pytest.fixture(scope="session")
 def pools(spark: RunningSpark) -> WorkerPools:
-    pools = WorkerPools(spark.session)
-    warm_up(spark.session, pools)
+    pools = WorkerPools(spark.context)
+    warm_up(spark.context, pools)
     return pools
 
 

@@ -65,7 +65,7 @@ def _run_spark(java_options: str) -> None:
     spark = RunningSpark(SparkSettings(master="local[2]", conf=conf))
     spark.start()
     try:
-        rows = spark.session.sparkContext.parallelize([(1, b""), (2, b"")], 2)
+        rows = spark.context.parallelize([(1, b""), (2, b"")], 2)
         rows.partitionBy(2).collect()
     finally:
         spark.stop(_LIMIT_SECONDS)

@@ -10,16 +10,12 @@ from beam_spark_executor.spark.cores import ClusterCores, cores_of
 
 
 @attrs.define(eq=False, slots=False)
-class FakeSession:
-    """A session of a cluster whose executors come and go."""
+class FakeContext:
+    """The context of a cluster whose executors come and go."""
 
     registered: int = 2
     gone: bool = False
     asked: int = 0
-
-    @property
-    def sparkContext(self) -> Any:
-        return self
 
     def getConf(self) -> Any:
         return self
@@ -38,26 +34,26 @@ class FakeSession:
 def test_it_follows_what_is_there_and_asks_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    session: Any = FakeSession()
-    cores = ClusterCores(session)
+    context: Any = FakeContext()
+    cores = ClusterCores(context)
     assert [cores() for _ in range(5)] == [2] * 5
-    assert session.asked == 1
-    session.registered = 8
+    assert context.asked == 1
+    context.registered = 8
     assert cores() == 2
     now[0] += 1.1
     assert cores() == 8
     now[0] += 1.1
-    session.gone = True
+    context.gone = True
     assert cores() == 8
 
 
 def test_on_one_machine_it_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    session: Any = FakeSession()
-    cores = ClusterCores(session, change=False)
+    context: Any = FakeContext()
+    cores = ClusterCores(context, change=False)
     cores()
     monkeypatch.setattr(module.time, "monotonic", lambda: 1e9)
     assert cores() == 2
-    assert session.asked == 1
+    assert context.asked == 1
 
 
 @pytest.mark.parametrize(

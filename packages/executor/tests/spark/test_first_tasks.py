@@ -40,10 +40,6 @@ class FakeCluster:
     environment: dict[str, str] = attrs.field(factory=dict)
     cancelled: threading.Event = attrs.field(factory=threading.Event)
 
-    @property
-    def sparkContext(self) -> Any:
-        return self
-
     def setJobGroup(self, *arguments: Any, **more: Any) -> None:
         """There is only one."""
 
@@ -77,7 +73,7 @@ class FakeCluster:
 def plain_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's own need a real session."""
 
-    def thread(session: Any, name: str, run: Callable[[], None]) -> threading.Thread:
+    def thread(name: str, run: Callable[[], None]) -> threading.Thread:
         return threading.Thread(target=run, daemon=True)
 
     monkeypatch.setattr(first_tasks, "job_thread", thread)

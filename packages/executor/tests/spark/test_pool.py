@@ -21,8 +21,8 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not ha
 
 @pytest.fixture
 def slots() -> WorkerPools:
-    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(environment={}))
-    return WorkerPools(session)
+    context: Any = SimpleNamespace(environment={})
+    return WorkerPools(context)
 
 
 def test_the_lowest_free_slot_comes_first(slots: WorkerPools) -> None:
@@ -55,8 +55,8 @@ def test_a_slot_is_given_back_once(slots: WorkerPools) -> None:
 
 def test_a_workers_environment_is_nobody_elses() -> None:
     environment = {"PYTHONPATH": "/theirs", "OTHER": "x"}
-    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(environment=environment))
-    pools = WorkerPools(session, {"PYTHONPATH": "/ours", "MORE": "y"})
+    context: Any = SimpleNamespace(environment=environment)
+    pools = WorkerPools(context, {"PYTHONPATH": "/ours", "MORE": "y"})
     frame: Any = SimpleNamespace(mapInArrow=lambda function, schema: dict(environment))
     seen: Any = pools.map_in_arrow(frame, iter, "id LONG", Slot(3))
     assert seen == {"PYTHONPATH": "/ours", "MORE": "y", "OTHER": "x", SLOT_VARIABLE: "slot-3.0"}
@@ -104,7 +104,7 @@ def test_slots_have_workers_and_daemons_of_their_own(
     assert not {row["pid"] for row in again}.isdisjoint(row["pid"] for row in first)
     pools.retire(one)
     pools.retire(other)
-    assert SLOT_VARIABLE not in spark.session.sparkContext.environment
+    assert SLOT_VARIABLE not in spark.context.environment
 
 
 @pytest.mark.spark
@@ -114,7 +114,7 @@ def test_workers_that_leave_are_replaced_without_a_failed_task(
 ) -> None:
     seen: set[int] = set()
     daemons: set[int] = set()
-    context = spark.session.sparkContext
+    context = spark.context
     context.setJobGroup("leavers", "workers that leave")
     for number in range(25):
         may_leave = tmp_path / str(number)
@@ -152,14 +152,14 @@ def test_a_cancelled_busy_worker_is_killed_within_seconds(
     def job() -> None:
         errors.append(pools.call_once(busy, slot, "busy"))
 
-    thread = InheritableThread(job, session=spark.session)
+    thread = InheritableThread(job)
     thread.start()
     deadline = time.monotonic() + 60
     while not mark.exists() or not mark.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     pid = int(mark.read_text())
-    spark.session.sparkContext.cancelJobGroup("busy")
+    spark.context.cancelJobGroup("busy")
     deadline = time.monotonic() + 120  # unless it is killed it is busy for ever
     while exists(pid):
         assert time.monotonic() < deadline

@@ -70,7 +70,7 @@ def start(
         job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)))
         within = [name for name, stage in plan.stages.items() if "last" not in stage.spec.name]
         job.runner = SectionRunner(
-            spark.session, pools, slot, server.endpoints.of(to_job(JOB)), JOB, plan, SHARDS
+            spark.context, pools, slot, server.endpoints.of(to_job(JOB)), JOB, plan, SHARDS
         )
         return job.runner, order_of(plan, within)
 
@@ -96,7 +96,7 @@ def test_rows_go_through_the_shuffle(start: Any, tmp_path: Path, spark: RunningS
     assert isinstance(reply, BundleReply), reply
     expected = [f"{k}={sum(range(k, COUNT, 10))}" for k in range(10)]
     assert Counter(texts(tmp_path, reply)) == Counter(expected)
-    tracker = spark.session.sparkContext.statusTracker()
+    tracker = spark.context.statusTracker()
     jobs = tracker.getJobIdsForGroup(f"beam-{JOB}")
     stages = [tracker.getStageInfo(id) for id in tracker.getJobInfo(max(jobs)).stageIds]
     names = [stage.name for stage in sorted(stages, key=lambda stage: stage.stageId)]
@@ -120,7 +120,7 @@ def test_a_cancelled_one_ends_at_once_and_spark_says_why(start: Any, spark: Runn
     deadline = time.monotonic() + SECONDS
     while thread.is_alive() and time.monotonic() < deadline:
         # Again and again: at first there is nothing to cancel.
-        spark.session.sparkContext.cancelJobGroup(f"beam-{JOB}")
+        spark.context.cancelJobGroup(f"beam-{JOB}")
         thread.join(0.5)
     assert not thread.is_alive()
     (broke,) = found

@@ -38,7 +38,7 @@ if __name__ == "__main__":
     folder, conf = sys.argv[1], json.loads(sys.argv[2])
     logging.basicConfig(level="WARNING")
     spark = start_spark(SparkSettings(conf={"spark.master": "local[1,4]", **conf}))
-    pools = WorkerPools(spark.session)
+    pools = WorkerPools(spark.context)
     slot = pools.acquire()
     for _ in range(2):
         rows = spark.session.range(0, 1, 1, 1)

@@ -26,7 +26,7 @@ REFUSAL = SectionRefusal(Attempt(7, 2), "no")
 
 @pytest.fixture(autouse=True)
 def _threads_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def thread(_: Any, name: str, run: Callable[..., None], *arguments: Any) -> threading.Thread:
+    def thread(name: str, run: Callable[..., None], *arguments: Any) -> threading.Thread:
         return threading.Thread(target=run, args=arguments, name=name, daemon=True)
 
     monkeypatch.setattr(module, "job_thread", thread)
@@ -116,6 +116,6 @@ def test_tasks_are_those_of_sections_of_this_job(jobs_with: Jobs) -> None:
         None if job == 14 else SimpleNamespace(stageIds=spark_jobs[job])
     )
     tracker.getStageInfo.side_effect = stages.get
-    session: Any = jobs._session
-    session.sparkContext.statusTracker.return_value = tracker
+    spark: Any = jobs._spark
+    spark.context.statusTracker.return_value = tracker
     assert jobs.section_tasks() == Tasks(done=9, running=2, known=16)

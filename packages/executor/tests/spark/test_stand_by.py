@@ -118,11 +118,11 @@ class OnSpark:
 def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterator[OnSpark]:
     job = FakeJob(tmp_path)
     server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda n: stand_bys.order(n))
-    stand_bys = StandBys(spark.session, pools, server.endpoints, wanted=True)
+    stand_bys = StandBys(pools, server.endpoints, wanted=True)
     server.start()
     stand_bys.renew()
     endpoint = server.endpoints.of(to_job("job-1"))
-    jobs = SparkJobs(spark.session, pools, stand_bys, endpoint, "job-1")
+    jobs = SparkJobs(spark, pools, stand_bys, endpoint, "job-1")
     yield OnSpark(job, stand_bys, jobs)
     stand_bys.close()
     server.stop()
@@ -130,7 +130,7 @@ def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterato
 
 def wait_for_tasks(spark: RunningSpark, number: int) -> None:
     """Waits until Spark runs so many jobs, of one task each."""
-    tracker = spark.session.sparkContext.statusTracker()
+    tracker = spark.context.statusTracker()
     deadline = time.monotonic() + SECONDS
     while len(tracker.getActiveJobsIds()) != number:
         assert time.monotonic() < deadline
@@ -142,7 +142,7 @@ def wait_for_tasks(spark: RunningSpark, number: int) -> None:
 def test_the_first_lane_of_a_job_is_served_by_the_task_that_waits(
     spark: RunningSpark, on_spark: OnSpark
 ) -> None:
-    tracker = spark.session.sparkContext.statusTracker()
+    tracker = spark.context.statusTracker()
     ends: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
     on_spark.jobs.start_lane(0, lambda number, error: ends.put((number, error)))
     link = on_spark.job.links.get(timeout=SECONDS)
@@ -182,6 +182,6 @@ def test_a_task_that_waits_when_the_server_stops_ends(
 
 def test_where_spark_has_no_place_to_spare_nothing_waits() -> None:
     no_spark: Any = None
-    stand_bys = StandBys(no_spark, no_spark, no_spark, wanted=False)
+    stand_bys = StandBys(no_spark, no_spark, wanted=False)
     stand_bys.renew()
     assert stand_bys.take() is None

@@ -61,7 +61,7 @@ class Job:
         bundles = TableBundles(self.session, self.pools, self.slot, plan, self.data)
         order = RunBundle(bundle, f"1-7-{attempt}")
         replies: list[Any] = []
-        thread = job_thread(self.session, "table", lambda: replies.append(bundles.run(order, "It")))
+        thread = job_thread("table", lambda: replies.append(bundles.run(order, "It")))
         thread.start()
         thread.join(60)
         return replies[0]

@@ -1,4 +1,4 @@
-"""How many tasks the executors of a session can run at once, as it is now: they come, go, and are lost."""
+"""How many tasks the executors of an application can run at once, as it is now: they come, go, and are lost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 _ASK_AGAIN_SECONDS = 1.0
 _GROWTH = 2
@@ -18,12 +18,12 @@ class ClusterCores:
     """All methods may be called from any thread.
 
     Args:
-        session: whose they are.
+        context: whose they are.
         change: whether they may; on one machine they don't.
     """
 
-    def __init__(self, session: SparkSession, *, change: bool = True) -> None:
-        self._context = session.sparkContext
+    def __init__(self, context: SparkContext, *, change: bool = True) -> None:
+        self._context = context
         self._conf = dict(self._context.getConf().getAll())
         self._lock = threading.Lock()
         self._asked = 0.0

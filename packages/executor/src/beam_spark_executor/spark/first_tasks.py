@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from beam_spark_executor.bundles.needs import Needs, trouble_here
 from beam_spark_executor.spark.pool import WorkerPools, reason_of
@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 _LOGGER = logging.getLogger(__name__)
 
 
-def warm_up(session: SparkSession, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
+def warm_up(context: SparkContext, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
     """Runs a tiny job on every core in the lowest free slot.
 
     After it the daemon has imported what tasks need. Takes two to four seconds, nearly all of it for that.
@@ -32,11 +32,11 @@ def warm_up(session: SparkSession, pools: WorkerPools, limit: float = LIMIT_SECO
     Raises:
         SparkUnavailable: Spark has run none of it within so many seconds, or failed.
     """
-    _run(session, pools, _nothing, limit)
+    _run(context, pools, _nothing, limit)
 
 
 def check_executors(
-    session: SparkSession, pools: WorkerPools, needs: Needs, limit: float = LIMIT_SECONDS
+    context: SparkContext, pools: WorkerPools, needs: Needs, limit: float = LIMIT_SECONDS
 ) -> frozenset[str]:
     """Warms up as well, and has each task try what bundles will need.
 
@@ -47,7 +47,7 @@ def check_executors(
         SparkUnavailable: something would not do, or no executor came within so many seconds; says on which host, what,
             and what to do.
     """
-    told = _run(session, pools, partial(_look_around, needs), limit)
+    told = _run(context, pools, partial(_look_around, needs), limit)
     troubles = sorted({(trouble, host) for host, trouble in told if trouble})
     if troubles:
         trouble, host = troubles[0]
@@ -60,10 +60,9 @@ def check_executors(
 
 
 def _run(
-    session: SparkSession, pools: WorkerPools, function: Callable[[], _Answer], limit: float
+    context: SparkContext, pools: WorkerPools, function: Callable[[], _Answer], limit: float
 ) -> list[_Answer]:
     """Runs a task for every core, and gives what they have answered."""
-    context = session.sparkContext
     answers: list[list[_Answer]] = []
     failures: list[Exception] = []
     slot = pools.acquire()
@@ -75,7 +74,7 @@ def _run(
         except Exception as failure:
             failures.append(failure)
 
-    thread = job_thread(session, "first-tasks", run)
+    thread = job_thread("first-tasks", run)
     thread.start()
     try:
         _wait(thread, str(context.master), limit, lambda: context.cancelJobGroup(_GROUP))

@@ -53,12 +53,12 @@ class SparkPlacement:
     @property
     def host(self) -> str:
         """See `PlacementService.host`."""
-        return self._spark.session.sparkContext.getConf().get("spark.driver.host") or ""
+        return self._spark.context.getConf().get("spark.driver.host") or ""
 
     @property
     def binding(self) -> str:
         """See `PlacementService.binding`."""
-        conf = self._spark.session.sparkContext.getConf()
+        conf = self._spark.context.getConf()
         return conf.get("spark.driver.bindAddress") or self.host
 
     @property
@@ -97,29 +97,27 @@ class SparkPlacement:
         self._spark.start()
         if remark := SPARK.remark(self._spark.version):
             log.warning("%s", remark)
-        self._pools = WorkerPools(self._spark.session, self._spark.environment)
-        self._cores = ClusterCores(self._spark.session, change=self._is_cluster)
+        self._pools = WorkerPools(self._spark.context, self._spark.environment)
+        self._cores = ClusterCores(self._spark.context, change=self._is_cluster)
 
     def warm_up(self) -> None:
         """See `PlacementService.warm_up`; on a cluster `try_out` does it."""
         assert self._pools is not None
         if not self._is_cluster:
-            warm_up(self._spark.session, self._pools)
+            warm_up(self._spark.context, self._pools)
 
     def try_out(self, needs: Needs) -> frozenset[str]:
         """See `PlacementService.try_out`."""
         assert self._pools is not None
         if not self._is_cluster:
             return frozenset()
-        return check_executors(self._spark.session, self._pools, needs)
+        return check_executors(self._spark.context, self._pools, needs)
 
     def attach(self, endpoints: Endpoints) -> None:
         """See `PlacementService.attach`."""
         assert self._pools is not None
         self._endpoints = endpoints
-        self._stand_bys = StandBys(
-            self._spark.session, self._pools, endpoints, wanted=self._stands_by
-        )
+        self._stand_bys = StandBys(self._pools, endpoints, wanted=self._stands_by)
         self._stand_bys.renew()
 
     def order(self, number: int) -> StandByOrder:
@@ -133,8 +131,7 @@ class SparkPlacement:
         assert self._stand_bys is not None
         assert self._endpoints is not None
         endpoint = self._endpoints.of(to_job(job_id))
-        session = self._spark.session
-        return SparkJobs(session, self._pools, self._stand_bys, endpoint, job_id, name)
+        return SparkJobs(self._spark, self._pools, self._stand_bys, endpoint, job_id, name)
 
     def job_ended(self) -> None:
         """See `PlacementService.job_ended`."""

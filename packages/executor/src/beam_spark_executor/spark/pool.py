@@ -18,7 +18,8 @@ import attrs
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 SLOT_VARIABLE = "BEAM_SPARK_SLOT"
@@ -46,12 +47,12 @@ class WorkerPools:
     daemons than there were jobs at once, plus one for every slot retired.
 
     Args:
-        session: runs them.
+        context: runs them.
         environment: more variables for the environment of all of them.
     """
 
-    def __init__(self, session: SparkSession, environment: Mapping[str, str] | None = None) -> None:
-        self._context = session.sparkContext
+    def __init__(self, context: SparkContext, environment: Mapping[str, str] | None = None) -> None:
+        self._context = context
         self._more = dict(environment or {})
         self._lock = threading.Lock()
         self._free: list[Slot] = []

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import attrs
 from beam_runner_engine.scheduler import BundleDone
-from pyspark import Broadcast, TaskContext
-from pyspark.sql import SparkSession
+from pyspark import Broadcast, SparkContext, TaskContext
 
 from beam_spark_executor.bundles.binding import bind
 from beam_spark_executor.bundles.section_inbox import Inbox
@@ -56,7 +55,7 @@ class SectionRunner:
     """Runs sections of one job; methods may be called from any thread.
 
     Args:
-        session: Spark's.
+        context: Spark's.
         pools: its Python workers.
         slot: the job's.
         endpoint: where workers reach the server.
@@ -67,7 +66,7 @@ class SectionRunner:
 
     def __init__(
         self,
-        session: SparkSession,
+        context: SparkContext,
         pools: WorkerPools,
         slot: Slot,
         endpoint: Endpoint,
@@ -75,7 +74,7 @@ class SectionRunner:
         plan: JobPlan,
         shards: int,
     ) -> None:
-        self._context = session.sparkContext
+        self._context = context
         self._pools = pools
         self._slot = slot
         self._endpoint = endpoint

@@ -1,11 +1,11 @@
-"""The one long-lived Spark session of a server: started, or taken from around us, and stopped.
+"""What a server has of Spark, one for its whole life: started, or taken from around us, and stopped.
 
-There are three ways to a session:
+There are three ways to it:
 
 - a session that is in this process is taken as it is, and left running at the end;
-- under ``spark-submit`` the Java process is there: a session is made in it, whose settings are
+- under ``spark-submit`` the Java process is there: a context is made in it, whose settings are
   those of the submission, then ours where it says nothing;
-- else a Java process is started, which ends with the session.
+- else a Java process is started, which ends with it.
 """
 
 from __future__ import annotations
@@ -55,17 +55,18 @@ log = logging.getLogger(__name__)
 
 
 class RunningSpark:
-    """The Spark session of a server, and what it stands on.
+    """The Spark context of a server, the session if that is asked for, and what they stand on.
 
     spark = RunningSpark(settings)
     spark.start()
-    spark.session.range(3).count()
+    spark.context.parallelize(range(3)).count()
     spark.stop()
     """
 
     def __init__(self, settings: SparkSettings) -> None:
         """Starts nothing yet."""
         self._settings = settings
+        self._context: SparkContext | None = None
         self._session: SparkSession | None = None
         self._java: JavaProcess | None = None
         self._folder: TemporaryFolder | None = None
@@ -76,21 +77,29 @@ class RunningSpark:
         self._killed = self._checked = False
 
     @property
-    def session(self) -> SparkSession:
-        """The session; there once `start` has returned."""
-        if self._session is None:
+    def context(self) -> SparkContext:
+        """Where RDDs are made; there once `start` has returned."""
+        if self._context is None:
             raise RuntimeError("Spark has not been started")
-        return self._session
+        return self._context
+
+    @property
+    def session(self) -> SparkSession:
+        """Where DataFrames are made; from when it is asked for first, since it costs Java two seconds of CPU time."""
+        with self._changing:
+            if self._session is None:
+                self._session = SparkSession(self.context)
+            return self._session
 
     @property
     def master(self) -> str:
         """The master URL in use, as in ``local[*,4]``."""
-        return str(self.session.sparkContext.master)
+        return str(self.context.master)
 
     @property
     def version(self) -> str:
         """Spark's version, as in ``4.3.0``."""
-        return str(self.session.version)
+        return str(self.context.version)
 
     @property
     def slots(self) -> int | None:
@@ -103,15 +112,18 @@ class RunningSpark:
         path = self._settings.python_path
         if not path or not is_on_this_machine(self.master):
             return {}
-        theirs = self.session.sparkContext.environment.get("PYTHONPATH")
+        theirs = self.context.environment.get("PYTHONPATH")
         return {"PYTHONPATH": os.pathsep.join((path, theirs) if theirs else (path,))}
 
     @property
     def is_alive(self) -> bool:
         """Whether Spark runs; costs about a millisecond."""
-        if self._session is None or (self._java is not None and not self._java.is_alive):
+        if self._context is None or (self._java is not None and not self._java.is_alive):
             return False
-        return answers(self._session)
+        try:
+            return not self._context._jsc.sc().isStopped()
+        except Exception:  # whatever the bridge to a Java process that is gone comes up with
+            return False
 
     def check(self) -> None:
         """Looks for what `start` needs, which does so itself where this was not called before.
@@ -139,7 +151,7 @@ class RunningSpark:
             missing = lacking(there)
             if missing:
                 log.warning(_LACKING, missing)
-            self._session = there
+            self._context, self._session = there.sparkContext, there
             return
         self.check()
         if self._settings.master is not None:
@@ -147,8 +159,8 @@ class RunningSpark:
         try:
             gateway = self._start_gateway()
             assert self._folder is not None
-            self._session = self._start_session(gateway, self._folder.path)
-            self._left = _left_by_executors(self._session)
+            self._context = self._start_context(gateway, self._folder.path)
+            self._left = _left_by_executors(self._context)
         except BaseException:
             self.kill()
             raise
@@ -165,13 +177,13 @@ class RunningSpark:
             self._java = _start_java(self._settings, self._folder.path)
         return self._java.connect()
 
-    def _start_session(self, gateway: Any, folder: Path) -> SparkSession:
+    def _start_context(self, gateway: Any, folder: Path) -> SparkContext:
         found = dict(SparkConf(_jvm=gateway.jvm).getAll())
         chosen = chosen_conf(found, self._settings, folder)
         conf = SparkConf(_jvm=gateway.jvm).setAll(list(chosen.items()))
         try:
             with set_in_environment(PYSPARK_PYTHON=python_of_workers(chosen)):
-                return SparkSession(SparkContext(conf=conf, gateway=gateway))
+                return SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             raise SparkUnavailable(
                 f"Spark does not start with master {chosen['spark.master']}: {reason_of(error)}"
@@ -184,10 +196,10 @@ class RunningSpark:
         there before us is left alone. May be called again, and from any thread.
         """
         with self._stopping:
-            if self._session is None or self._folder is None:
+            if self._context is None or self._folder is None:
                 return
             if self.is_alive:
-                _within(limit * 2 / 3, self._session.stop)
+                _within(limit * 2 / 3, (self._session or self._context).stop)
             if self._java is not None:
                 self._java.stop(limit / 3)
             self._clean_up()
@@ -208,14 +220,6 @@ class RunningSpark:
             shutil.rmtree(folder, ignore_errors=True)
         if self._folder is not None:
             self._folder.remove()
-
-
-def answers(session: SparkSession) -> bool:
-    """Whether a session's Spark runs; costs about a millisecond."""
-    try:
-        return not session.sparkContext._jsc.sc().isStopped()
-    except Exception:  # whatever the bridge to a Java process that is gone comes up with
-        return False
 
 
 def start_spark(settings: SparkSettings) -> RunningSpark:
@@ -253,9 +257,8 @@ def python_of_workers(conf: Mapping[str, str]) -> str:
     return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
-def _left_by_executors(session: SparkSession) -> list[Path]:
+def _left_by_executors(context: SparkContext) -> list[Path]:
     """Where the executors of a ``local-cluster`` keep their files, which Spark never removes."""
-    context = session.sparkContext
     if not context.master.startswith("local-cluster"):
         return []
     return [Path(_find_spark_home(), "work", context.applicationId)]

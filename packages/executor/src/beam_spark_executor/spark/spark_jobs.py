@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from pyspark.sql import SparkSession
-
 from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
@@ -16,7 +14,7 @@ from beam_spark_executor.channel.stand_by import LaneRef, ServeLane
 from beam_spark_executor.spark.lane import run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.sections import SectionRunner
-from beam_spark_executor.spark.session import answers
+from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
 from beam_spark_executor.spark.table_bundles import TableBundles, TableData
 from beam_spark_executor.spark.threads import job_thread
@@ -42,7 +40,7 @@ class SparkJobs:
     Methods belong to the job's own thread, but `is_alive` and `heard` to any.
 
     Args:
-        session: of the server.
+        spark: of the server.
         pools: of Python workers.
         stand_bys: the tasks that wait for a job.
         endpoint: of the channel, for the job's processes.
@@ -52,14 +50,14 @@ class SparkJobs:
 
     def __init__(
         self,
-        session: SparkSession,
+        spark: RunningSpark,
         pools: WorkerPools,
         stand_bys: StandBys,
         endpoint: Endpoint,
         job_id: str,
         name: str = "",
     ) -> None:
-        self._session = session
+        self._spark = spark
         self._pools = pools
         self._endpoint = endpoint
         self._job_id = job_id
@@ -78,12 +76,12 @@ class SparkJobs:
     @property
     def interface(self) -> str:
         """The address of Spark's own pages; empty where they are not served."""
-        return str(self._session.sparkContext.uiWebUrl or "")
+        return str(self._spark.context.uiWebUrl or "")
 
     @property
     def is_alive(self) -> bool:
         """Whether Spark itself runs; costs about a millisecond."""
-        return answers(self._session)
+        return self._spark.is_alive
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         """Runs a lane as a Spark job of one task, on a thread of its own.
@@ -97,9 +95,7 @@ class SparkJobs:
         order = ServeLane(self._job_id, number)
         if self._stand_by is not None and self._stand_by.serve(order, on_end):
             return
-        job_thread(
-            self._session, f"lane-{number}", self._run_lane, self._slot, number, on_end
-        ).start()
+        job_thread(f"lane-{number}", self._run_lane, self._slot, number, on_end).start()
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
@@ -107,7 +103,7 @@ class SparkJobs:
         """Runs a section as one Spark job, on a thread of its own, which calls ``on_end`` at last."""
         if self._runner is None:
             self._runner = SectionRunner(
-                self._session,
+                self._spark.context,
                 self._pools,
                 self._taken_slot(),
                 self._endpoint,
@@ -126,12 +122,12 @@ class SparkJobs:
     ) -> None:
         """Runs a bundle that is Spark's own on a thread of its own, which calls ``on_end`` at last."""
         data = TableData(self._job_id, work.folder, work.store, work.durable, work.shards)
-        runner = TableBundles(self._session, self._pools, self._taken_slot(), work.plan, data)
+        runner = TableBundles(self._spark.session, self._pools, self._taken_slot(), work.plan, data)
         self._start_job(order, runner, title, on_end)
 
     def section_tasks(self) -> Tasks:
         """How far the Spark jobs are that are no lanes, together; costs some milliseconds."""
-        tracker = self._session.sparkContext.statusTracker()
+        tracker = self._spark.context.statusTracker()
         done = running = known = 0
         mine = set(tracker.getJobIdsForGroup(self._group))
         for job in mine.intersection(tracker.getActiveJobsIds()):
@@ -147,9 +143,9 @@ class SparkJobs:
 
     def cancel(self) -> None:
         """Stops all Spark jobs of this Beam job, and no others; returns at once."""
-        self._session.sparkContext.cancelJobGroup(self._group)
+        self._spark.context.cancelJobGroup(self._group)
         if self._stand_by is not None:
-            self._session.sparkContext.cancelJobGroup(self._stand_by.group)
+            self._spark.context.cancelJobGroup(self._stand_by.group)
 
     def close(self, *, workers_gone: bool) -> None:
         """Gives the slot back; for good if some of its Python workers may still be there."""
@@ -178,7 +174,7 @@ class SparkJobs:
         on_end: Callable[[SectionEnd], None],
     ) -> None:
         name = f"section-{order.bundle.number}"
-        job_thread(self._session, name, self._run_job, order, runner, title, on_end).start()
+        job_thread(name, self._run_job, order, runner, title, on_end).start()
 
     def _run_job(
         self,

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from beam_spark_executor.channel.endpoints import Endpoints, to_stand_by
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.spark.lane import run_stand_by
@@ -85,16 +83,12 @@ class StandBys:
     """Keeps one task waiting, where that is wanted; all methods may be called from any thread.
 
     Args:
-        session: the server's Spark session.
-        pools: its pools of Python workers.
+        pools: of the server's Python workers.
         endpoints: of the channel, which asks `order` for the tasks.
         wanted: whether there is a place to spare in Spark.
     """
 
-    def __init__(
-        self, session: SparkSession, pools: WorkerPools, endpoints: Endpoints, *, wanted: bool
-    ) -> None:
-        self._session = session
+    def __init__(self, pools: WorkerPools, endpoints: Endpoints, *, wanted: bool) -> None:
         self._pools = pools
         self._endpoints = endpoints
         self._wanted = wanted
@@ -111,7 +105,7 @@ class StandBys:
                 return
             one = StandBy(next(self._numbers), self._pools.acquire())
             self._waiting = self._running[one.number] = one
-        job_thread(self._session, "stand-by", self._run, one).start()
+        job_thread("stand-by", self._run, one).start()
 
     def take(self) -> StandBy | None:
         """The task that waits, if one does: it and its slot are the caller's from now on."""
