@@ -56,15 +56,9 @@ def _has_begun(job: Job) -> bool:
 
 @pytest.mark.timeout(900, func_only=True)
 @pytest.mark.parametrize(
-    ("victim", "strike"),
-    [
-        (bounded, worker_dies),
-        (bounded, server_dies),
-        (bounded, store_is_away),
-        (unbounded, worker_dies),
-    ],
-    ids=lambda it: it.__name__,
+    "strike", [worker_dies, server_dies, store_is_away], ids=lambda it: it.__name__
 )
+@pytest.mark.parametrize("victim", [bounded, unbounded], ids=lambda victim: victim.__name__)
 def test_every_element_arrives_once(
     running: Lives, site: Site, embedded: Pipelines, victim: Victim, strike: Strike, seed: int
 ) -> None:
