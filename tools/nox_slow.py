@@ -235,6 +235,14 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
+def bench_starts(session: nox.Session) -> None:
+    """A new program's first pipeline by several runners, and one in a warm program. ``-- --prism PATH`` has Prism among them."""
+    need_java(session)
+    install(session, distribution("executor"))
+    session.run("python", "tests/bench/starts.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"], default=False)
 def kills_long(session: nox.Session) -> None:
     """Servers, Spark, workers and SDK harnesses die everywhere and at any time. ``-- --rounds N --seed S`` for more."""
     names = ("short", "crash_points", "callbacks", "zombies", "random_kills", "kills_of_a_drain")
