@@ -243,6 +243,14 @@ def bench_starts(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
+def bench_tables(session: nox.Session) -> None:
+    """Five million rows of Parquet by Spark's readers in a pipeline, by Beam's, and by hand. ``-- --rows N`` for others."""
+    need_java(session)
+    install(session, distribution("executor"))
+    session.run("python", "tests/bench/tables.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"], default=False)
 def kills_long(session: nox.Session) -> None:
     """Servers, Spark, workers and SDK harnesses die everywhere and at any time. ``-- --rounds N --seed S`` for more."""
     names = ("short", "crash_points", "callbacks", "zombies", "random_kills", "kills_of_a_drain")

@@ -38,7 +38,7 @@ def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
     fn = BatchesOfRows(arrow_schema(schema))
     fn.setup()
     fn.start_bundle()
-    found = [batch for row in rows for batch in fn.process(row)]
+    found = [batch for row in rows for batch in fn.process(row) or ()]
     return [*found, *(last.value for last in fn.finish_bundle() if isinstance(last, WindowedValue))]
 
 
@@ -50,9 +50,11 @@ def test_rows_come_back(rows: list[Row]) -> None:
 
 def test_fields_are_found_by_name() -> None:
     row = Row(1, "a", Timestamp(0), [])
-    (batch,) = batches([row, row._asdict(), beam.Row(**row._asdict())])
-    assert list(RowsOfBatches(Row).process(batch)) == [row] * 3
-    assert [found.id for found in RowsOfBatches().process(batch)] == [1] * 3
+    turned = typing.NamedTuple("turned", reversed(list(typing.get_type_hints(Row).items())))
+    others = [kind(**row._asdict()) for kind in (dict, beam.Row, turned)]
+    (batch,) = batches([row, *others])
+    assert list(RowsOfBatches(Row).process(batch)) == [row] * 4
+    assert [found.id for found in RowsOfBatches().process(batch)] == [1] * 4
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class RowsOfBatches(beam.DoFn):
         """The rows of a batch, in their order."""
         batch = from_bytes(element)
         columns = [_values(column) for column in batch.columns]
-        yield from map(self._make or row_maker(tuple(batch.schema.names)), *columns)
+        return map(self._make or row_maker(tuple(batch.schema.names)), *columns)
 
 
 @functools.cache
@@ -76,23 +76,24 @@ class BatchesOfRows(beam.DoFn):
         self._enough = _FIRST_ROWS
 
     def setup(self) -> None:
-        """Makes what picks the values of a row."""
-        names = self._schema.names
-        self._of_object = _picker(operator.attrgetter, getattr, names)
-        self._of_dict = _picker(operator.itemgetter, operator.getitem, names)
+        """Knows no kind of rows yet."""
+        self._pickers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
     def start_bundle(self) -> None:
         """Begins with nothing, also after a bundle that failed."""
         self._rows = []
 
-    def process(self, element: Any) -> Iterator[bytes]:
+    def process(self, element: Any) -> list[bytes] | None:
         """Takes a row; gives a batch once there are enough.
 
         Raises:
             ValueError: a field is missing, or a value is none that its column can have.
         """
         # What is kept is values: Python's collector looks through objects that pile up, and not through those.
-        pick = self._of_dict if isinstance(element, dict) else self._of_object
+        kind = type(element)
+        pick = self._pickers.get(kind)
+        if pick is None:
+            pick = self._pickers[kind] = _picker(kind, self._schema.names)
         try:
             self._rows.append(pick(element))
         except (AttributeError, KeyError) as error:
@@ -100,8 +101,7 @@ class BatchesOfRows(beam.DoFn):
             raise ValueError(
                 f"a row has no field {missing!r}, which is a column of the table"
             ) from None
-        if len(self._rows) >= self._enough:
-            yield self._batch()
+        return [self._batch()] if len(self._rows) >= self._enough else None
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Gives what is left."""
@@ -119,13 +119,15 @@ class BatchesOfRows(beam.DoFn):
         return to_bytes(batch)
 
 
-def _picker(
-    get: Callable[..., Callable[[Any], Any]], one: Callable[[Any, str], Any], names: Sequence[str]
-) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of a row, by Python's own getter where that gives a tuple and takes no name apart."""
+def _picker(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the values of such rows, by Python's own getters where these give a tuple and take no name apart."""
+    if issubclass(kind, tuple) and getattr(kind, "_fields", ()) == tuple(names):
+        return tuple
+    is_dict = issubclass(kind, dict)
     if len(names) < 2 or any("." in name for name in names):
+        one: Callable[[Any, str], Any] = operator.getitem if is_dict else getattr
         return lambda row: tuple(one(row, name) for name in names)
-    return get(*names)
+    return operator.itemgetter(*names) if is_dict else operator.attrgetter(*names)
 
 
 def _values(column: pa.Array) -> list[Any]:

@@ -72,11 +72,9 @@ class WriteToSpark(PTransform):
             if name not in columns.names:
                 raise WrongTable(f"{self.label} is to deal rows by {name!r}, which is no column")
         target = attrs.evolve(self._target, schema=spark_of_arrow(columns))
-        batches = (
-            rows
-            | "Global" >> beam.WindowInto(GlobalWindows())
-            | "Batches" >> beam.ParDo(BatchesOfRows(columns)).with_output_types(bytes)
-        )
+        if not rows.windowing.is_default():
+            rows = rows | "Global" >> beam.WindowInto(GlobalWindows())
+        batches = rows | "Batches" >> beam.ParDo(BatchesOfRows(columns)).with_output_types(bytes)
         # No rows are to be written, too.
         empty = to_bytes(pa.RecordBatch.from_pylist([], columns))
         none = (
