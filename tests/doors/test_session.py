@@ -162,7 +162,7 @@ if __name__ == "__main__":
         )],
     ]))
 """
-REFUSED = (
+REFUSALS = (
     "WrongTable: from_dataframe reads what has an end",
     "WrongTable: the DataFrame has two columns 'id'",
     "WrongTable: from_dataframe takes a DataFrame of Spark, not list",
@@ -195,7 +195,7 @@ def test_dataframes_become_pcollections_and_the_other_way(program: Any) -> None:
     rows, negative, count, refused = json.loads(told.splitlines()[-1])
     assert rows == [[11, "11", 1.5], [12, "22", None], [13, "33", 4.5]]
     assert (negative, count) == ([-13, -12, -11], 3)
-    assert [part in sentence for part, sentence in zip(REFUSED, refused, strict=True)] == [
+    assert [part in sentence for part, sentence in zip(REFUSALS, refused, strict=True)] == [
         True
     ] * 7, refused
 
