@@ -213,10 +213,10 @@ def clusters(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
-    """All ways in: the tutorial, a notebook, ``spark-submit``, Prism's door, parents that are killed."""
+    """All ways in: the tutorial, a notebook, ``spark-submit``, Prism's door, PostgreSQL, parents that are killed."""
     need_java(session)
     packages = (distribution("executor"), distribution("web"))
-    install(session, *packages, *group("test"), *group("notebook"))
+    install(session, *packages, *group("test"), *group("notebook"), *group("postgresql"))
     run_pytest(session, "tests/doors", *session.posargs)
 
 
