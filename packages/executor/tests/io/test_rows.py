@@ -58,7 +58,8 @@ def test_fields_are_found_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [["id"], ["id", "a.b"], ["id", "class"], ["id", "row", "new"], ["__class__", "é"]]
+    "names",
+    [["id"], ["id", "a.b"], ["id", "class"], ["id", "row", "new"], ["__class__", "é"], ["\u00b5m"]],
 )
 def test_fields_have_whatever_names(names: list[str]) -> None:
     row = {name: len(name) for name in names}

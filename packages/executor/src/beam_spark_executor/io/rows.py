@@ -48,11 +48,9 @@ def row_maker(names: tuple[str, ...]) -> Callable[..., beam.Row]:
     """What makes a ``beam.Row`` of the values of these fields, one argument each.
 
     Where the names can stand in a program it is compiled for them: it takes less than half as long then, and attributes
-    that are set one by one need no dictionary.
+    that are set one by one need no dictionary. Python reads other letters than ASCII's as those that look like them.
     """
-    if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names) or any(
-        name.startswith("__") for name in names
-    ):
+    if not all(map(_can_be_compiled, names)):
         return lambda *values: beam.Row(**dict(zip(names, values, strict=True)))
     arguments = [f"value_{number}" for number in range(len(names))]
     sets = [f" row.{name} = {value}" for name, value in zip(names, arguments, strict=True)]
@@ -61,6 +59,15 @@ def row_maker(names: tuple[str, ...]) -> Callable[..., beam.Row]:
     exec("\n".join(lines), known)
     made: Callable[..., beam.Row] = known["make"]
     return made
+
+
+def _can_be_compiled(name: str) -> bool:
+    return (
+        name.isascii()
+        and name.isidentifier()
+        and not keyword.iskeyword(name)
+        and not name.startswith("__")
+    )
 
 
 class BatchesOfRows(beam.DoFn):
