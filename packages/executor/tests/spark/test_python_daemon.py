@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -196,27 +197,45 @@ def test_workers_are_killed_before_the_server_where_memory_runs_out(
 
 
 def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Gives the daemon's process id, and ends the worker soon after the task."""
+    """Gives the daemon's process id."""
     for _ in batches:
         pass
-    threading.Timer(1, os._exit, (0,)).start()
     yield pa.RecordBatch.from_arrays([pa.array([os.getppid()], pa.int32())], ["pid"])
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_daemon_beside_the_first_ends_when_idle_and_comes_back(
-    spark: RunningSpark, pools: WorkerPools
+def test_a_daemon_that_has_gone_comes_back(
+    spark: RunningSpark, pools: WorkerPools, slot: Slot
 ) -> None:
-    held = [pools.acquire(), pools.acquire()]
-    try:
-        beside = next(slot for slot in held if slot.number > 0)
-        daemon = run(spark, pools, beside, daemon_of_worker)
-        deadline = time.monotonic() + python_daemon.IDLE_LIMIT_SECONDS + 60
-        while exists(daemon):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        assert run(spark, pools, beside, daemon_of_worker) != daemon
-    finally:
-        for slot in held:
-            pools.release(slot)
+    daemon = run(spark, pools, slot, daemon_of_worker)
+    os.kill(daemon, signal.SIGTERM)
+    deadline = time.monotonic() + 60
+    while exists(daemon):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert run(spark, pools, slot, daemon_of_worker) != daemon
+
+
+def test_a_daemon_ends_when_it_has_had_no_workers_for_a_while() -> None:
+    code = """
+import os, signal, time
+from beam_spark_executor.spark import python_daemon
+
+python_daemon.IDLE_LIMIT_SECONDS = 0.1
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as in daemons
+if os.fork() == 0:
+    time.sleep(3)  # longer than the daemon looks every, and than it stays alone
+    print("the worker ends", flush=True)
+    os._exit(0)
+python_daemon._end_when_idle()
+time.sleep(60)
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    told = (done.returncode, done.stdout, done.stderr)
+    assert told == (-signal.SIGTERM, "the worker ends\n", "")
+
+
+def test_a_daemon_stays_until_spark_has_forgotten_the_workers_that_left() -> None:
+    spark_forgets_after, spark_looks_every = 60, 10
+    assert spark_forgets_after + spark_looks_every < python_daemon.IDLE_LIMIT_SECONDS

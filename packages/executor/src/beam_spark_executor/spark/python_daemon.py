@@ -30,8 +30,12 @@ from beam_spark_executor.processes.warmth import be_killed_first, import_what_wo
 from beam_spark_executor.spark import fork_server
 
 EXIT_LIMIT_SECONDS = 5
-IDLE_LIMIT_SECONDS = 10
-"""How long a daemon without workers stays."""
+IDLE_LIMIT_SECONDS = 90
+"""How long a daemon without workers stays: Spark asks it to end workers that it has not forgotten.
+
+It takes those for idle that left after their task, forgets them a minute after the last task, and looks every ten seconds. A
+task for which it takes such a worker fails where the daemon has gone in between.
+"""
 
 _WARM_MODULES = (
     "pyspark.worker",
