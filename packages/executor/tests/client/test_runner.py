@@ -5,9 +5,10 @@ from unittest.mock import Mock
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.portability.stager import Stager
 from apache_beam.runners.runner import create_runner
 
 import beam_spark_executor
@@ -52,3 +53,27 @@ def test_what_is_bounded_is_done_when_beams_interactive_runner_reads_it(
     InteractiveRunner(underlying_runner=runner)
     beam.Pipeline(runner=runner, options=PipelineOptions(flags)).run()
     assert waited == waits
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_listed"),
+    [
+        ([], False),
+        (["--experiments=one"], False),
+        (["--environment_type=DOCKER"], True),
+        (["--environment_type=PROCESS", '--environment_config={"command": "boot"}'], True),
+    ],
+)
+def test_what_is_installed_here_is_listed_for_those_who_read_it(
+    flags: list[str], is_listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Mock(return_value=[])
+    monkeypatch.setattr(Stager, "_create_stage_submission_env_dependencies", listed)
+    flags = ["--runner=beam_spark_executor.BeamSparkRunner", *flags]
+    options = PipelineOptions(flags)
+    BeamSparkRunner().default_environment(options)
+    assert listed.called == is_listed
+    assert (
+        options.view_as(DebugOptions).experiments
+        == PipelineOptions(flags).view_as(DebugOptions).experiments
+    )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from apache_beam.options.pipeline_options import (
+    DebugOptions,
     PipelineOptions,
     PortableOptions,
     StandardOptions,
@@ -22,6 +25,8 @@ from beam_spark_executor.client.main_classes import pickled_main_classes
 from beam_spark_executor.client.result import BeamSparkResult
 from beam_spark_executor.client.servers import GivenServer, server_for
 from beam_spark_executor.client.submission import Submission
+
+_NO_LIST = "disable_logging_submission_environment"
 
 
 class BeamSparkRunner(portable_runner.PortableRunner):
@@ -41,7 +46,8 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
     def default_environment(self, options: PipelineOptions) -> Environment:
         """The environment that the options ask for, with the classes of the program's own script."""
-        environment = super().default_environment(options)
+        with _without_list_of_packages(options):
+            environment = super().default_environment(options)
         classes = pickled_main_classes()
         if classes:
             self._files = tempfile.TemporaryDirectory(prefix="beam-spark-runner-")
@@ -92,3 +98,18 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         traceback: TracebackType | None,
     ) -> None:
         pass
+
+
+@contextlib.contextmanager
+def _without_list_of_packages(options: PipelineOptions) -> Iterator[None]:
+    """Has Beam not ask pip what is installed here, half a second of each pipeline: containers alone read that list."""
+    if options.view_as(PortableOptions).environment_type:
+        yield
+        return
+    debugging = options.view_as(DebugOptions)
+    before = debugging.experiments
+    debugging.experiments = [*(before or ()), _NO_LIST]
+    try:
+        yield
+    finally:
+        debugging.experiments = before
