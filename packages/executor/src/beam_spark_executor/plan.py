@@ -183,6 +183,7 @@ class StagePlan:
         truncation: how a drain ends it, if it begins with a splittable DoFn that processes
             restrictions.
         stable_input: its input must be committed before user code sees it.
+        callbacks: its user code may ask to be called when its bundle is committed.
         stateful: what its stateful transform declares, if it begins with one.
         table: what Spark is to read or write, if that is all it does.
     """
@@ -196,6 +197,7 @@ class StagePlan:
     counted_elsewhere: str = ""
     truncation: TruncationPlan | None = None
     stable_input: bool = False
+    callbacks: bool = False
     stateful: StatefulPlan | None = None
     table: TablePlan | None = None
 

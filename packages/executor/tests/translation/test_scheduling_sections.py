@@ -91,6 +91,7 @@ def with_pairs(**more: Any) -> JobPlan:
         (attrs.evolve(CHAIN, test_streams=(TestStreamPlan("script", (), ()),)), set()),
         (changed(end={"embedded": False}), {"read", "count"}),
         (changed(end={"stable_input": True}), {"read", "count"}),
+        (changed(end={"callbacks": True}), {"read", "count"}),
         (changed(end={"truncation": TruncationPlan(None, endless=False)}), ALL),
         (with_pairs(bulk=False, whole=True), ALL),
         (with_pairs(bulk=False, whole=False), {"read", "end"}),
@@ -101,8 +102,8 @@ def with_pairs(**more: Any) -> JobPlan:
         ),
     ],
     ids=[
-        *("chain", "stream", "one interpreter", "scripted", "elsewhere", "stable", "splittable"),
-        *("whole", "in parts", "merged here", "merged elsewhere"),
+        *("chain", "stream", "one interpreter", "scripted", "elsewhere", "stable"),
+        *("callbacks", "splittable", "whole", "in parts", "merged here", "merged elsewhere"),
     ],
 )
 def test_stages_span_that_are_bounded_and_can_be_run_in_sparks_own_tasks(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import apache_beam as beam
 import pytest
 import samples
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.transforms.core import RestrictionProvider
 from beam_runner_engine.keyed.state import (
     BagState,
     CombiningState,
@@ -160,3 +164,42 @@ def test_stable_input_is_committed_before_it_is_seen() -> None:
     assert "len" in stage.spec.name and stage.input_buffer is not None
     assert plan.needs_stable_input
     assert not samples.plan_of(samples.map_only).needs_stable_input
+
+
+class CallsBack(beam.DoFn):
+    def process(self, element: int, finalizer: Any = beam.DoFn.BundleFinalizerParam) -> None:
+        finalizer.register(print)
+
+
+class Offsets(RestrictionProvider):
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def initial_restriction(self, element: int) -> OffsetRange:
+        return OffsetRange(0, element)
+
+    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
+        return restriction.size()
+
+
+class CallsBackAtTimes(beam.DoFn):
+    def process(
+        self,
+        element: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),  # noqa: B008
+        finalizer: Any = beam.DoFn.BundleFinalizerParam,
+    ) -> Iterator[int]:
+        yield from ()
+
+
+def callbacks(p: beam.Pipeline) -> None:
+    numbers = p | beam.Create([1]) | beam.Reshuffle() | "whole" >> beam.ParDo(CallsBack())
+    numbers | "again" >> beam.Reshuffle() | "split" >> beam.ParDo(CallsBackAtTimes())
+
+
+def test_it_is_known_whose_user_code_may_ask_to_be_called_after_a_commit() -> None:
+    plan = samples.plan_of(callbacks)
+    one, other = (stage.spec for stage in plan.stages.values() if stage.callbacks)
+    assert "whole" in one.name and "split" in other.name
+    others = samples.plan_of(samples.splittable).stages.values()
+    assert not any(stage.callbacks for stage in others)

@@ -99,6 +99,8 @@ def why_not(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
         stage = plan.stages[part.stage]
         if stage.stable_input:
             return f"{stage.spec.name} wants its input to be stable"
+        if stage.callbacks:
+            return f"{stage.spec.name} may want to be told when its bundle is committed"
         if any(one.truncate for one in part.inputs):
             return f"the restrictions of {stage.spec.name} are to be truncated first"
         if any(one.windows is not None for one in part.inputs):

@@ -110,6 +110,7 @@ def _spans(plan: JobPlan, stage: StagePlan) -> bool:
         stage.embedded
         and stage.table is None
         and not stage.stable_input
+        and not stage.callbacks
         and not in_parts
         and not elsewhere
     )

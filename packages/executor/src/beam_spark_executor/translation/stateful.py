@@ -20,6 +20,7 @@ from beam_runner_worker import state_specs
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import StatefulPlan
 
+_RUNS_USER_CODE = (transform_urns.PAR_DO, transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS)
 _KINDS: dict[str, type[State]] = {
     state_urns.MULTIMAP: MultimapState,
     state_urns.ORDERED_LIST: OrderedListState,
@@ -56,6 +57,13 @@ def needs_stable_input(transform: _protos.PTransform) -> bool:
     if transform.spec.urn != transform_urns.PAR_DO:
         return False
     return _protos.ParDoPayload.FromString(transform.spec.payload).requires_stable_input
+
+
+def has_callbacks(transform: _protos.PTransform) -> bool:
+    """Whether its user code may ask to be called when its bundle is committed."""
+    if transform.spec.urn not in _RUNS_USER_CODE:
+        return False
+    return _protos.ParDoPayload.FromString(transform.spec.payload).requests_finalization
 
 
 def stateful_head(

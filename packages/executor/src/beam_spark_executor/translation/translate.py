@@ -34,6 +34,7 @@ from beam_spark_executor.translation.scripted_windows import let_out_of_holders
 from beam_spark_executor.translation.scripts import script_of
 from beam_spark_executor.translation.side_inputs import described, see_updates, tell_windows
 from beam_spark_executor.translation.stateful import (
+    has_callbacks,
     needs_stable_input,
     stateful_head,
     stateful_plan,
@@ -147,6 +148,7 @@ def _stages(
             ),
             truncation=truncation_plan(spec, components.environments[environment_id], components),
             stable_input=any(map(needs_stable_input, node.transforms)),
+            callbacks=any(map(has_callbacks, node.transforms)),
             stateful=stateful and stateful_plan(stateful, scripted_clock=scripted_clock),
             table=table,
         )
