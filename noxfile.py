@@ -180,7 +180,9 @@ def browser(session: nox.Session) -> None:
     if not (shutil.which("chromium") or shutil.which("chromium-browser")):
         session.skip("NOT RUN: there is no chromium: `apt-get install chromium` installs it")
     install(session, distribution("web"), *group("test"), *group("web"), *group("browser"))
-    run_pytest(session, "packages/web/tests/browser", *session.posargs)
+    run_pytest(
+        session, "packages/web/tests/browser", *SIDE_BY_SIDE, "--dist=load", *session.posargs
+    )
 
 
 @nox.session(requires=["wheels"])
@@ -202,7 +204,8 @@ def lanes(session: nox.Session) -> None:
     """Some pipelines, embedded, with the loop inside a task switched off; on the lowest versions that our files name."""
     need_java(session)
     install_cell(session, OLDEST, *group("test"))
-    run_pytest(session, *ON_LANES, "--without-loop", *results_of(session, "-k", "embedded"))
+    selection = ("--without-loop", *results_of(session, "-k", "embedded"))
+    run_pytest(session, *ON_LANES, *SIDE_BY_SIDE, *selection)
 
 
 @nox.session(requires=["wheels"])
@@ -216,7 +219,8 @@ def doors(session: nox.Session) -> None:
     """Ways in that are no server of their own user's, each begun as its user does; `doors_all` runs all of them."""
     need_java(session)
     install(session, distribution("executor"), *group("test"))
-    run_pytest(session, "tests/doors", *(session.posargs or ("-m", "not slow")))
+    selection = session.posargs or ("-m", "not slow")
+    run_pytest(session, "tests/doors", *SIDE_BY_SIDE, "--dist=load", *selection)
 
 
 @nox.session(requires=["wheels"])
@@ -254,14 +258,16 @@ def wordcount(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def kills(session: nox.Session) -> None:
-    """Workers die at every step of the commit protocol, a server in a commit, and Spark; and one of them all at random."""
-    kill(session, "tests/kills", "-m", "not slow")
-    if not session.posargs:
-        seed = secrets.randbelow(2**16)
-        victim, environment = KILLED[seed % len(KILLED)]
-        session.log(f"random kills: --seed {seed} -k '{victim} and {environment}'")
-        again = ("--seed", str(seed), "-k", f"{victim} and {environment}")
-        kill(session, "tests/kills/test_random_kills.py", *again)
+    """Workers die at every step of the commit protocol, a server in a commit, and Spark; beside it one of them all at random."""
+    if session.posargs:
+        kill(session, "tests/kills", "-m", "not slow")
+        return
+    seed = secrets.randbelow(2**16)
+    victim, environment = KILLED[seed % len(KILLED)]
+    at_random = f"test_random_kills.py::test_on_one_machine[{seed}-{victim}-{environment}]"
+    fixed = ("test_short.py", "test_gauges.py")
+    which = [f"tests/kills/{name}" for name in (*fixed, at_random)]
+    kill(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)
 
 
 @nox.session(requires=["wheels"])
