@@ -4,6 +4,7 @@ import threading
 import time
 from typing import Any
 
+import attrs
 import pytest
 from beam_runner_jobservices import (
     Execution,
@@ -24,6 +25,7 @@ from beam_runner_web.facts import Facts, Weight
 from beam_runner_web.figures import figures_of
 from beam_runner_web.standing import Standing, thread_of
 from beam_runner_web.steps import StepTree
+from beam_runner_web.texts import MAX_TIMESTAMP
 from beam_runner_web.threads import Thread
 from beam_runner_web.watching import Sample, Snapshot
 
@@ -73,8 +75,72 @@ def test_a_bundle_that_goes_on_is_no_warning(web: TestClient, job: Any) -> None:
     assert "Count is at work on 2 bundles, for up to 24 s" in found[1][1]
 
 
-def test_a_slow_stage_of_a_stream_does_not_keep_up(web: TestClient, job: Any) -> None:
+def test_where_no_step_has_told_of_its_time_none_is_accused(web: TestClient, job: Any) -> None:
+    inside = ("Read/Open", "Read/Lines", "Count", "Write")
+    one = attrs.evolve(bundle(7, 23.0, 21.5), steps=inside)
+    job.runs = Execution((one,))
+    assert eventually(lambda: causes(web, job)[0][1].startswith("Read, Count or Write has worked"))
+    # What a process told before it fell silent is not of this bundle's.
+    job.given = JobMetrics((wall("Count", 5_000),))
+    assert eventually(lambda: causes(web, job)[0][1].startswith("Count has worked on one bundle"))
+    job.runs = Execution((attrs.evolve(one, silent=20.0),))
+    job.reporter.message(
+        Importance.BASIC,
+        "nothing has been committed for 20 s: Python worker 47 on node, at work on 'Count', has not answered "
+        "for 20 s: code in C holds Python's lock, or the process was stopped; if that never ends, cancel the "
+        "job; 'Count' has bundles running: 1",
+    )
+    wanted = (
+        "Read, Count or Write has worked on one bundle for 23 s, and process 47 on node has not answered for "
+        "20 s: code in C holds Python's lock, or the process was stopped"
+    )
+    assert eventually(lambda: causes(web, job)[0][1] == wanted)
+    assert not any("committed" in text for _, text in causes(web, job))
+    assert "py-spy dump --pid 47 on node" in web.get(f"/jobs/{job.id}").text
+
+
+@pytest.mark.parametrize(("waiting", "weight"), [(12, "NOTE"), (393_000, "WARN")])
+def test_a_step_to_which_little_has_come_only_waits_for_its_turn(
+    web: TestClient, job: Any, waiting: int, weight: str
+) -> None:
+    text = "Write waits for its side input, which Count has not given yet"
+    job.given = JobMetrics(
+        (waits("w", "Write", text), stage("w", "Write", "backlog_bytes", waiting))
+    )
+    assert (weight, text) in causes(web, job)
+
+
+def test_attempts_that_failed_with_an_error_are_told_with_it_alone(
+    web: TestClient, job: Any
+) -> None:
+    error = "ConnectionError: hung up [while running 'Count']"
+    job.reporter.message(
+        Importance.WARNING, f"attempt 1 at a bundle failed, and it is tried again: {error}"
+    )
+    job.given = JobMetrics((stage("s", "Count", "bundles_retried", 1),))
+    (said,) = [text for weight, text in causes(web, job) if weight != "GOOD"]
+    assert said == (
+        "An error came once, and what it stopped was tried again, in Count: ConnectionError: hung up"
+    )
+    job.reporter.state(JobState.FAILED, error)
+    wanted = "The job failed after 2 attempts in Count: ConnectionError: hung up"
+    assert eventually(lambda: [text for _, text in causes(web, job)] == [wanted])
+
+
+def test_a_job_that_runs_well_tells_what_it_does(server: Server, web: TestClient, job: Any) -> None:
+    done = MAX_TIMESTAMP
+    running = (
+        stage("r", "Read/Lines", "output_watermark", done),
+        stage("s", "Count", "open_bundles", 2),
+        stage("w", "Write", "open_bundles", 0),
+    )
+    job.given = JobMetrics(running)
+    assert causes(web, job)[0] == ("GOOD", "Nothing stands out: Count at work, 1 of 3 stages done.")
+
+
+def test_a_slow_stage_of_a_stream_does_not_keep_up(server: Server, web: TestClient) -> None:
     late = int(time.time() * 1000) - 340_000
+    job = server.submit(streaming=True)
     job.given = JobMetrics(
         (
             stage("s", "Count", "input_watermark", late),
@@ -87,7 +153,7 @@ def test_a_slow_stage_of_a_stream_does_not_keep_up(web: TestClient, job: Any) ->
     assert any(
         weight.lower() == "warn"
         and text.startswith("Count does not keep up: what comes out of it is 5 min 4")
-        and text.endswith("and its oldest bundle has run for 5 min 5 s")
+        and text.endswith("and its oldest bundle has run for 5 min 5 s (8 are not done)")
         for weight, text in found
     ), found
 

@@ -154,6 +154,7 @@ class FakeWorker:
     """A worker process and the server's link to it; implements ``bundles.loop.BundleHost``.
 
     Attributes:
+        heard: when it said something last; always just now, if no test says another.
         told: the commands that it has not obeyed yet.
         history: all that it was told.
         in_loop: called when a bundle of a loop is processed, before the loop hears of it.
@@ -164,6 +165,7 @@ class FakeWorker:
     stages: Mapping[str, FakeHarness]
     folder: Path
     number: int = 0
+    heard: float = float("inf")
     told: deque[Any] = attrs.field(factory=deque)
     history: list[Any] = attrs.field(factory=list)
     in_loop: Callable[[TaskLoop, RunBundle], None] = lambda loop, order: None

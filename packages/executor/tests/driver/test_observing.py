@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -14,6 +15,7 @@ from beam_spark_executor.channel.messages import DumpStacks, Hello, Stacks
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver import observing as module
 from beam_spark_executor.driver.observing import ASKED_SECONDS, JobObserving
+from beam_spark_executor.driver.processes import SILENT_SECONDS
 
 STACK = ThreadStack("host", 1, "main", (StackFrame("a.py", 3, "f"),))
 
@@ -28,7 +30,12 @@ def test_a_bundle_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
     assert lane.link is not None
     assert (bundle.stage, bundle.attempt, bundle.steps) == ("read", 1, ("the read step",))
     assert (bundle.host, bundle.pid) == (lane.link.hello.host, lane.link.hello.pid)
+    assert bundle.silent == 0.0
     assert observing.execution().interface == "http://spark"
+    lane.link.heard = time.monotonic() - SILENT_SECONDS - 3
+    observing.look(rig.coordinator)
+    (bundle,) = observing.execution().bundles
+    assert bundle.silent >= SILENT_SECONDS + 3
     rig.run()
     observing.look(rig.coordinator)
     assert observing.execution().bundles == ()

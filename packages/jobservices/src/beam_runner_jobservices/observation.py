@@ -70,6 +70,7 @@ class RunningBundle:
     - `seconds`: for how long it has run; `still` for how long it has come no further.
     - `fraction`: of its input that is done, from 0 to 1.
     - `where`: what runs its user code: `this process`, or `an SDK harness`.
+    - `silent`: for how long the process has not answered; 0 if it does.
     """
 
     stage: str
@@ -82,6 +83,7 @@ class RunningBundle:
     still: float = 0.0
     fraction: float = 0.0
     where: str = ""
+    silent: float = 0.0
 
 
 @attrs.frozen

@@ -10,7 +10,10 @@ from beam_runner_jobservices import FailureGroup
 
 from .figures import StageFigures
 from .states import StepState
-from .watching import Snapshot
+from .watching import Sample, Snapshot
+
+_LATELY_SECONDS = 10.0
+_MOST_NAMES = 3
 
 
 class Weight(enum.IntEnum):
@@ -43,18 +46,50 @@ class Facts:
 
     def name(self, stage: StageFigures) -> str:
         """A stage by the step that people would look at."""
-        step = self.step(stage)
-        return self.snapshot.tree.steps[step].name if step else stage.name
+        return self.names(stage.steps) or stage.name
 
     def step(self, stage: StageFigures) -> str:
         """The step in a stage that takes most of its time; the last one where none has told of time."""
         return self.hottest(stage.steps)
 
+    def names(self, steps: Sequence[str]) -> str:
+        """The step among these that takes most of the time; where none has told of time, all it may be."""
+        if any(self.wall(key) for key in steps):
+            return self.snapshot.tree.steps[self.hottest(steps)].name
+        return self.any_of(steps)
+
+    def any_of(self, steps: Sequence[str]) -> str:
+        """These steps, one of which is meant: by the outermost composites that they are in."""
+        tree = self.snapshot.tree
+        if len(steps) == 1:
+            return tree.steps[steps[0]].name
+        outer = [(key, *tree.way_to(key))[-1] for key in steps]
+        found = [tree.steps[key].name for key in dict.fromkeys(outer)]
+        if len(found) > _MOST_NAMES:
+            return f"A step from {found[0]} to {found[-1]}"
+        return " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
+
     def hottest(self, steps: Sequence[str]) -> str:
-        """Which of these steps has taken most time; empty where none is known."""
-        walls = [
-            (self.snapshot.figures.steps[key].wall or 0, at, key)
-            for at, key in enumerate(steps)
-            if key in self.snapshot.figures.steps
-        ]
-        return max(walls)[2] if walls else ""
+        """Which of these steps takes most time, lately if that is known; empty where none is known."""
+        figures = self.snapshot.figures.steps
+        known = [(at, key) for at, key in enumerate(steps) if key in figures]
+        if not known:
+            return ""
+        return max(known, key=lambda one: (self._lately(one[1]), self.wall(one[1]), one[0]))[1]
+
+    def wall(self, key: str, at: Sample | None = None) -> int:
+        """For how many ms a step had been at work, then or by now."""
+        steps = (at or self.snapshot).figures.steps
+        return (steps[key].wall or 0) if key in steps else 0
+
+    def _lately(self, key: str) -> int:
+        """For how many ms a step was at work lately; 0 where nobody has looked for long enough."""
+        before = self.before(_LATELY_SECONDS)
+        return 0 if before is None else max(0, self.wall(key) - self.wall(key, before))
+
+    def before(self, seconds: float) -> Sample | None:
+        """The job as it was so long ago, or somewhat longer; None where nobody has looked then."""
+        snapshot = self.snapshot
+        return next(
+            (s for s in reversed(snapshot.samples) if s.time <= snapshot.taken - seconds), None
+        )

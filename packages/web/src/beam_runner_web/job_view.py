@@ -75,11 +75,8 @@ class JobView:
 
     @cached_property
     def streaming(self) -> bool:
-        """Whether the pipeline has anything unbounded in it, or was submitted as a stream."""
-        collections = self.tree.pipeline.pcollections.values()
-        return bool(masking.option(self.snapshot.job.options, "streaming")) or any(
-            not one.bounded for one in collections
-        )
+        """Whether it is a stream."""
+        return self.snapshot.streaming
 
     @cached_property
     def failures(self) -> Sequence[FailureGroup]:

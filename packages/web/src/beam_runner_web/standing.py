@@ -26,6 +26,11 @@ def stands(bundle: RunningBundle) -> bool:
     return bundle.seconds >= OLD_SECONDS and bundle.still > STILL_SECONDS
 
 
+def is_silent(bundle: RunningBundle) -> bool:
+    """Whether the process that runs a bundle does not answer any more."""
+    return bundle.silent > STILL_SECONDS
+
+
 class Standing:
     """Asks for the stacks of a job in which a bundle stands, on a thread of its own: a worker may take
     seconds to answer. Thread-safe.

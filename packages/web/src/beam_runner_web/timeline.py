@@ -71,7 +71,7 @@ def charts_of(snapshot: Snapshot, stage_id: str) -> tuple[Chart, ...]:
     """Lines of a stage: how far its watermark was behind, what waited, and bundles per second; those
     that say nothing are left out.
     """
-    points = tuple(_points(snapshot, stage_id))
+    points = tuple(points_of(snapshot, stage_id))
     lines: tuple[tuple[str, list[tuple[float, float]], Callable[[float], str]], ...] = (
         (
             "watermark behind",
@@ -88,8 +88,8 @@ def charts_of(snapshot: Snapshot, stage_id: str) -> tuple[Chart, ...]:
     )
 
 
-def _points(snapshot: Snapshot, stage_id: str) -> Iterator[SeriesPoint]:
-    """What was before anybody looked, and what was seen since."""
+def points_of(snapshot: Snapshot, stage_id: str) -> Iterator[SeriesPoint]:
+    """How a stage was getting on before anybody looked, and what was seen since, oldest first."""
     yield from snapshot.history.get(stage_id, ())
     for sample in snapshot.samples:
         for one in sample.figures.stages:

@@ -26,6 +26,7 @@ from beam_runner_jobservices import (
 )
 
 from .figures import Figures, figures_of
+from .masking import option
 from .standing import Standing
 from .steps import StepTree
 from .threads import Thread
@@ -81,6 +82,14 @@ class Snapshot:
     @property
     def state(self) -> JobState:
         return self.job.state
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the pipeline has anything unbounded in it, or was submitted as a stream."""
+        collections = self.tree.pipeline.pcollections.values()
+        return bool(option(self.job.options, "streaming")) or any(
+            not one.bounded for one in collections
+        )
 
     @property
     def started(self) -> float | None:

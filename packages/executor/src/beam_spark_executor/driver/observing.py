@@ -16,6 +16,7 @@ from beam_spark_executor.channel.messages import DumpStacks, Stacks
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.coordinator import Coordinator
 from beam_spark_executor.driver.ledger import stages_of
+from beam_spark_executor.driver.processes import SILENT_SECONDS
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.plan import JobPlan
 
@@ -80,6 +81,7 @@ class JobObserving:
                     still=round(now - lane.changed, 1),
                     fraction=lane.fraction,
                     where="this process" if stage.embedded else "an SDK harness",
+                    silent=_silence(lane.link, now),
                 )
             )
         found += self._in_sections(coordinator.sections, now)
@@ -121,3 +123,9 @@ class JobObserving:
             if stacks.request == self._request:
                 self._stacks[link] = stacks.threads
                 self._answered.notify_all()
+
+
+def _silence(link: WorkerLink, now: float) -> float:
+    """For how long a process can't speak; 0 if it can."""
+    silent = now - link.heard
+    return round(silent, 1) if silent > SILENT_SECONDS else 0.0

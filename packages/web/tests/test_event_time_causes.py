@@ -1,0 +1,103 @@
+"""What is said of event time: by stages of a stream with one source."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
+from beam_runner_jobservices import JobInfo, JobMetrics, JobState, StateEvent, describe_pipeline
+
+from beam_runner_web.causes import causes_of
+from beam_runner_web.facts import Facts
+from beam_runner_web.figures import figures_of
+from beam_runner_web.steps import StepTree
+from beam_runner_web.texts import MAX_TIMESTAMP
+from beam_runner_web.watching import Sample, Snapshot
+
+from .conftest import add_step, count, stage, wall
+
+NOW = 1_800_000_000.0
+UNBOUNDED = runner_api.IsBounded.UNBOUNDED
+
+
+def tree(*, unbounded: bool = True) -> StepTree:
+    """Start, Topic (an unbounded source), Parse, Count."""
+    pipeline = runner_api.Pipeline(root_transform_ids=["r"])
+    add_step(pipeline, "i", "Start", writes={"out": "start"})
+    add_step(pipeline, "t", "Topic", reads={"in": "start"}, writes={"out": "messages"})
+    add_step(pipeline, "p", "Parse", reads={"in": "messages"}, writes={"out": "parsed"})
+    add_step(pipeline, "c", "Count", reads={"in": "parsed"}, writes={"out": "counts"})
+    add_step(pipeline, "r", "", parts=("i", "t", "p", "c"))
+    if unbounded:
+        for key in ("messages", "parsed", "counts"):
+            pipeline.components.pcollections[key].is_bounded = UNBOUNDED
+    pipeline.components.windowing_strategies["global"].window_coder_id = "bytes"
+    pipeline.components.coders["bytes"].spec.urn = "beam:coder:bytes:v1"
+    return StepTree(describe_pipeline(pipeline.SerializeToString()))
+
+
+def source(behind: float | None, worked: int = 0, **more: int) -> JobMetrics:
+    """The stage of the source with its watermark so many seconds before NOW; None for no event time at all."""
+    mark = -MAX_TIMESTAMP if behind is None else int((NOW - behind) * 1000)
+    given = {"input_watermark": MAX_TIMESTAMP, "output_watermark": mark, **more}
+    name = "Topic + Parse"
+    stages = (stage("s", name, *one) for one in given.items())
+    return JobMetrics((*stages, wall("Parse", worked), count("messages", 1 + worked)))
+
+
+def sentences(*past: tuple[float, JobMetrics], unbounded: bool = True) -> list[str]:
+    """The sentences of a job that has run for ten minutes, from what was seen so many seconds ago, the present last."""
+    steps = tree(unbounded=unbounded)
+    samples = tuple(Sample(NOW - ago, figures_of(given, steps)) for ago, given in past)
+    running = JobInfo("words", "words", JobState.RUNNING)
+    began = (StateEvent(JobState.RUNNING, NOW - 600),)
+    snapshot = Snapshot(running, steps, began, (), samples[-1].figures, samples, NOW)
+    causes = causes_of(Facts(snapshot, (), {}))
+    return [f"{one.weight.name} {one.text}" for one in causes]
+
+
+def test_an_idle_source_that_holds_event_time_is_told() -> None:
+    said = sentences((40, source(3_600)), (0, source(3_600)))
+    assert said[0] == (
+        "WARN Topic holds event time back: it has stood at 2027-01-15 07:00:00 UTC for 40 s, 1 h behind, "
+        "and no later window after it can close"
+    )
+
+
+def test_a_source_that_has_stood_for_a_moment_is_no_warning() -> None:
+    said = sentences((10, source(60)), (0, source(60)))
+    assert said[0].startswith("GOOD Nothing stands out")
+    assert said[1] == "NOTE Topic is late: what comes out of it is 1 min behind"
+
+
+def test_a_source_without_event_time_is_told() -> None:
+    said = sentences((0, source(None, bundles_committed=5)))
+    assert said == ["WARN Topic has told of no event time yet: no window after it can close"]
+
+
+def test_a_slow_step_behind_its_source_is_told_as_what_does_not_keep_up() -> None:
+    said = sentences((20, source(610, 10_000)), (0, source(600, 28_000)))
+    assert said[0] == (
+        "WARN Parse does not keep up with its source: what comes out of it is 10 min behind, and comes no nearer"
+    )
+
+
+def test_a_stream_that_catches_up_is_told_when_it_will_have() -> None:
+    said = sentences((20, source(640, 10_000)), (0, source(600, 28_000)))
+    assert said[0].startswith("GOOD Nothing stands out")
+    assert said[1] == (
+        "NOTE Parse catches up: what comes out of it is 10 min behind, and at this pace it is up to date in 10 min"
+    )
+
+
+@pytest.mark.parametrize(("behind", "told"), [(19, False), (40, True)])
+def test_a_step_that_holds_event_time_is_told(behind: int, told: bool) -> None:
+    now = int(NOW * 1000)
+    given = {"input_watermark": now, "output_watermark": now - 1000 * behind}
+    said = sentences((0, JobMetrics(tuple(stage("c", "Count", *one) for one in given.items()))))
+    wanted = "WARN Count holds event time back: what comes out of it is 40 s behind"
+    assert (said == [wanted]) == told
+
+
+def test_event_time_of_bounded_data_is_nobodys_concern() -> None:
+    said = sentences((40, source(3_600)), (0, source(3_600)), unbounded=False)
+    assert [text for text in said if "behind" in text] == []
