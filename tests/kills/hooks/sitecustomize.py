@@ -74,11 +74,16 @@ def around(owner: Any, name: str, before: str | None, after: str | None) -> None
 
 def patch_coordinator(module: ModuleType) -> None:
     module._ENTRIES_PER_SNAPSHOT = 10  # type: ignore[attr-defined]
-    around(module.Coordinator, "_carry_out", "before commands", "after commands")
-    around(module.Coordinator, "begin", "before begin", "after begin")
-    commit = module.Coordinator._work_in
 
-    def work_in(self: Any, entries: Any) -> Any:
+    class Driver(module.Driver):  # type: ignore[name-defined, misc]
+        """The server's; loops in tasks have theirs."""
+
+    module.Driver = Driver  # type: ignore[attr-defined]
+    around(Driver, "carry_out", "before commands", "after commands")
+    around(module.Coordinator, "begin", "before begin", "after begin")
+    commit = module.Coordinator.record
+
+    def record(self: Any, entries: Any) -> Any:
         if any(getattr(getattr(entry, "done", None), "finalize", False) for entry in entries):
             at("before callbacks are due")
             commands = commit(self, entries)
@@ -86,7 +91,7 @@ def patch_coordinator(module: ModuleType) -> None:
             return commands
         return commit(self, entries)
 
-    module.Coordinator._work_in = work_in
+    module.Coordinator.record = record
 
 
 def patch_ledger(module: ModuleType) -> None:

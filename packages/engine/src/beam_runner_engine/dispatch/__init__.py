@@ -1,15 +1,19 @@
-"""What runs next among bundles that are open: pure rules over what has happened, for a host to carry out."""
+"""How a job is driven: rounds of what happens and what is done then, and which open bundle runs next and where."""
 
 from __future__ import annotations
 
+from beam_runner_engine.dispatch.driver import Driver
 from beam_runner_engine.dispatch.lease import LoopLease
 from beam_runner_engine.dispatch.parallelism import Parallelism
 from beam_runner_engine.dispatch.places import Patience, Place, place_for
+from beam_runner_engine.dispatch.ports import Host
 from beam_runner_engine.dispatch.small_work import LoopLimits, is_small
 from beam_runner_engine.dispatch.waiting import WaitingBundles
 from beam_runner_engine.dispatch.yielding import in_the_way, turn_ends
 
 __all__ = [
+    "Driver",
+    "Host",
     "LoopLease",
     "LoopLimits",
     "Parallelism",

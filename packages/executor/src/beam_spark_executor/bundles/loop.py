@@ -19,21 +19,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import attrs
-from beam_runner_engine.dispatch import LoopLimits
+from beam_runner_engine.dispatch import Driver, LoopLimits
 from beam_runner_engine.scheduler import (
     Bundle,
-    CancelBundles,
-    Event,
-    FailJob,
-    FinishJob,
-    OpenBundles,
+    Command,
     Scheduler,
-    Tick,
 )
 from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.totals import Totals
@@ -69,7 +64,7 @@ class BundleHost(Protocol):
 
 
 class TaskLoop:
-    """One loop. ``run`` belongs to the lane's thread, ``leave`` to any.
+    """One loop: the host, in a task, of what drives the job. ``run`` belongs to the lane's thread, ``leave`` to any.
 
     Args:
         order: what the server lends.
@@ -95,6 +90,7 @@ class TaskLoop:
         self._send = send
         self._sources = sources
         self._scheduler = Scheduler.restore(order.scheduler)
+        self._driver: Driver[Entry] = Driver(self)
         self._stores = LoopStores(folder, order.segments)
         self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)
         self._lock = threading.Lock()
@@ -114,8 +110,6 @@ class TaskLoop:
         self._since = 0.0
         self._told_at = time.monotonic()
         self._untold: LoopProgress | None = None
-        self._last_tick = 0
-        self._ended = False
         self._left = threading.Event()
 
     def run(self) -> BundleReply | BundleBroke | None:
@@ -140,7 +134,7 @@ class TaskLoop:
                 if self._left.is_set():
                     return self._on_top_of_the_loop(bundle, reply, name)
                 self._running = None
-                self._record(bundle, reply)
+                self._took(bundle, reply)
 
     def leave(self, *, outgrown: bool = False) -> None:
         """Leaves the loop now; a bundle that runs goes on as one of the lane's."""
@@ -166,7 +160,7 @@ class TaskLoop:
     def _next(self) -> Bundle | None:
         """The next bundle; None if the loop is left instead."""
         while not self._left.is_set():
-            if self._ended:
+            if self._driver.has_ended:
                 self._hand_back(outgrown=False)
                 break
             if self._is_time_to_tell():
@@ -185,28 +179,24 @@ class TaskLoop:
 
     def _nap(self) -> bool:
         """Waits for an alarm that is about to ring; whether there was one."""
-        wake = self._scheduler.next_wake
-        if wake is None:
+        wait = self._driver.wait(self._clock.now())
+        if wait is None or wait > TUNING.loop_nap_ms:
             return False
-        wait = wake - self._clock.now()
-        if wait > TUNING.loop_nap_ms:
-            return False
-        time.sleep(max(0, wait) / 1000)
-        self._tick()
+        time.sleep(wait / 1000)
+        self._driver.happened((), self._clock.now())
         return True
 
-    def _record(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
-        self._tick()
+    def _took(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
         self._usual_ms = self._limits.usual(self._usual_ms, _ms_since(self._since))
         if isinstance(reply, BundleBroke):
-            self._handle(reply.to_event(), None)
+            self._driver.happened((reply.to_event(),), self._clock.now())
             return
         self._metrics.add(reply.metrics)
+        self._driver.happened((attrs.evolve(reply, metrics=()),), self._clock.now())
         if self._has_state(bundle):
             assert bundle.shard is not None
             self._stores.accept(bundle.stage, bundle.shard)
-            self._last_reply[bundle.stage, bundle.shard] = len(self._entries)
-        self._handle(reply.done, attrs.evolve(reply, metrics=()))
+            self._last_reply[bundle.stage, bundle.shard] = len(self._entries) - 1
 
     def _on_top_of_the_loop(
         self, bundle: Bundle, reply: BundleReply | BundleBroke, name: str
@@ -221,27 +211,34 @@ class TaskLoop:
     def _has_state(self, bundle: Bundle) -> bool:
         return bundle.shard is not None and self._stores.is_known(bundle.stage, bundle.shard)
 
-    def _tick(self) -> None:
-        now = self._clock.now()
-        if now > self._last_tick:
-            self._last_tick = now
-            self._handle(Tick(now), None)
+    # What the driver asks for.
 
-    def _handle(self, event: Event, entry: Entry | None) -> None:
-        """Works in an event; the journal is to have it as this entry, if it differs."""
-        self._entries.append(event if entry is None else entry)
-        for command in self._scheduler.handle(event):
-            match command:
-                case OpenBundles(_, bundles):
-                    self._waiting.extend(bundles)
-                case CancelBundles():
-                    # Given only when the job ends.
-                    self._waiting.clear()
-                case FinishJob() | FailJob():
-                    self._ended = True
-                case _:
-                    # Finalization and release follow the commit, which is the server's.
-                    pass
+    @property
+    def next_wake(self) -> int | None:
+        """The processing time (ms) of the next tick that is needed."""
+        return self._scheduler.next_wake
+
+    def record(self, entries: Sequence[Entry]) -> list[Command]:
+        """Works entries in, and keeps them for the journal, which is the server's."""
+        self._entries += entries
+        events = (entry.done if isinstance(entry, BundleReply) else entry for entry in entries)
+        return [command for event in events for command in self._scheduler.handle(event)]
+
+    def open(self, bundles: Sequence[Bundle]) -> None:
+        """Has bundles wait for their turn."""
+        self._waiting.extend(bundles)
+
+    def split(self, bundle: int, attempt: int, fraction: float) -> None:
+        """Does nothing: the server asks when it is told, of a bundle that goes on by then."""
+
+    def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
+        """Forgets what waits: the job has ended."""
+        self._waiting.clear()
+
+    def finalize(self, bundles: Sequence[int]) -> None:
+        """Does nothing: callbacks follow the commit, which is the server's."""
+
+    # What the server is told.
 
     def _tell(self) -> None:
         """Has what was done committed, and goes on.

@@ -1,8 +1,7 @@
-"""The coordinator of one job: what happens becomes entries, entries are committed, commands done.
+"""The coordinator of one job: the host, in the server, of what drives the job by journal, lanes and sections.
 
-The order is always the same: an entry is appended to the journal, which is the commit; then it is
-worked into the ledger; then what the engine wants done is done. While the loop inside a task has the
-scheduler, what happens waits until the loop gives it back.
+An entry is on record once it is in the journal, which is the commit, and worked into the ledger. While
+the loop inside a task has the scheduler, what happens waits until the loop gives it back.
 """
 
 from __future__ import annotations
@@ -11,24 +10,20 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from beam_runner_engine.dispatch import LoopLease, is_small
+from beam_runner_engine.dispatch import Driver, LoopLease, is_small
 from beam_runner_engine.scheduler import (
     Abort,
     Bundle,
     BundleFailed,
     Cancel,
-    CancelBundles,
     Command,
     Drain,
     FailureKind,
-    FinalizeBundles,
     GiveWay,
     OpenBundles,
     Progress,
     SectionRefused,
-    SplitBundle,
     SplitDone,
-    Tick,
 )
 
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke
@@ -129,7 +124,7 @@ class Coordinator:
         self._finalizers = Finalizers()
         self._since_snapshot = 0
         self._lane_failures = 0
-        self._last_tick = 0
+        self._driver: Driver[Entry] = Driver(self)
         pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
         self._loop = LoopLease(*pauses)
         self._suspended = False
@@ -137,20 +132,17 @@ class Coordinator:
 
     def begin(self) -> None:
         """Goes on from what is committed."""
-        self._open(self.ledger.open_bundles)
+        self.open(self.ledger.open_bundles)
         for split in self.ledger.open_splits:
-            self._ask_for_split(Attempt(split.bundle, split.attempt), split.fraction)
+            self.split(split.bundle, split.attempt, split.fraction)
 
     @property
     def seconds_to_alarm(self) -> float | None:
         """How long until `work` is needed though nothing happens; None if not at all."""
         if self._loop.is_out:
             return None
-        wake = self.ledger.next_wake
-        alarms = (
-            None if wake is None else max(0.0, (wake - self.clock.now()) / 1000),
-            self.lanes.seconds_to_give_way,
-        )
+        wait = self._driver.wait(self.clock.now())
+        alarms = (None if wait is None else wait / 1000, self.lanes.seconds_to_give_way)
         return min((alarm for alarm in alarms if alarm is not None), default=None)
 
     def heard(self, link: WorkerLink, message: FromWorker) -> None:
@@ -240,9 +232,8 @@ class Coordinator:
         if not self._loop.is_out:
             for attempt in self.lanes.take_giving_way():
                 self._waiting.append(GiveWay(attempt.bundle, attempt.attempt))
-            entries, self._waiting = [*self._due_tick(), *self._waiting], []
-            if entries:
-                self._commit(entries)
+            entries, self._waiting = self._waiting, []
+            self._driver.happened(entries, self.clock.now())
         if self.sections.look():
             self.moved = time.monotonic()
         if (cores := self._slots.cores) is not None:
@@ -252,15 +243,6 @@ class Coordinator:
         self.lanes.close_idle(at_once=self.sections.alive)
         self._litter.remove(self.ledger.files)
 
-    def _due_tick(self) -> tuple[Tick, ...]:
-        """Tells the time where it matters: to what has happened, and when an alarm rings."""
-        now = self.clock.now()
-        wake = self.ledger.next_wake
-        if now > self._last_tick and (self._waiting or (wake is not None and wake <= now)):
-            self._last_tick = now
-            return (Tick(now),)
-        return ()
-
     def _lose(self, loss: Loss, reason: str) -> None:
         """What ran in a lane is gone, and nothing of it was committed."""
         if loss.loop or loss.bundle is not None:
@@ -269,17 +251,21 @@ class Coordinator:
             self._loop.broke(time.monotonic())
             self._litter.loop_lost(self._loop.number)
             _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
-            self._run(self.ledger.open_bundles)
+            self._place(self.ledger.open_bundles)
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
             kind = FailureKind.OUTSIDE
             self._waiting.append(BundleFailed(bundle.number, bundle.attempt, reason, kind))
 
-    def _commit(self, entries: Sequence[Entry]) -> None:
-        """Makes entries durable, works them in, and does what is to be done then."""
-        self._carry_out(self._work_in(entries))
+    # What the driver asks for.
 
-    def _work_in(self, entries: Sequence[Entry]) -> list[Command]:
+    @property
+    def next_wake(self) -> int | None:
+        """The processing time (ms) of the next tick that is needed."""
+        return self.ledger.next_wake
+
+    def record(self, entries: Sequence[Entry]) -> list[Command]:
+        """Makes entries durable, and works them in."""
         self._journal.append((encode_entries(entries),))
         commands: list[Command] = []
         for entry in entries:
@@ -302,26 +288,7 @@ class Coordinator:
             self._journal.snapshot(self.ledger.snapshot())
         return commands
 
-    def _carry_out(self, commands: Sequence[Command]) -> None:
-        """Does what the engine wants done, but opens no bundle that is closed again by now."""
-        opened: dict[Attempt, Bundle] = {}
-        for command in commands:
-            match command:
-                case OpenBundles(_, bundles):
-                    opened.update((Attempt(b.number, b.attempt), b) for b in bundles)
-                case SplitBundle(bundle, attempt, fraction):
-                    self._ask_for_split(Attempt(bundle, attempt), fraction)
-                case CancelBundles(bundles):
-                    self.lanes.forget([Attempt(*bundle) for bundle in bundles])
-                case FinalizeBundles(bundles):
-                    self._finalizers.run(bundles)
-                case _:
-                    # The ledger keeps what the others are about.
-                    pass
-        is_open = self.ledger.is_open
-        self._open([b for a, b in opened.items() if is_open(a.bundle, a.attempt)])
-
-    def _open(self, bundles: Sequence[Bundle]) -> None:
+    def open(self, bundles: Sequence[Bundle]) -> None:
         """Has bundles run: by the loop inside a task where all that there is to do is small."""
         if not bundles or self._suspended:
             return
@@ -338,9 +305,25 @@ class Coordinator:
             self._loop.begin(now)
             self.lanes.run_loop()
         else:
-            self._run(bundles)
+            self._place(bundles)
 
-    def _run(self, bundles: Sequence[Bundle]) -> None:
+    def split(self, bundle: int, attempt: int, fraction: float) -> None:
+        """Asks the process that runs a bundle; where none does nothing is split."""
+        link = self.lanes.link_of(Attempt(bundle, attempt))
+        if link is not None:
+            link.send(SplitRequest(Attempt(bundle, attempt), fraction))
+        else:
+            self._waiting.append(SplitDone(bundle, attempt))
+
+    def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
+        """Forgets bundles that wait; those that run end with the job."""
+        self.lanes.forget([Attempt(*bundle) for bundle in bundles])
+
+    def finalize(self, bundles: Sequence[int]) -> None:
+        """Has the callbacks of committed bundles run where the bundles ran."""
+        self._finalizers.run(bundles)
+
+    def _place(self, bundles: Sequence[Bundle]) -> None:
         mine = self.sections.are_for
         self.lanes.run([bundle for bundle in bundles if not mine(bundle)])
         self.sections.run([bundle for bundle in bundles if mine(bundle)])
@@ -365,14 +348,14 @@ class Coordinator:
     def _loop_told(self, link: WorkerLink, progress: LoopProgress) -> None:
         """What has happened in the loop is committed while it goes on."""
         if self._loop.covers(progress.loop):
-            self._carry_out(self._work_in_of_the_loop(link, progress.entries))
+            self._driver.carry_out(self._record_of_the_loop(link, progress.entries))
 
-    def _work_in_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
+    def _record_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits what a loop has done; the bundles that were opened on the way are its own."""
         for entry in entries:
             if isinstance(entry, BundleReply):
                 self._finalizers.remember(link, entry)
-        return [c for c in self._work_in(entries) if not isinstance(c, OpenBundles)]
+        return [c for c in self.record(entries) if not isinstance(c, OpenBundles)]
 
     def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
         """The scheduler is the server's again; what came meanwhile is worked in after this."""
@@ -383,17 +366,10 @@ class Coordinator:
             self._loop.outgrown(time.monotonic())
         else:
             self._loop.end()
-        commands = self._work_in_of_the_loop(link, reply.entries)
+        commands = self._record_of_the_loop(link, reply.entries)
         running = reply.running
         self.lanes.loop_left(link, None if running is None else self.ledger.bundle(running))
-        self._carry_out(commands)
+        self._driver.carry_out(commands)
         # Also those that the loop was given and did not come to.
         open_bundles = self.ledger.open_bundles
-        self._open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])
-
-    def _ask_for_split(self, attempt: Attempt, fraction: float) -> None:
-        link = self.lanes.link_of(attempt)
-        if link is not None:
-            link.send(SplitRequest(attempt, fraction))
-        else:
-            self._waiting.append(SplitDone(attempt.bundle, attempt.attempt))
+        self.open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])

@@ -1,0 +1,107 @@
+"""What a driver has done in a round, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+
+from beam_runner_engine.dispatch import Driver
+from beam_runner_engine.scheduler import (
+    Bundle,
+    CancelBundles,
+    Command,
+    FailJob,
+    FinalizeBundles,
+    FinishJob,
+    OpenBundles,
+    Outcome,
+    ReleaseState,
+    SplitBundle,
+    Tick,
+    WakeAt,
+)
+
+from .bundles import bundle
+
+
+@attrs.define
+class NotingHost:
+    """Notes what it is asked for; `answers` are the commands of the next rounds."""
+
+    answers: list[list[Command]] = attrs.field(factory=list)
+    next_wake: int | None = None
+    told: list[Any] = attrs.field(factory=list)
+    done: list[Any] = attrs.field(factory=list)
+
+    def record(self, entries: Sequence[str | Tick]) -> list[Command]:
+        self.told.append(list(entries))
+        return self.answers.pop(0) if self.answers else []
+
+    def open(self, bundles: Sequence[Bundle]) -> None:
+        self.done.append(("open", [(one.number, one.attempt) for one in bundles]))
+
+    def split(self, bundle: int, attempt: int, fraction: float) -> None:
+        self.done.append(("split", bundle, attempt, fraction))
+
+    def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
+        self.done.append(("stop", list(bundles)))
+
+    def finalize(self, bundles: Sequence[int]) -> None:
+        self.done.append(("finalize", list(bundles)))
+
+
+def test_the_time_is_told_before_what_happened_and_each_time_once() -> None:
+    host = NotingHost()
+    driver: Driver[str] = Driver(host)
+    driver.happened(["a", "b"], 10)
+    driver.happened(["c"], 10)
+    driver.happened(["d"], 9)
+    driver.happened(["e"], 11)
+    assert host.told == [[Tick(10), "a", "b"], ["c"], ["d"], [Tick(11), "e"]]
+
+
+def test_without_anything_new_the_time_is_told_when_it_is_due() -> None:
+    host = NotingHost()
+    driver: Driver[str] = Driver(host)
+    assert driver.wait(10) is None
+    driver.happened([], 10)
+    host.next_wake = 15
+    assert driver.wait(10) == 5
+    driver.happened([], 14)
+    assert host.told == []
+    assert driver.wait(16) == 0
+    driver.happened([], 16)
+    assert host.told == [[Tick(16)]]
+
+
+def test_all_that_is_wanted_is_done_and_bundles_are_opened_last() -> None:
+    commands = [
+        OpenBundles("stage", (bundle(1), bundle(2))),
+        SplitBundle(7, 1, 0.5),
+        WakeAt(3),
+        FinalizeBundles((5, 6)),
+        ReleaseState("stage"),
+        OpenBundles("other", (bundle(3, attempt=2),)),
+    ]
+    host = NotingHost([commands])
+    driver: Driver[str] = Driver(host)
+    driver.happened(["a"], 1)
+    assert host.done == [
+        ("split", 7, 1, 0.5),
+        ("finalize", [5, 6]),
+        ("open", [(1, 1), (2, 1), (3, 2)]),
+    ]
+    assert not driver.has_ended
+
+
+@pytest.mark.parametrize("end", [FinishJob(Outcome.CANCELLED), FailJob("why")])
+def test_what_is_closed_in_the_same_round_is_not_opened(end: Command) -> None:
+    opened = OpenBundles("stage", (bundle(1, attempt=2), bundle(2)))
+    host = NotingHost([[opened, CancelBundles(((1, 2), (2, 1), (3, 1))), end]])
+    driver: Driver[str] = Driver(host)
+    driver.happened(["a"], 1)
+    assert host.done == [("stop", [(1, 2), (2, 1), (3, 1)])]
+    assert driver.has_ended
