@@ -114,9 +114,7 @@ small = st.binary(min_size=0, max_size=2).map(lambda data: bytes([len(data)]) + 
 entries = st.lists(st.tuples(st.sampled_from([W1, W2]), small, small), max_size=20)
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(entries, max_size=5))
 def test_multimaps(tmp_path: Path, batches: list[list[Entry]]) -> None:
     chunks = [chunk_of(batch, one_window=False) for batch in batches if batch]
@@ -138,9 +136,7 @@ def test_multimaps(tmp_path: Path, batches: list[list[Entry]]) -> None:
         assert reader.values(TRANSFORM, TAG, window, b"no such key") == b""
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     batches=st.lists(st.lists(st.tuples(st.sampled_from([W1, W2]), small), max_size=9), max_size=4)
 )

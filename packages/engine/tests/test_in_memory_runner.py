@@ -110,7 +110,7 @@ def test_processing_time_goes_on_when_all_else_is_done() -> None:
     assert values(result["pairs"]) == [("k", [0, 1]), ("k", [2, 3])]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.lists(st.tuples(st.integers(0, 40), st.sampled_from("abcdef")), max_size=6),

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
@@ -38,7 +38,6 @@ from beam_runner_engine.values.windows import IntervalWindow
 from .test_oracle import STRATEGIES, schedules
 from .triggering import KEY, Element, OurRun, ProcessingTime, Step, Watermark, run_ours
 
-SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FIXED = WindowingStrategy(FixedWindows(10))
 WINDOW = IntervalWindow(0, 10)
 
@@ -47,7 +46,6 @@ def _pane(first: bool, last: bool, timing: PaneTiming, index: int, late_index: i
     return PaneInfo(first, last, timing, index, late_index)
 
 
-@SLOW
 @given(STRATEGIES, schedules())
 def test_where_bundles_end_does_not_matter(
     strategy: WindowingStrategy, schedule: list[Step]
@@ -61,7 +59,6 @@ def test_where_bundles_end_does_not_matter(
     assert (other.dropped, other.summary) == (run.dropped, run.summary)
 
 
-@SLOW
 @given(
     STRATEGIES,
     st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 60)), min_size=1),
@@ -90,7 +87,6 @@ def test_a_key_fires_what_it_fires_without_others(
         assert sorted(of_key, key=repr) == sorted(alone, key=repr)
 
 
-@SLOW
 @given(STRATEGIES.filter(lambda s: not may_fire_early(s.trigger)), schedules(), st.data())
 def test_what_waits_for_the_end_does_not_tell_who_came_with_whom(
     strategy: WindowingStrategy, schedule: list[Step], data: st.DataObject
@@ -111,7 +107,6 @@ def test_what_waits_for_the_end_does_not_tell_who_came_with_whom(
     assert panes(cuts) == panes(list(range(len(times))))
 
 
-@SLOW
 @given(STRATEGIES, schedules())
 def test_nothing_is_left_at_the_end_of_time(
     strategy: WindowingStrategy, schedule: list[Step]
@@ -124,7 +119,6 @@ def test_nothing_is_left_at_the_end_of_time(
     assert run.summary.next_processing_timer is None
 
 
-@SLOW
 @given(STRATEGIES, schedules())
 def test_every_element_comes_out_or_is_dropped(
     strategy: WindowingStrategy, schedule: list[Step]
@@ -139,7 +133,6 @@ def test_every_element_comes_out_or_is_dropped(
     assert sum(len(pane.values) for pane in panes) + run.dropped == came
 
 
-@SLOW
 @given(STRATEGIES, schedules())
 def test_what_fires_is_not_behind_the_output_watermark_unless_it_came_late(
     strategy: WindowingStrategy, schedule: list[Step]
@@ -293,7 +286,6 @@ def test_a_store_that_lost_a_window_is_told() -> None:
         run.time(watermark=10)
 
 
-@SLOW
 @given(STRATEGIES, schedules(), st.integers(0, 10), st.integers(0, 10))
 def test_a_grouper_can_be_pickled_in_the_middle_of_a_bundle(
     strategy: WindowingStrategy, schedule: list[Step], bundles: int, more: int

@@ -315,8 +315,7 @@ def _without_kept_holds(strategy: WindowingStrategy, panes: list[FiredPane]) -> 
 
 @settings(
     max_examples=settings().max_examples * 4,
-    deadline=None,
-    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.filter_too_much],
 )
 @given(STRATEGIES, schedules(), st.booleans())
 def test_same_panes_as_beam(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 import attrs
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
@@ -43,7 +43,6 @@ def sessions(
     )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STRATEGIES.filter(lambda s: not may_fire_early(s.trigger)), GROWING, st.integers(1, 9))
 @example(sessions(), [9, 1, 1, -6, -5, 99, 1], 5).via("goes back")
 @example(sessions(TimestampCombiner.LATEST), [0, 20, -20, 6, 6, 6], 4).via("meets the next")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.now import Now
@@ -26,7 +26,6 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_timers_do_what_a_plain_list_of_them_does(steps: list[tuple[Any, ...]]) -> None:
     """In the global window, where nothing expires; against the obvious model."""

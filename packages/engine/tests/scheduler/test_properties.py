@@ -214,7 +214,5 @@ TestJobRun = pytest.mark.timeout(300 + RUNS)(JobRun.TestCase)
 TestJobRun.settings = settings(
     max_examples=RUNS,
     stateful_step_count=30,
-    deadline=None,
-    print_blob=True,
     suppress_health_check=list(HealthCheck),
 )

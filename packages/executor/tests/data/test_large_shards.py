@@ -79,7 +79,7 @@ STRATEGIES = (
     combiner=st.sampled_from(TimestampCombiner),
     budget=st.sampled_from([1, 200, 1000, 5000]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_gives_the_groups_of_memory(
     rows: list[tuple[bytes, int]],
     cut: int,

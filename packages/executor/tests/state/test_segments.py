@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from beam_runner_engine.keyed.cells import CellId
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_spark_executor.data.errors import SegmentError
@@ -146,7 +146,6 @@ def test_a_lookup_reads_no_more_than_it_must(tmp_path: Path) -> None:
     reader.close()
 
 
-@settings(deadline=None)
 @given(
     rows=st.dictionaries(st.binary(max_size=3), st.one_of(st.none(), st.binary(max_size=20))),
     start=st.binary(max_size=3),

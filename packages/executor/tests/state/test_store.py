@@ -15,7 +15,7 @@ import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
 from beam_runner_engine.testing import MemoryStore
 from beam_runner_engine.testing.store_contract import CELL, CommittingStore, store_checks
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_spark_executor.data.errors import SegmentError
@@ -171,7 +171,6 @@ class Shard:
         fresh.close()
 
 
-@settings(deadline=None)
 @given(
     steps=STEPS,
     small=st.sampled_from([-1, 40, segments.SMALL_BYTES]),

@@ -41,9 +41,7 @@ def attempt(pipeline: bytes) -> JobPlan | str:
         assert time.thread_time() - began < _SECONDS
 
 
-@settings(
-    max_examples=EXAMPLES, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(SHAPES), st.integers(0, 2**32), st.sampled_from((1, 1, 1, 2, 3, 8)))
 def test_mutated_pipelines_are_planned_or_refused(
     shape: tuple[samples.Build, tuple[str, ...]], seed: int, changes: int

@@ -93,7 +93,7 @@ windowings = pytest.mark.parametrize(
 
 @windowings
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_elements_written_are_what_the_stock_coder_writes(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
@@ -108,7 +108,7 @@ def test_elements_written_are_what_the_stock_coder_writes(
 
 @windowings
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_elements_read_are_what_the_stock_coder_reads(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
@@ -194,7 +194,7 @@ def test_a_part_that_a_chunk_does_not_have(first: int, last: int | None) -> None
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_earliest_event_time_of_each_chunk(data: Any) -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     given_ = data.draw(elements(global_windows))
@@ -219,7 +219,7 @@ def test_each_chunk_has_its_own_earliest_event_time() -> None:
 @windowings
 @pytest.mark.parametrize("timestamps", [True, False])
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_keyed_rows(window_coder: Any, windows: Any, timestamps: bool, data: Any) -> None:
     coder = coders.WindowedValueCoder(KV, window_coder)
     given_ = data.draw(elements(windows, st.tuples(values, values)))
@@ -240,7 +240,7 @@ def test_keyed_rows(window_coder: Any, windows: Any, timestamps: bool, data: Any
 
 @windowings
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_keyed_rows_of_whole_elements(window_coder: Any, windows: Any, data: Any) -> None:
     coder = coders.WindowedValueCoder(KV, window_coder)
     given_ = data.draw(elements(windows, st.tuples(values, values)))
@@ -335,7 +335,7 @@ def test_to_millis(given_: int, expected: int | None) -> None:
 @windowings
 @pytest.mark.parametrize("kind", list(OutputKind))
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_runs_are_written_like_their_elements(
     window_coder: Any, windows: Any, kind: OutputKind, data: Any
 ) -> None:

@@ -54,7 +54,7 @@ def read_groups(chunk: GroupChunk, window_coder: Any) -> list[WindowedValue]:
     at=st.integers(MIN_TIMESTAMP.micros // 1000, MAX_TIMESTAMP.micros // 1000),
     pane=panes,
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_groups(groups: list[tuple[Any, list[Any]]], at: int, pane: PaneInfo) -> None:
     encoded_pane = coder_impl.PaneInfoCoderImpl().encode_nested(pane)
     windows = [window.IntervalWindow(i // 2, 100) for i in range(len(groups))]

@@ -87,7 +87,7 @@ def noted(build: Any) -> collections.Counter[Any]:
     return collections.Counter(map(repr, SEEN))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(window_fns, window_fns, times, times, views, views)
 def test_all_windows_of_elements_see_their_side_inputs(
     main_fn: Any, side_fn: Any, main_times: Any, side_times: Any, first: Any, second: Any

@@ -23,7 +23,7 @@ several = st.lists(intervals, min_size=1, max_size=3, unique=True).map(tuple)
     ("window_coder", "windows"), [(GLOBAL, global_windows), (INTERVAL, several)]
 )
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_each_chunk_is_of_one_window(window_coder: coders.Coder, windows: Any, data: Any) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
     given_ = data.draw(elements(windows))
