@@ -64,7 +64,7 @@ def test_two_versions_are_told_apart(run: Any) -> None:
     level = level_of(one, "key")
     reply = mixed(one, level)
     assert reply.end is None
-    assert mixed_level(reply, [SHARDS] * one.levels) == level + 1
+    assert mixed_level(reply, one.tasks) == level + 1
     names = one.prepared.plan.name(level)
     assert refusal_text(names).startswith(f"Spark mixed two versions of what {names} put out")
 
@@ -72,7 +72,7 @@ def test_two_versions_are_told_apart(run: Any) -> None:
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_attempts_that_repeat_their_bytes_are_one_version(run: Any, level: int) -> None:
     one = run(fixed_keys)
-    assert mixed_level(mixed(one, level), [SHARDS] * one.levels) is None
+    assert mixed_level(mixed(one, level), one.tasks) is None
 
 
 def test_a_consumer_that_ran_again_with_other_input_is_told_apart(run: Any) -> None:
@@ -89,7 +89,7 @@ def test_a_consumer_that_ran_again_with_other_input_is_told_apart(run: Any) -> N
             after[shard].append(parcel)
     for level in range(random + 2, one.levels):
         after = one.level(level, after)
-    assert mixed_level(one.gathered(after[0]), [SHARDS] * one.levels) == random + 1
+    assert mixed_level(one.gathered(after[0]), one.tasks) == random + 1
 
 
 def of_kind(kind: ParcelKind, some: list[bytes]) -> list[bytes]:

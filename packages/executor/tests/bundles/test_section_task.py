@@ -166,7 +166,7 @@ def hosts(tmp_path: Path) -> Iterator[Any]:
 
 def assert_whole(run: Run, reply: SectionReply) -> None:
     assert reply.end is None
-    assert mixed_level(reply, [SHARDS] * run.levels) is None
+    assert mixed_level(reply, run.tasks) is None
 
 
 @pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])
@@ -209,7 +209,7 @@ def test_each_task_repeats_its_bytes(
     parcels: Parcels = [[] for _ in range(SHARDS)]
     rows = 0
     for level in range(run.levels):
-        for number in range(SHARDS):
+        for number in range(run.tasks[level]):
             other = list(parcels[number])
             shuffled.shuffle(other)
             first = without_replies(run.task(level, number, parcels[number]))

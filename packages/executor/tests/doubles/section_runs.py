@@ -129,6 +129,10 @@ class Run:
     def levels(self) -> int:
         return len(self.prepared.plan.levels)
 
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        return self.prepared.plan.tasks
+
     def task(self, level: int, number: int, parcels: list[bytes]) -> list[tuple[int, bytes]]:
         """What one attempt at a task sends."""
         self.attempts += 1
@@ -138,7 +142,7 @@ class Run:
     def level(self, level: int, before: Parcels) -> Parcels:
         """What comes to each of the tasks after a level."""
         sent: Parcels = [[] for _ in range(1 if level == self.levels - 1 else self.shards)]
-        for number in range(self.shards):
+        for number in range(self.tasks[level]):
             for shard, parcel in self.task(
                 level, number, self.between(level, number, before[number])
             ):
@@ -157,5 +161,5 @@ class Run:
         inbox = Inbox(self.host.scratch / "last", 1 << 30)
         for parcel in parcels:
             inbox.take(parcel)
-        inbox.check("the last", self.shards)
+        inbox.check("the last", self.tasks[-1])
         return merge_replies(inbox.replies)

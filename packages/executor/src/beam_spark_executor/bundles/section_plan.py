@@ -41,14 +41,16 @@ class SectionPlan:
 
     Attributes:
         levels: the stages of each level, in order.
+        tasks: how many each level has: one for each shard, but on the first no more than have something to read.
         readers: by the id of a buffer within the section, the stage that reads it.
     """
 
     levels: tuple[tuple[SectionStage, ...], ...]
+    tasks: tuple[int, ...]
     readers: Mapping[str, SectionStage]
 
     @classmethod
-    def of(cls, plan: JobPlan, parts: Sequence[SectionPart]) -> SectionPlan:
+    def of(cls, plan: JobPlan, parts: Sequence[SectionPart], shards: int) -> SectionPlan:
         """That of these parts, in which none comes before what it reads."""
         stages = [plan.stages[part.stage] for part in parts]
         written = {buffer for stage in stages for buffer in stage.outputs.values()}
@@ -58,8 +60,11 @@ class SectionPlan:
             for place, (stage, part) in enumerate(zip(stages, parts, strict=True))
         ]
         count = max(levels) + 1
+        # Most sections begin with an impulse, and each task costs Spark some 20 ms, whatever it reads.
+        first = max(1, *(_portions(plan, one) for one in made if one.level == 0))
         return cls(
             tuple(tuple(one for one in made if one.level == level) for level in range(count)),
+            (min(first, shards), *(shards for _ in range(count - 1))),
             {one.plan.input_buffer: one for one in made if one.inner and one.plan.input_buffer},
         )
 
@@ -74,12 +79,12 @@ def shares(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
     Data of a key shard goes to one task; other data to as many as there are, the largest first, so that all have about as
     much to do. Within a task it keeps its order.
     """
-    buffer = stage.plan.input_buffer
     inputs = list(enumerate(stage.part.inputs))
     dealt: list[list[tuple[int, Input]]] = [[] for _ in range(tasks)]
-    if buffer is not None and plan.buffers[buffer].kind.is_keyed:
+    if _is_keyed(plan, stage):
+        turns = {shard: turn for turn, shard in enumerate(sorted(_shards(stage)))}
         for place, one in inputs:
-            dealt[(one.data.facts.shard or 0) % tasks].append((place, one))
+            dealt[turns[one.data.facts.shard or 0] % tasks].append((place, one))
         for own in dealt:
             own.sort(key=lambda pair: pair[1].data.facts.shard or 0)
     else:
@@ -91,6 +96,20 @@ def shares(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
         for own in dealt:
             own.sort(key=itemgetter(0))
     return [[one for _, one in own] for own in dealt]
+
+
+def _portions(plan: JobPlan, stage: SectionStage) -> int:
+    """How many tasks can share the input from outside of a stage."""
+    return len(_shards(stage) if _is_keyed(plan, stage) else stage.part.inputs)
+
+
+def _is_keyed(plan: JobPlan, stage: SectionStage) -> bool:
+    buffer = stage.plan.input_buffer
+    return buffer is not None and plan.buffers[buffer].kind.is_keyed
+
+
+def _shards(stage: SectionStage) -> set[int]:
+    return {one.data.facts.shard or 0 for one in stage.part.inputs}
 
 
 def why_not(plan: JobPlan, parts: Iterable[SectionPart]) -> str:

@@ -67,7 +67,7 @@ class SectionOrder:
 
     Attributes:
         order: the bundle, with its parts.
-        shards: how many tasks each level has.
+        shards: how many tasks each level has, but for the first.
     """
 
     order: RunBundle
@@ -91,9 +91,9 @@ class Prepared:
     @classmethod
     def of(cls, plan: JobPlan, section: SectionOrder) -> Prepared:
         """That of a section of a job."""
-        stages = SectionPlan.of(plan, section.order.bundle.parts)
+        stages = SectionPlan.of(plan, section.order.bundle.parts, section.shards)
         heads = [one for level in stages.levels for one in level if not one.inner]
-        inputs = {one.place: shares(plan, one, section.shards) for one in heads}
+        inputs = {one.place: shares(plan, one, stages.tasks[one.level]) for one in heads}
         return cls(section, stages, inputs)
 
 
@@ -151,7 +151,8 @@ class SectionTask:
             for parcel in parcels:
                 inbox.take(parcel)
             if self._level:
-                inbox.check(self._plan.name(self._level - 1), self._section.shards)
+                before = self._level - 1
+                inbox.check(self._plan.name(before), self._plan.tasks[before])
 
             def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
                 self._work(inbox, lambda shard, parcel: push((shard, parcel)))

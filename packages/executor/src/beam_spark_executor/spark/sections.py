@@ -61,7 +61,7 @@ class SectionRunner:
         endpoint: where workers reach the server.
         job_id: the job's.
         plan: the job's.
-        shards: how many tasks each level has.
+        shards: how many tasks each level has, but for the first.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class SectionRunner:
         attempt = order.attempt
         if reason := why_not(self._plan, order.bundle.parts):
             return SectionRefusal(attempt, reason)
-        stages = SectionPlan.of(self._plan, order.bundle.parts)
+        stages = SectionPlan.of(self._plan, order.bundle.parts, self._shards)
         self._ends[attempt] = None
         try:
             reply = self._run(order, stages, title)
@@ -139,17 +139,16 @@ class SectionRunner:
 
         It runs no user code, since Spark can't run it again once it has begun.
         """
-        parcels = first(self._context, self._shards)
-        for level in range(len(stages.levels)):
+        parcels = first(self._context, stages.tasks[0])
+        for level, after in enumerate((*stages.tasks[1:], 1)):
             self._context.setLocalProperty(_CALL_SITE, stages.name(level))
-            shards = 1 if level == len(stages.levels) - 1 else self._shards
-            parcels = exchange(parcels, _Level(ref, level), shards, stages.name(level))
-        return gathered(parcels, _Gathering(stages.name(len(stages.levels) - 1), self._shards))
+            parcels = exchange(parcels, _Level(ref, level), after, stages.name(level))
+        return gathered(parcels, _Gathering(stages.name(len(stages.levels) - 1), stages.tasks[-1]))
 
     def _outcome(self, attempt: Attempt, stages: SectionPlan, reply: SectionReply) -> SectionEnd:
         if reply.end is not None:
             return reply.end
-        level = mixed_level(reply, [self._shards] * len(stages.levels))
+        level = mixed_level(reply, stages.tasks)
         if level is not None:
             text = refusal_text(stages.name(max(0, level - 1)))
             _LOGGER.warning("job %s: %s", self._job_id, text)
