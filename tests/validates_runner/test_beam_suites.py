@@ -34,9 +34,11 @@ def refusal(test: BeamTest) -> str:
     return LISTED["refused"].get(test.suite, {}).get(test.name, "")
 
 
-def difference(test: BeamTest) -> str:
+def difference(test: BeamTest, bulk: str) -> str:
     """How the runner differs from what the test expects, or nothing."""
-    return LISTED["different"].get(test.suite, {}).get(test.name, "")
+    kinds = ("different", "different_in_bulk") if bulk == "always" else ("different",)
+    found = (LISTED[kind].get(test.suite, {}).get(test.name, "") for kind in kinds)
+    return next(filter(None, found), "")
 
 
 def impossible(test: BeamTest, environment: str) -> str:
@@ -66,13 +68,15 @@ def text_of(result: unittest.TestResult) -> str:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("test", "environment"), parameters())
-def test_of_beam(server: JobServerProcess, test: BeamTest, environment: str) -> None:
+def test_of_beam(
+    server: JobServerProcess, test: BeamTest, environment: str, pytestconfig: pytest.Config
+) -> None:
     result = test.run(Endpoint(server.address, environment))
     if result.skipped:
         pytest.skip(result.skipped[0][1])
     if not result.submitted and result.wasSuccessful():
         pytest.skip("submits no pipeline")
-    feature, different = refusal(test), difference(test)
+    feature, different = refusal(test), difference(test, pytestconfig.getoption("--bulk"))
     text = text_of(result)
     if not (feature or different):
         assert result.wasSuccessful(), text
@@ -88,7 +92,7 @@ def test_the_list_names_only_tests_that_exist() -> None:
     names = {(test.suite, test.name) for test in all_tests()}
     listed = {
         (suite, name)
-        for kind in ("refused", "different")
+        for kind in ("refused", "different", "different_in_bulk")
         for suite, tests in LISTED[kind].items()
         for name in tests
     }
