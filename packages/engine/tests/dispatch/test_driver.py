@@ -78,7 +78,7 @@ def test_without_anything_new_the_time_is_told_when_it_is_due() -> None:
 
 
 def test_all_that_is_wanted_is_done_and_bundles_are_opened_last() -> None:
-    commands = [
+    commands: list[Command] = [
         OpenBundles("stage", (bundle(1), bundle(2))),
         SplitBundle(7, 1, 0.5),
         WakeAt(3),
