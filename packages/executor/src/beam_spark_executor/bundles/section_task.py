@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
 import attrs
-from beam_runner_engine.scheduler import Bundle, BundleDone, Data, Input
+from beam_runner_engine.scheduler import Bundle, BundleDone, Data, Input, Residual
 from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.times import MIN_TIMESTAMP
@@ -33,6 +35,9 @@ from beam_spark_executor.plan import BufferKind, JobPlan
 
 _WAITING_SHARE = 4
 """One part in so many of a bundle's memory may wait to be sent together with more."""
+_MOST_DELAY = 10_000
+"""So long (ms) a task waits for what its user code has put off; meanwhile nobody else has its slot."""
+_LOOK_SECONDS = 0.2
 
 
 class TaskFailedError(Exception):
@@ -193,11 +198,15 @@ class SectionTask:
                 own = [Input(Data(rows, facts))]
             else:
                 own = []
-            for number, together in enumerate(self._together(stage, own)):
-                reply = self._bundle(stage, number, together, data)
-                yield reply
-                if reply.end is not None:
-                    return
+            numbers = itertools.count()
+            for together in self._together(stage, own):
+                waiting = together
+                while waiting:
+                    reply, put_off = self._bundle(stage, next(numbers), waiting, data)
+                    yield reply
+                    if reply.end is not None:
+                        return
+                    waiting = self._resumed(put_off)
         for place in received:  # of later levels
             for kind, count, row in inbox.rows(place):
                 outbox.add(self._source, place, Row(self._source, kind, row, count))
@@ -219,9 +228,21 @@ class SectionTask:
         for _, own in groupby(inputs, lambda one: one.data.facts.shard):
             yield tuple(own)
 
+    def _resumed(self, put_off: Sequence[Residual]) -> tuple[Input, ...]:
+        """What a bundle has put off, as the input of the next one, when its time has come."""
+        at = time.monotonic() + max((one.delay for one in put_off), default=0) / 1000
+        while (left := at - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
+            if not self._wanted:
+                raise NobodyPullsError
+        return tuple(
+            Input(one.data, one.windows, estimator_state=one.estimator_state) for one in put_off
+        )
+
     def _bundle(
         self, stage: SectionStage, number: int, inputs: tuple[Input, ...], data: SectionData
-    ) -> SectionReply:
+    ) -> tuple[SectionReply, Sequence[Residual]]:
+        """What a bundle comes to, and what it has put off."""
         whole, part = self._section.order.bundle, stage.part
         bundle = Bundle(
             number=whole.number,
@@ -245,20 +266,21 @@ class SectionTask:
                 reason = "hands on elements that are too large for Spark's shuffle"
             if not reason:
                 outputs = SectionOutputs(stage.place, self._source, reply.done.outputs)
-                return SectionReply(outputs=(outputs,), metrics=reply.metrics)
+                told = SectionReply(outputs=(outputs,), metrics=reply.metrics)
+                return told, reply.done.residuals
             refusal = SectionRefusal(self._attempt, f"{stage.plan.spec.name} {reason}")
             self._host.tell(refusal)
-            return SectionReply(end=refusal)
+            return SectionReply(end=refusal), ()
         if reply.failure is None:
             raise TaskFailedError(f"{stage.plan.spec.name}: {reply.reason}")
         self._host.tell(reply)
-        return SectionReply(end=reply)
+        return SectionReply(end=reply), ()
 
 
 def _why_not(done: BundleDone) -> str:
     """Why what a bundle came to can't be part of a section; empty if it can."""
-    if done.residuals:
-        return "has put off a part of its work"
+    if any(one.delay > _MOST_DELAY for one in done.residuals):
+        return "has put off a part of its work for long"
     if done.finalize:
         return "wants to be told when its bundle is committed"
     if done.summary not in (None, EMPTY_SUMMARY):
