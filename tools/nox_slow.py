@@ -45,12 +45,13 @@ from tools.version_cells import (
 )
 from tools.version_tables import OUTCOMES, PAGE, outcome, rows_of_clients, write_row
 
-# Whole pipelines that have no bounded part, or hardly any.
-OF_STREAMS = tuple(
+# Whole pipelines that have no bounded part, or hardly any; and those of what lanes alone do: they
+# split bundles that run, and keep the order of a few elements.
+NOT_OF_SECTIONS = tuple(
     f"tests/pipelines/test_{name}.py"
     for name in (
         *("commits_of_streams", "drain", "stream_transforms", "streams", "unbounded"),
-        "updated_side_inputs",
+        *("updated_side_inputs", "order", "separation", "splits"),
     )
 )
 
@@ -78,12 +79,12 @@ def pipelines(session: nox.Session) -> None:
 def bulk(session: nox.Session) -> None:
     """Every section that can be run as one, on ``local[*]``, to the end of all four parts, whatever comes of each.
 
-    These are whole pipelines (``tests/pipelines`` but streams, which have no sections) and all of Beam's suites with
+    These are whole pipelines (``tests/pipelines`` but streams, and what only lanes promise) and all of Beam's suites with
     ``--bulk always``, two files of pipelines without a store, and 300 random pipelines beside the oracle. All in embedded
     workers: stages of other environments are no part of sections. ``-- ARGUMENTS`` go to the first part.
     """
     need_java(session)
-    bounded = ("tests/pipelines", *(f"--ignore={one}" for one in (CLUSTER, *OF_STREAMS)))
+    bounded = ("tests/pipelines", *(f"--ignore={one}" for one in (CLUSTER, *NOT_OF_SECTIONS)))
     embedded = ("-k", "not LOOPBACK and not PROCESS")
     random = ("tests/differential/differential.py", "--bulk=always", "--environment=embedded")
     parts: tuple[Callable[[], object], ...] = (
