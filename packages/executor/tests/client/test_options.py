@@ -5,7 +5,13 @@ import argparse
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_spark_executor.client.options import BeamSparkOptions, ServerWishes, server_wishes
+from beam_spark_executor.client.options import (
+    MADE_THE_SERVER,
+    BeamSparkOptions,
+    ServerWishes,
+    in_terms_of_options,
+    server_wishes,
+)
 from beam_spark_executor.server.flags import parse
 from beam_spark_executor.stores.spec import StoreSpec
 
@@ -57,6 +63,14 @@ def test_a_given_server() -> None:
 def test_a_given_server_is_started_already(flag: str) -> None:
     with pytest.raises(ValueError, match=f"^{flag.partition('=')[0]} cannot be had of the server"):
         wishes("--job_endpoint=h:1", flag)
+
+
+@pytest.mark.parametrize("option", MADE_THE_SERVER)
+def test_what_the_server_says_of_its_flag_is_told_of_the_option(option: str) -> None:
+    value = "1" if option == "beam_spark_web_port" else "a"
+    flag, _, _ = wishes(f"--{option}={value}").flags[0].partition("=")
+    said = f"argument {flag}: it is wrong ({flag}-not, x{flag}); see beam-spark-jobserver --help"
+    assert in_terms_of_options(said) == f"argument --{option}: it is wrong ({flag}-not, x{flag})"
 
 
 def test_no_name_collides_with_those_of_beam() -> None:

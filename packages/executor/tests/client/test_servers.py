@@ -72,6 +72,23 @@ def test_a_wrong_flag_is_told_in_a_sentence() -> None:
         ServerProcess(["--wrong"])
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--beam_spark_conf=memory", "--beam_spark_conf: expected KEY=VALUE"),
+        ("--spark_master_url=spark:/h", "--spark_master_url: 'spark:/h' is not a Spark master URL"),
+    ],
+)
+@pytest.mark.timeout(120)
+def test_a_wrong_option_is_told_by_its_own_name(
+    option: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "ServerProcess", ServerProcess)
+    with pytest.raises(ServerNotStarted, match=f"did not start: argument {told}") as error:
+        server_for(PipelineOptions([option]))
+    assert "beam-spark-jobserver" not in str(error.value)
+
+
 def test_a_server_within_the_program_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Fake(())
     monkeypatch.setattr(servers, "_server_here", lambda flags: here)

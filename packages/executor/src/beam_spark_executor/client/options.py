@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,14 +17,16 @@ from apache_beam.options.pipeline_options import (
 from beam_spark_executor.job_options import BULK, NUMBERS, Bulk
 
 _MASTER = "spark_master_url"
-MADE_THE_SERVER = (
-    _MASTER,
-    "beam_spark_conf",
-    "beam_spark_state_dir",
-    "beam_spark_data_dir",
-    "beam_spark_web_port",
-)
+_FLAGS = {
+    _MASTER: "--spark-master-url",
+    "beam_spark_conf": "--spark-conf",
+    "beam_spark_state_dir": "--state-dir",
+    "beam_spark_data_dir": "--data-dir",
+    "beam_spark_web_port": "--web-port",
+}
+MADE_THE_SERVER = tuple(_FLAGS)
 """Options that are about the server, not about the job."""
+_ITS_HELP = "; see beam-spark-jobserver --help"
 
 
 class BeamSparkOptions(PipelineOptions):
@@ -102,17 +105,20 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
     return ServerWishes(endpoint, tuple(_flags(wished)))
 
 
+def in_terms_of_options(sentence: str) -> str:
+    """What a server says of its flags, as of the options that a program has given."""
+    for option, flag in _FLAGS.items():
+        sentence = re.sub(rf"(?<![\w-]){flag}(?![\w-])", f"--{option}", sentence)
+    return sentence.removesuffix(_ITS_HELP)
+
+
 def _flags(wished: Mapping[str, Any]) -> list[str]:
-    flags = [f"--spark-conf={pair}" for pair in wished["beam_spark_conf"] or ()]
-    if wished[_MASTER] is not None:
-        flags.append(f"--spark-master-url={wished[_MASTER]}")
-    if wished["beam_spark_state_dir"] is not None:
-        flags.append(f"--state-dir={wished['beam_spark_state_dir']}")
-    if wished["beam_spark_data_dir"] is not None:
-        flags.append(f"--data-dir={wished['beam_spark_data_dir']}")
-    if wished["beam_spark_web_port"] is None:
-        return [*flags, "--serve-http=false"]
-    return [*flags, f"--web-port={wished['beam_spark_web_port']}"]
+    flags = []
+    for option, flag in _FLAGS.items():
+        value = wished[option]
+        values = value if isinstance(value, list | tuple) else [] if value is None else [value]
+        flags += [f"{flag}={each}" for each in values]
+    return flags if wished["beam_spark_web_port"] is not None else [*flags, "--serve-http=false"]
 
 
 def _master(options: PipelineOptions) -> str | None:
