@@ -110,6 +110,15 @@ def test_a_step_to_which_little_has_come_only_waits_for_its_turn(
     assert (weight, text) in causes(web, job)
 
 
+def test_parts_of_one_composite_that_wait_for_each_other_are_no_news(
+    web: TestClient, job: Any
+) -> None:
+    text = "Read/Lines waits for its side input, which Read/Open has not given yet"
+    little = stage("w", "Read/Lines", "backlog_bytes", 12)
+    job.given = JobMetrics((waits("w", "Read/Lines", text), little))
+    assert [weight for weight, _ in causes(web, job)] == ["GOOD"]
+
+
 def test_attempts_that_failed_with_an_error_are_told_with_it_alone(
     web: TestClient, job: Any
 ) -> None:

@@ -43,3 +43,11 @@ def test_after_the_end_only_the_failing_step_is_red() -> None:
     )
     assert (found["t2"], found["t0"], found["t3"]) == ("failed", "failed", "idle")
     assert set(states(state=JobState.DONE).values()) == {"done"}
+
+
+def test_what_no_stage_runs_is_as_the_steps_that_read_from_it() -> None:
+    # As a grouping between two stages, or an impulse.
+    found = states(StageFigures("a", "", ("t3",), open_bundles=1))
+    assert (found["t1"], found["t2"], found["t0"], found["t3"]) == ("running",) * 4
+    done = StageFigures("b", "", ("t4",), output_watermark=END)
+    assert states(done)["t3"] == "done"

@@ -26,6 +26,7 @@ _BUNDLES_RUN = re.compile(r" has bundles running: \d+$")
 _DOES_NOT_ANSWER = re.compile(
     r"^Python worker .* has not answered for \d+ s: |^if that never ends, "
 )
+_GIVES = re.compile(r", which (.*) has not given yet$")
 _TRIED_AGAIN = re.compile(r"^attempt \d+ at a bundle failed, and it is tried again: ")
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
 
@@ -108,10 +109,13 @@ def _stands_still(facts: Facts) -> Iterator[Cause]:
         return
     stages = [stage for stage in snapshot.figures.stages if stage.waits]
     for stage in stages:
-        # A step to which next to nothing has come yet is only waiting for its turn.
+        # A step to which next to nothing has come yet may only wait for its turn.
         little = stage.backlog_bytes is not None and stage.backlog_bytes < _LITTLE_BYTES
         weight = Weight.NOTE if little else Weight.WARN
-        yield from (Cause(weight, wait, "stages", facts.step(stage)) for wait in stage.waits)
+        step = facts.step(stage)
+        for wait in stage.waits:
+            if not (little and _is_in_one_composite(facts, step, wait)):
+                yield Cause(weight, wait, "stages", step)
     last = snapshot.messages[-1] if snapshot.messages else None
     for message in () if stages or last is None else snapshot.messages[-20:]:
         found = _NOTHING_COMMITTED.match(message.text)
@@ -122,6 +126,14 @@ def _stands_still(facts: Facts) -> Iterator[Cause]:
             if since < 3 * int(found[1]) + _STILL_SECONDS:
                 text = f"Nothing has been committed for {duration(since)}: {found[2]}"
                 yield Cause(Weight.WARN, one_line(text, 600), "logs")
+
+
+def _is_in_one_composite(facts: Facts, step: str, wait: str) -> bool:
+    """Whether a step waits for a part of the same composite, as combining globally does for its default."""
+    tree = facts.snapshot.tree
+    found = _GIVES.search(wait)
+    maker = tree.find(found[1]) if found else ""
+    return bool(maker and step) and tree.steps[maker].parent == tree.steps[step].parent != ""
 
 
 def _says_only_what_is_told(snapshot: Snapshot, reasons: str) -> bool:
@@ -175,6 +187,8 @@ def _backlog_grows(facts: Facts) -> Iterator[Cause]:
 
 def _retried(facts: Facts) -> Iterator[Cause]:
     """Attempts that failed without an error that is told."""
+    if facts.snapshot.state is JobState.FAILED:
+        return
     told = {group.failure.step for group in facts.failures if group.retried}
     for stage in facts.snapshot.figures.stages:
         if stage.retried and not told.intersection(stage.steps):
@@ -185,6 +199,8 @@ def _retried(facts: Facts) -> Iterator[Cause]:
 
 def _hot_step(facts: Facts) -> Iterator[Cause]:
     snapshot = facts.snapshot
+    if snapshot.state in (JobState.FAILED, JobState.CANCELLED):
+        return
     leaves = [
         (figures.share or 0.0, key)
         for key, figures in snapshot.figures.steps.items()

@@ -12,11 +12,11 @@ from itertools import pairwise
 import attrs
 
 WIDTH = 216
-_HEAD = 42
+_HEAD = 38
 _LINE = 16
 _BETWEEN = 26
 _OF_PASSING = 12
-_LAYER_GAP = 44
+_LAYER_GAP = 34
 _MARGIN = 14
 _SWEEPS = 6
 

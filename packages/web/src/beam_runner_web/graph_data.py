@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .facts import Weight
 from .graph import Edge, View
 from .job_view import JobView, Row
+from .states import StepState
 from .texts import harmless, is_end, is_start, number, size, watermark
 
 _LINE_CHARACTERS = 29
@@ -15,10 +17,27 @@ _LINE_CHARACTERS = 29
 def graph_data(job: JobView, seen: View, chosen: str) -> dict[str, Any]:
     """Nodes, each composite before what is in it, and edges."""
     keys = {key: f"n{at}" for at, key in enumerate(job.tree.steps)}
+    alarms = _alarms(job, seen)
     return {
-        "nodes": [_node(job, seen, key, keys, chosen) for key in seen.visible],
+        "nodes": [
+            {**_node(job, seen, key, keys, chosen), "alarm": alarms.get(key, "")}
+            for key in seen.visible
+        ],
         "edges": [_edge(job, edge, keys) for edge in seen.edges],
     }
+
+
+def _alarms(job: JobView, seen: View) -> dict[str, str]:
+    """The first sentence that warns of something within each step that is seen closed; one that failed is red as it is."""
+    closed = frozenset(seen.visible) - seen.opened
+    found: dict[str, str] = {}
+    for cause in job.causes:
+        if cause.weight <= Weight.WARN and cause.step in job.tree.steps:
+            around = (cause.step, *job.tree.way_to(cause.step))
+            shown = next((key for key in around if key in closed), "")
+            if job.states.get(shown) is not StepState.FAILED:
+                found.setdefault(shown, harmless(cause.text, 500))
+    return found
 
 
 def _node(job: JobView, seen: View, key: str, keys: dict[str, str], chosen: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import defaultdict
 from collections.abc import Mapping
 
 from beam_runner_jobservices import JobState
@@ -44,6 +45,7 @@ def step_states(
                 if step in moving and found[step] is StepState.IDLE:
                     found[step] = StepState.RUNNING
     told = frozenset(found)
+    found.update(_between_stages(tree, found))
     usual = StepState.DONE if state in ENDED_WELL else StepState.IDLE
     for key in reversed(list(tree.steps)):
         if key in failed:
@@ -59,6 +61,27 @@ def step_states(
             is_done = all(leaf is StepState.DONE for leaf in leaves)
             worst = StepState.DONE if is_done else StepState.IDLE
         found[key] = worst or usual
+    return found
+
+
+def _between_stages(tree: StepTree, told: Mapping[str, StepState]) -> Mapping[str, StepState]:
+    """The states of steps that no stage runs, as a grouping: those of the steps that read what they give."""
+    if not told:
+        return {}
+    readers: dict[str, list[str]] = defaultdict(list)
+    for key, step in tree.steps.items():
+        if not step.children:
+            for pcollection in step.description.inputs.values():
+                readers[pcollection].append(key)
+    found: dict[str, StepState] = {}
+    for key in reversed(list(tree.steps)):
+        step = tree.steps[key]
+        if step.children or key in told:
+            continue
+        outputs = step.description.outputs.values()
+        after = {told.get(one, found.get(one)) for out in outputs for one in readers[out]}
+        if len(after) == 1 and (state := after.pop()) is not None:
+            found[key] = state
     return found
 
 

@@ -2,8 +2,9 @@
 // dagre's own clusters are not used: an edge that ends at one makes it throw (dagre#238).
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 216;
-const HEAD = 30;
+const HEAD = 28;
 const LINE = 16;
+const FOOT = 10;
 const PAD = 14;
 // A graph that is a little too wide is drawn smaller rather than cut off.
 const SMALLEST = 0.75;
@@ -11,6 +12,7 @@ const MARKS = { failed: "✕", running: "▶", waiting: "◔", done: "✓", idle
 const cache = new Map();
 let drawn = "";
 let drawnFor = 0;
+let sought = "";
 
 function make(name, attributes, parent, text) {
   const element = document.createElementNS(SVG, name);
@@ -31,7 +33,7 @@ function fit(text, room) {
   return `${text.slice(0, length)}…`;
 }
 
-const heightOf = (node) => HEAD + 12 + Math.max(1, node.lines.length) * LINE;
+const heightOf = (node) => HEAD + Math.max(1, node.lines.length) * LINE + FOOT;
 
 // The node on the way from `key` outwards that lies directly in `parent`; empty if none does.
 function liftTo(nodes, key, parent) {
@@ -43,7 +45,7 @@ function liftTo(nodes, key, parent) {
 function layOut(data, nodes, parent, places) {
   const inside = data.nodes.filter((node) => node.parent === parent);
   const graph = new dagre.graphlib.Graph({ multigraph: false });
-  graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 40, marginx: PAD, marginy: PAD, ranker: "tight-tree" });
+  graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 30, marginx: PAD, marginy: PAD, ranker: "tight-tree" });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const node of inside) {
     const size = node.open ? layOut(data, nodes, node.key, places) : { width: WIDTH, height: heightOf(node) };
@@ -85,15 +87,17 @@ function follow(address) {
 const links = (kind, at) => document.querySelector(`#live_graph a[data-${kind}="${at}"]`);
 
 function drawNode(layer, node, at, box) {
-  const link = make("a", { class: `node ${node.state}${node.chosen ? " chosen" : ""}${node.open ? " open" : ""}`, "data-at": at, href: links("node", at).href, tabindex: "-1" }, layer);
+  const link = make("a", { class: `node ${node.state}${node.chosen ? " chosen" : ""}${node.open ? " open" : ""}${node.alarm ? " alarm" : ""}`, "data-at": at, href: links("node", at).href, tabindex: "-1" }, layer);
   make("title", {}, link, `${node.name}\n${node.state}`);
+  if (node.alarm) link.setAttribute("aria-description", node.alarm);
   make("rect", { class: "box", x: box.x, y: box.y, width: box.width, height: box.height, rx: 6 }, link);
   make("rect", { class: "edge-mark", x: box.x, y: box.y + 4, width: 4, height: box.height - 8, rx: 2 }, link);
   make("text", { class: "mark", x: box.x + 12, y: box.y + 20, "aria-hidden": "true" }, link, MARKS[node.state]);
-  const room = box.width - (node.composite ? 66 : 38);
+  const room = box.width - (node.composite ? 66 : 38) - (node.alarm ? 14 : 0);
+  if (node.alarm) make("text", { class: "alarm-mark", x: box.x + box.width - (node.composite ? 44 : 18), y: box.y + 20, "aria-hidden": "true" }, link, "!");
   make("text", { class: "label", x: box.x + 30, y: box.y + 20 }, link, fit(node.label, room));
   node.lines.forEach((line, number) => {
-    if (!node.open) make("text", { class: "figures", x: box.x + 30, y: box.y + HEAD + 8 + number * LINE }, link, line);
+    if (!node.open) make("text", { class: "figures", x: box.x + 30, y: box.y + HEAD + 9 + number * LINE }, link, line);
   });
   if (!node.open) {
     make("rect", { class: "rail", x: box.x + 8, y: box.y + box.height - 7, width: box.width - 16, height: 3, rx: 1.5 }, link);
@@ -151,6 +155,18 @@ function draw(canvas, data) {
   const stop = svg.querySelector(focused === null ? ".node.chosen, .node" : `.node[data-at="${focused}"]`);
   if (stop) stop.setAttribute("tabindex", "0");
   if (stop && focused !== null) stop.focus({ preventScroll: true });
+  seek(canvas, data, at, scale);
+}
+
+// The step that failed, or the first that a sentence warns of, is to be seen: once, since the reader may look elsewhere.
+function seek(canvas, data, at, scale) {
+  const closed = data.nodes.filter((node) => !node.open);
+  const wanted = closed.find((node) => node.state === "failed") || (sought ? null : closed.find((node) => node.alarm));
+  if (wanted && wanted.key !== sought) {
+    const box = at.get(wanted.key);
+    canvas.scrollTo((box.x + box.width / 2) * scale - canvas.clientWidth / 2, (box.y + box.height / 2) * scale - canvas.clientHeight / 2);
+  }
+  sought = wanted ? wanted.key : sought || "none";
 }
 
 // One stop of the Tab key for the graph; arrows go from step to step.
