@@ -281,7 +281,15 @@ def bench_tables(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def kills_long(session: nox.Session) -> None:
     """Servers, Spark, workers and SDK harnesses die everywhere and at any time. ``-- --rounds N --seed S`` for more."""
-    names = ("short", "crash_points", "callbacks", "zombies", "random_kills", "kills_of_a_drain")
+    names = (
+        "short",
+        "crash_points",
+        "callbacks",
+        "zombies",
+        "random_kills",
+        "kills_of_a_drain",
+        "state_in_a_store",
+    )
     kill(session, *(f"tests/kills/test_{name}.py" for name in names))
 
 

@@ -159,5 +159,5 @@ def run_beams_suites(session: nox.Session, *arguments: str) -> None:
 
 def kill(session: nox.Session, *arguments: str) -> None:
     need_java(session)
-    install(session, distribution("executor"), *group("test"))
+    install(session, f"{distribution('executor')}[stores]", *group("test"))
     run_pytest(session, *arguments, *session.posargs)

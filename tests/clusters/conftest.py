@@ -21,7 +21,7 @@ from job_server import ServerEnded, wait_until
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, Network, network, reason_not_to
-from s3_machine import S3Machine, s3_machine
+from s3_machine import BUCKET, S3Machine, s3_machine
 from seeds import add_seed_options, run_for_each_seed
 from spark_machines import spark_home, spark_machines
 
@@ -84,11 +84,11 @@ def site(lines: Network, layout: Layout, store: S3Machine) -> Iterator[Site]:
 def running(site: Site) -> Iterator[Lives]:
     """The server that most tests share, which can go on where it was killed; after them it must end and leave nothing.
 
-    It has all cores of the cluster: nobody else gets any meanwhile.
+    What it keeps is in the store: the next one finds nothing of it on its disk. It has all cores of the cluster: nobody else gets any meanwhile.
     """
-    folder = site.layout.private / "server"
-    (folder / "temporary").mkdir(parents=True)
-    places = (folder / "temporary", folder / "state")
+    temporary = site.layout.private / "server"
+    temporary.mkdir()
+    places = (temporary, f"s3://{BUCKET}/state")
     try:
         with lives(*places, *site.flags(PREFIX), environment=site.environment) as made:
             yield made

@@ -36,7 +36,7 @@ def worker_dies(site: Site, running: Lives, choose: random.Random) -> None:
 
 
 def server_dies(site: Site, running: Lives, choose: random.Random) -> None:
-    """The server is gone, and the next one goes on with its state folder; executors are new."""
+    """The server is gone, and the next one goes on with what is in the store; executors are new."""
     assert running.kill("server")
     running.wait_until_gone()
     running.go_on()

@@ -34,7 +34,7 @@ class Lives:
 
     Args:
         temporary: for its temporary files.
-        state: its state folder.
+        state: its state folder, or the URL of a store.
         flags: more of them.
         environment: more of it.
 
@@ -47,7 +47,7 @@ class Lives:
     def __init__(
         self,
         temporary: Path,
-        state: Path,
+        state: Path | str,
         *flags: str,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -144,7 +144,7 @@ class Lives:
 
 @contextmanager
 def lives(
-    temporary: Path, state: Path, *flags: str, environment: Mapping[str, str] | None = None
+    temporary: Path, state: Path | str, *flags: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[Lives]:
     """Lives for the time of a ``with``; nothing stays."""
     running = Lives(temporary, state, *flags, environment=environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,6 @@ from beam_runner_jobservices import (
     Execution,
     Importance,
     JobApiError,
-    JobClient,
     JobMessage,
     JobMetrics,
     JobRejected,
@@ -25,59 +25,28 @@ from beam_runner_jobservices import (
     StageSeries,
     StateEvent,
 )
+from beam_runner_jobservices.server import Elsewhere
 
 from .fakes import (
     LIMIT,
-    FakeExecutor,
     FakeJob,
     eventually,
     file_artifact,
     pipeline_proto,
     run_to_end,
 )
+from .logs import MemoryFiles, MemoryLog
+from .successors import Servers
 
 RESUMED = "the job server was started again; the job goes on from what was committed"
 
-
-class Servers:
-    """One server after the other in the same folders, each with an executor of its own."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.limits = Limits(ended_jobs=3)
-        self.executor = FakeExecutor()
-        self.server = None
-
-    def start(self, on_start=lambda job: None):
-        self.stop()
-        self.executor = FakeExecutor()
-        self.executor.on_start = on_start
-        self.server = JobServer(
-            self.executor,
-            artifacts_dir=self.folder / "artifacts",
-            state_dir=self.folder / "state",
-            port=0,
-            limits=self.limits,
-        )
-        self.server.start()
-        self.client = JobClient(self.server.address, timeout=LIMIT)
-        return self.client
-
-    def stop(self):
-        if self.server is not None:
-            self.client.close()
-            self.server.stop()
-            self.server = None
-
-    def resumed(self, job_id):
-        """The job that this server's executor was given again."""
-        assert eventually(lambda: any(job.spec.job_id == job_id for job in self.executor.jobs))
-        return self.executor.job(job_id)
+WHEREVER = pytest.mark.parametrize("servers", ["folders", "elsewhere"], indirect=True)
 
 
 @pytest.fixture
-def servers(tmp_path):
-    made = Servers(tmp_path)
+def servers(request, tmp_path):
+    is_elsewhere = getattr(request, "param", "") == "elsewhere"
+    made = Servers(tmp_path, Elsewhere(MemoryLog(), MemoryFiles()) if is_elsewhere else None)
     yield made
     made.stop()
 
@@ -86,6 +55,7 @@ def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
 
 
+@WHEREVER
 def test_jobs_that_ended_are_shown_as_they_ended(servers, pipeline):
     client = servers.start()
     options = {"beam:option:job_name:v1": "words"}
@@ -112,6 +82,7 @@ def test_jobs_that_ended_are_shown_as_they_ended(servers, pipeline):
         assert servers.executor.jobs == []
 
 
+@WHEREVER
 def test_a_job_that_has_not_ended_is_given_to_the_executor_again(servers, pipeline):
     client = servers.start()
     job_id = client.submit(pipeline, {"beam:option:x:v1": 1})
@@ -138,6 +109,7 @@ def test_a_job_that_has_not_ended_is_given_to_the_executor_again(servers, pipeli
     assert [info.state for info in servers.start().jobs()] == [JobState.DONE]
 
 
+@WHEREVER
 def test_a_job_of_which_the_executor_never_heard_is_begun(servers, pipeline):
     dying = threading.Event()
 
@@ -231,6 +203,20 @@ class TestArtifacts:
         run_to_end(again)
         with pytest.raises(JobApiError, match="no artifact"):
             list(client.artifact(artifact))
+
+    @pytest.mark.parametrize("servers", ["elsewhere"], indirect=True)
+    def test_those_of_unfinished_jobs_come_along(self, servers, with_artifact):
+        client = servers.start()
+        job_id = client.submit(with_artifact)
+        ((before,),) = servers.executor.job(job_id).spec.artifacts.values()
+        client = servers.start()
+        again = servers.resumed(job_id)
+        ((artifact,),) = again.spec.artifacts.values()
+        assert artifact.path != before.path
+        assert Path(artifact.path).read_bytes() == b"session"
+        assert b"".join(client.artifact(artifact)) == b"session"
+        run_to_end(again)
+        assert servers.elsewhere.artifacts.files == {}
 
     def test_a_job_whose_artifact_is_gone_is_failed(self, servers, with_artifact, tmp_path):
         client = servers.start()

@@ -7,10 +7,11 @@ import threading
 
 import pytest
 
-from beam_runner_jobservices import JobServicesError, NotFound
+from beam_runner_jobservices import JobServicesError, NotFound, Unavailable
 from beam_runner_jobservices.store import ArtifactStore
 
 from .fakes import files_in
+from .logs import MemoryFiles
 
 
 @pytest.fixture
@@ -111,3 +112,66 @@ def test_threads_adding_and_releasing_the_same_content_never_lose_it(root, store
         worker.join()
     assert not failures
     assert files_in(root) == []
+
+
+class TestFarFiles:
+    """Copies that outlive the machine."""
+
+    @pytest.fixture
+    def far(self):
+        return MemoryFiles()
+
+    @pytest.fixture
+    def store(self, root, far):
+        opened = ArtifactStore(root, {}, far)
+        yield opened
+        opened.close()
+
+    def test_the_next_machine_has_what_is_held(self, tmp_path, store, far):
+        held, other = store.add("job", b"content"), store.add("other", b"more")
+        again = ArtifactStore(tmp_path / "2", {"job": [held.sha256]}, far)
+        with again.open(held.sha256) as file:
+            assert file.read() == b"content"
+        assert again.path(held.sha256) != held.path
+        assert not again.path(other.sha256).exists()
+        assert list(far.files.values()) == [b"content"]
+        again.release("job")
+        assert far.files == {}
+        again.close()
+
+    def test_the_same_content_is_copied_once_and_stays_while_it_is_held(self, store, far):
+        store.add("first", b"content")
+        stored = store.add("second", b"content")
+        assert len(far.files) == 1
+        store.release("first")
+        assert list(far.files.values()) == [b"content"]
+        assert stored.path.exists()
+        store.release("second")
+        assert far.files == {}
+
+    def test_what_is_staged_twice_at_once_leaves_one_copy(self, store, far):
+        with store.incoming("first") as one, store.incoming("second") as two:
+            one.write(b"content")
+            two.write(b"content")
+            copy = far.put
+
+            def put_after_the_other(sha256, file):
+                far.put = copy
+                one.commit()
+                return copy(sha256, file)
+
+            far.put = put_after_the_other
+            two.commit()
+        assert len(far.files) == 1
+        store.release("first")
+        assert len(far.files) == 1
+        store.release("second")
+        assert far.files == {}
+
+    def test_what_can_not_be_copied_is_no_part_of_the_store(self, root, store, far):
+        far.refuses = True
+        with pytest.raises(Unavailable):
+            store.add("job", b"content")
+        assert files_in(root) == []
+        far.refuses = False
+        assert store.add("job", b"content").path.exists()

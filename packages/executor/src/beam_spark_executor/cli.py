@@ -143,7 +143,7 @@ def _bind(settings: ServerSettings) -> Server:
         raise _CannotStart(
             f"{error}: --allow-remote, and --token-file or --tls-client-ca"
         ) from error
-    except (JobServicesError, JournalError, OSError) as error:
+    except (JobServicesError, JournalError, StoreError, OSError) as error:
         raise _CannotStart(str(error)) from error
     for sentence in server.damage:
         log.warning("%s", sentence)
@@ -182,6 +182,8 @@ def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str |
     while not signals.received.wait(_CHECK_SECONDS):
         if not server.placement.is_alive:
             return server.placement.loss
+        if server.state_failure is not None:
+            return server.state_failure
         if idle_limit is None or server.has_jobs():
             busy = time.monotonic()
         elif time.monotonic() - busy > idle_limit:

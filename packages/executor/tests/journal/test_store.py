@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,11 +17,10 @@ import pytest
 from beam_runner_jobservices import JobServicesError
 from beam_runner_jobservices.databases import SEAL_SUFFIX
 
-from beam_spark_executor.journal.errors import JournalError, JournalFenced
+from beam_spark_executor.journal.errors import JournalFenced
 from beam_spark_executor.journal.journal import Recovered
 from beam_spark_executor.journal.store import FILE, LOCK, Store
 
-NOTHING = Recovered(None, ())
 KILLS = 30
 
 
@@ -43,85 +41,6 @@ def edit(folder: Path, statement: str) -> None:
     with sqlite3.connect(folder / FILE) as connection:
         connection.execute(statement)
     connection.close()
-
-
-class TestJournal:
-    def test_it_exists_from_the_first_append_until_it_is_deleted(self, store: Store) -> None:
-        journal = store.journal("a")
-        assert not journal.exists
-        assert journal.recover() == NOTHING
-        assert store.job_ids() == ()
-        journal.append([b"one", b""])
-        journal.append([b"three"])
-        assert journal.exists
-        assert journal.recover() == Recovered(None, (b"one", b"", b"three"))
-        journal.delete()
-        journal.delete()
-        assert not journal.exists
-        assert journal.recover() == NOTHING
-        journal.append([b"anew"])
-        assert journal.recover() == Recovered(None, (b"anew",))
-
-    def test_a_snapshot_stands_for_what_came_before_it(self, store: Store, tmp_path: Path) -> None:
-        journal = store.journal("a")
-        journal.append([b"1", b"2"])
-        journal.snapshot(b"1+2")
-        assert journal.recover() == Recovered(b"1+2", ())
-        with closing(reopen(store, tmp_path)) as again:
-            journal = again.journal("a")
-            journal.append([b"3"])
-            journal.append([b"4"])
-            assert journal.recover() == Recovered(b"1+2", (b"3", b"4"))
-            journal.snapshot(b"all")
-            journal.snapshot(b"ALL")
-            assert journal.recover() == Recovered(b"ALL", ())
-
-    def test_jobs_do_not_mix(self, store: Store, tmp_path: Path) -> None:
-        names = ["a", "b", "../c", "d'; --"]
-        for number in range(3):
-            for name in names:
-                store.journal(name).append([f"{name}{number}".encode()])
-        store.journal("b").delete()
-        with closing(reopen(store, tmp_path)) as again:
-            assert again.job_ids() == ("a", "../c", "d'; --")
-            for name in again.job_ids():
-                expected = tuple(f"{name}{number}".encode() for number in range(3))
-                assert again.journal(name).recover() == Recovered(None, expected)
-            assert again.damage == again.lost == ()
-
-    def test_threads_of_many_jobs_append_at_once(self, store: Store) -> None:
-        def write(name: str) -> None:
-            for number in range(100):
-                store.journal(name).append([b"%d" % number])
-
-        threads = [threading.Thread(target=write, args=(f"job{n}",)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        for number in range(8):
-            recovered = store.journal(f"job{number}").recover()
-            assert recovered.entries == tuple(b"%d" % number for number in range(100))
-
-    def test_an_append_that_fails_leaves_nothing(self, store: Store) -> None:
-        journal = store.journal("a")
-        journal.append([b"1"])
-        with pytest.raises(TypeError):
-            journal.append([b"2", None])  # type: ignore[list-item]
-        with store.writing() as (connection, _):
-            connection.execute("PRAGMA max_page_count = 20")
-        with pytest.raises(JournalError, match="cannot be used: database or disk is full"):
-            journal.append([b"2", bytes(1_000_000)])
-        journal.append([b"3"])
-        assert journal.recover().entries == (b"1", b"3")
-
-    def test_a_closed_store_says_so(self, store: Store) -> None:
-        journal = store.journal("a")
-        store.close()
-        store.close()
-        for use in (lambda: journal.append([b"1"]), journal.recover, store.job_ids):
-            with pytest.raises(JournalError, match="is closed"):
-                use()
 
 
 class TestEpochs:

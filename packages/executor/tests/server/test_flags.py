@@ -10,6 +10,7 @@ from beam_spark_executor.job_options import Bulk
 from beam_spark_executor.server import flags
 from beam_spark_executor.server.flags import ServerSettings, parse
 from beam_spark_executor.spark.settings import SparkSettings
+from beam_spark_executor.stores.spec import StoreSpec
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -82,6 +83,28 @@ def test_all_flags() -> None:
         tls_key=Path("/k"),
         tls_client_ca=Path("/ca"),
     )
+
+
+def test_state_may_be_in_a_store_where_the_next_server_finds_data_too() -> None:
+    settings = parse(["--state-dir=s3://bucket/state", "--data-dir=s3://bucket/data"])
+    assert settings.state_dir == StoreSpec("s3://bucket/state")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ([], "--state-dir=s3://bucket/state needs a --data-dir that the next server reaches, too"),
+        (
+            ["--data-dir=/d", "--artifacts-dir=/a"],
+            "--artifacts-dir has no effect where --state-dir",
+        ),
+        (["--state-dir=ftp://host/x"], "ftp:// is no store"),
+    ],
+)
+def test_state_in_a_store_is_refused_where_it_would_not_outlive_the_machine(
+    capsys: pytest.CaptureFixture[str], more: list[str], says: str
+) -> None:
+    assert says in refusal(capsys, "--state-dir=s3://bucket/state", *more)
 
 
 @pytest.mark.parametrize("wish", ["cancel", "drain"])

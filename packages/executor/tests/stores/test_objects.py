@@ -6,50 +6,16 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
+from moto_server import S3
 
 from beam_spark_executor.stores import objects
 from beam_spark_executor.stores.ports import DataStore, MissingFileError, StoreError
 from beam_spark_executor.stores.probe import probe
 from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
-
-BUCKET = "bucket"
-S3 = {
-    "AWS_ALLOW_HTTP": "true",
-    "AWS_ACCESS_KEY_ID": "key",
-    "AWS_SECRET_ACCESS_KEY": "secret",
-    "AWS_REGION": "us-east-1",
-}
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[str]:
-    """The address of a server of S3's protocol."""
-    server = ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture(params=["file", "s3"])
-def spec(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> StoreSpec:
-    if request.param == "file":
-        return StoreSpec(f"file://{tmp_path / 'store'}")
-    address = request.getfixturevalue("s3")
-    for name, value in {**S3, "AWS_ENDPOINT_URL": address}.items():
-        monkeypatch.setenv(name, value)
-    client = boto3.client("s3", endpoint_url=address)
-    client.create_bucket(Bucket=BUCKET)
-    return StoreSpec(f"s3://{BUCKET}/{tmp_path.name}")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import attrs
 
 from .databases import transaction
+from .logged import LoggedConnection
 from .seals import Change, Seals
 
 _Result = TypeVar("_Result")
@@ -51,13 +52,18 @@ class Commits:
         self._someone_writes = False
 
     def durable(self, write: Write[_Result]) -> _Result:
-        """What `write` returns, when all it wrote is on the disk, with all before it, and sealed.
+        """What `write` returns, when all it wrote is on the disk, or in the database's log, with all before
+        it, and sealed.
 
         Raises:
             sqlite3.Error, OSError: see `Seals.transaction`; or whatever `write` raises, and then nothing
                 it did has happened.
+            LogFailed: there is a log, and it does not take it.
         """
-        return self._commit(_Waiting(write, durable=True))
+        result = self._commit(_Waiting(write, durable=True))
+        if isinstance(self._connection, LoggedConnection):
+            self._connection.wait()
+        return result
 
     def quick(self, write: Write[_Result]) -> _Result:
         """What `write` returns, when all it wrote survives the end of the process; it changes no item.
@@ -99,19 +105,24 @@ class Commits:
     def _commit_together(self, group: Sequence[_Waiting[Any]]) -> None:
         try:
             if any(one.durable for one in group):
-                self._connection.execute("PRAGMA synchronous = FULL")
+                self._set_synchronous("FULL")
                 with self._seals.transaction(self._connection) as change:
                     self._write_all(group)
                     for one in group:
                         for before, after in one.changes:
                             change(before, after)
             else:
-                self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._set_synchronous("NORMAL")
                 with transaction(self._connection):
                     self._write_all(group)
         except BaseException as error:
             for one in group:
                 one.error = one.error or error
+
+    def _set_synchronous(self, how: str) -> None:
+        # What is in a log need not be on this disk.
+        if not isinstance(self._connection, LoggedConnection):
+            self._connection.execute(f"PRAGMA synchronous = {how}")
 
     def _write_all(self, group: Sequence[_Waiting[Any]]) -> None:
         """Each write happens as a whole or not at all, whatever becomes of the others."""

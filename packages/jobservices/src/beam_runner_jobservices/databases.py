@@ -15,6 +15,7 @@ import attrs
 
 from .errors import JobServicesError
 from .folders import sync_folder
+from .logged import LoggedConnection, TransactionLog, restore
 
 SEAL_SUFFIX = "-seal"
 """What the name of a database's seal ends with, see `seals`."""
@@ -43,7 +44,7 @@ class DatabaseDamaged(JobServicesError):
 
 
 def open_database(
-    path: Path, schema: Schema, *, durable: bool
+    path: Path, schema: Schema, *, durable: bool, log: TransactionLog | None = None
 ) -> tuple[sqlite3.Connection, str | None]:
     """Open the file at `path`, new where there is none, and say in a sentence what was set aside.
 
@@ -54,14 +55,20 @@ def open_database(
     without, it survives the end of the process but not that of the machine. Reads the whole file,
     at about a second for each GB.
 
+    With a log the file, which must not be there yet, is made of what the log has, and the connection is a
+    `LoggedConnection`, which has not begun yet.
+
     Raises:
-        JobServicesError: the file was written by another version, or cannot be read.
+        JobServicesError: the file was written by another version, or cannot be read; or the log
+            can't be taken over, see `TransactionLog`.
         OSError: the folder cannot be written.
     """
     damage = None
+    if log is not None:
+        restore(log, path)
     if path.exists():
         try:
-            return _open(path, schema, durable), None
+            return _open(path, schema, durable, log is not None), None
         except DatabaseDamaged as error:
             damage = f"{path} is damaged ({error}); it is kept as {set_aside(path)}"
     elif left := [suffix for suffix in ("-wal", SEAL_SUFFIX) if Path(f"{path}{suffix}").exists()]:
@@ -70,7 +77,7 @@ def open_database(
             f" {set_aside(path)}{left[0]}"
         )
     _create(path, schema)
-    return _open(path, schema, durable), damage
+    return _open(path, schema, durable, log is not None), damage
 
 
 @contextmanager
@@ -79,9 +86,16 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
     Nobody else writes to the file meanwhile. Raises sqlite3.Error if it can't be begun or committed.
     """
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield connection
+    try:
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+    except BaseException:
+        if isinstance(connection, LoggedConnection):
+            connection.rolled_back()
+        raise
+    if isinstance(connection, LoggedConnection):
+        connection.committed()
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -122,12 +136,16 @@ def _create(path: Path, schema: Schema) -> None:
     sync_folder(path.parent)
 
 
-def _open(path: Path, schema: Schema, durable: bool) -> sqlite3.Connection:
+def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3.Connection:
     if not path.stat().st_size:
         raise DatabaseDamaged("it is empty")
     try:
         connection = sqlite3.connect(
-            path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            path,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=LoggedConnection if is_logged else sqlite3.Connection,
         )
         # Text that is damaged is to be found by its checksum, as all else is.
         connection.text_factory = _text

@@ -39,6 +39,7 @@ from .job_tables import (
     put_state,
     seal,
 )
+from .logged import LogFailed, TransactionLog, begin
 from .observation import JobTimes, StageSeries, record_of
 from .recorder import EndedJob, KeptJob
 from .records import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
@@ -61,24 +62,28 @@ class JobFile:
     damaged jobs are taken out. What is missing is noticed, see `seals`. `damage` says in sentences what
     was. Of jobs that have ended only the list is read, all else with `read`.
 
+    With a log the jobs are kept there, and `folder`, which has no file yet, is for the time of this server.
+
     Raises:
         JobServicesError: another server uses the folder, another version wrote the file, or the
-            folder is not ours, see `folders`.
+            folder is not ours, see `folders`; or what is in the log is damaged, or cannot be read.
         OSError: the folder cannot be made or written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log: TransactionLog | None = None) -> None:
         self._path = folder.absolute() / FILE
         self._mutex = threading.Lock()
         self._last_message_ids: dict[str, int] = {}
         self._damage: list[str] = []
         self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
-        self._seals = Seals(self._path)
+        self._seals = Seals(self._path, is_restored=log is not None)
         try:
-            self._connection = self._open()
+            self._connection = self._open(log)
             self._commits = Commits(self._connection, self._seals, self._mutex)
             self.jobs = self._read_jobs()
             """The jobs that were there when the file was opened, in the order in which they were run."""
+            if log is not None:
+                begin(self._connection, log, self._path, self._damage)
         except BaseException:
             self._seals.close()
             self._lock_file.close()
@@ -89,9 +94,9 @@ class JobFile:
         """Sentences that say what was found damaged or missing, and where what is left is kept."""
         return tuple(self._damage)
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, log: TransactionLog | None) -> sqlite3.Connection:
         is_missing = self._lock_file.read() == _USED and not self._path.exists()
-        connection, damage = open_database(self._path, SCHEMA, durable=True)
+        connection, damage = open_database(self._path, SCHEMA, durable=log is None, log=log)
         if damage is None and is_missing:
             damage = f"{self._path} is missing, though this folder has been used before"
         if damage is not None:
@@ -215,6 +220,10 @@ class JobFile:
 
         try:
             self._commits.durable(write)
+        except LogFailed as error:
+            raise Unavailable(
+                f"the job was not started, because it could not be recorded: {error}"
+            ) from error
         except (sqlite3.Error, OSError) as error:
             full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
             raise (DiskFull if full else Unavailable)(
@@ -338,6 +347,10 @@ class JobFile:
         """What cannot be written is told in the log, and the server goes on."""
         try:
             yield
+        except LogFailed as error:
+            _LOGGER.warning(
+                "the next server will not know of all that jobs come to here: %s", error
+            )
         except (sqlite3.Error, OSError, Damaged, NotFound):
             _LOGGER.exception("%s cannot be written; a restart will not know of it", self._path)
 

@@ -24,7 +24,7 @@ from .limits import Limits
 from .ports import JobExecutor
 from .preparations import Preparation, Preparations
 from .recorder import EndedJob, KeptJob, Recorder, Unrecorded
-from .records import Importance, JobSpec, JobState, StateEvent
+from .records import Artifact, Importance, JobSpec, JobState, StateEvent
 from .store import ArtifactStore
 from .texts import one_line
 from .wire.descriptions import step_names
@@ -196,12 +196,24 @@ class Registry:
                 "the job server was started again; the job goes on from what was committed",
             )
             spec = attrs.evolve(
-                kept.spec, retrieval_endpoint=retrieval_endpoint, resumed=kept.taken_on
+                kept.spec,
+                artifacts=self._located(kept.spec),
+                retrieval_endpoint=retrieval_endpoint,
+                resumed=kept.taken_on,
             )
             try:
                 self._launch(job, spec)
             except JobServicesError as error:
                 _LOGGER.warning("a job could not be resumed: %s", error)
+
+    def _located(self, spec: JobSpec) -> dict[str, tuple[Artifact, ...]]:
+        """The artifacts of a job, with the paths they have here; an earlier server may have had other ones."""
+        return {
+            environment_id: tuple(
+                attrs.evolve(one, path=str(self._store.path(one.sha256))) for one in artifacts
+            )
+            for environment_id, artifacts in spec.artifacts.items()
+        }
 
     def _missing(self, spec: JobSpec) -> str:
         """Which artifact of the job is not there, or empty if all are."""

@@ -71,11 +71,13 @@ def first_seal(connection: sqlite3.Connection, checksums: Iterable[int]) -> None
 class Seals:
     """The seal of the database at `path`, which the caller holds, see `folders`, and has opened.
 
-    For one thread at a time.
+    For one thread at a time. With `is_restored` the database was just made of a log, which is whole: then
+    there is nothing beside it yet.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_restored: bool = False) -> None:
         self._path = Path(f"{path}{SEAL_SUFFIX}")
+        self._is_restored = is_restored
         self._descriptor: int | None = None
         self._seal: Seal | None = None
         self.was_readable = False
@@ -92,7 +94,7 @@ class Seals:
         """
         row = connection.execute("SELECT identity, number, items, total FROM seal").fetchone()
         kept = None if row is None else Seal(*row)
-        beside = _read(self._path)
+        beside = kept if self._is_restored and kept is not None else _read(self._path)
         self.was_readable = isinstance(beside, Seal)
         damage = _difference(kept, beside, list(checksums))
         if damage is None and kept is not None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import attrs
 import grpc
 
 from ._protos import add_job_service, add_retrieval_service, add_staging_service
@@ -21,13 +22,14 @@ from .guard import Guard
 from .job_file import JobFile
 from .job_service import JobService
 from .limits import Limits
+from .logged import TransactionLog
 from .observation_service import ObservationService
 from .ports import JobExecutor
 from .preparations import Preparations
 from .recorder import EndedJob, KeptJob, Unrecorded
 from .records import JobInfo, PipelineOption
 from .registry import Registry
-from .store import ArtifactStore
+from .store import ArtifactStore, FarFiles
 from .threads import ThreadPerCall
 
 _LOGGER = logging.getLogger(__name__)
@@ -42,6 +44,14 @@ _SERVER_OPTIONS = (
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
 _LAST_WORDS = 1.0
 _STOPPING_LIMIT = 5.0
+
+
+@attrs.frozen
+class Elsewhere:
+    """What outlives the server's machine: the list of jobs, and their artifacts."""
+
+    jobs: TransactionLog
+    artifacts: FarFiles
 
 
 class JobServer:
@@ -60,6 +70,8 @@ class JobServer:
     - `state_dir`: a folder of this server's own where jobs are kept, so that the next server with
       the same `state_dir` and `artifacts_dir` shows those that have ended, and gives the others to
       its executor again. Without it jobs end with the server.
+    - `elsewhere`: where jobs and artifacts are kept beyond the life of this machine; then the folders are
+      for the time of this server, and `state_dir` is to be empty.
     - `host`, `port`: where to listen. `localhost` is IPv4 and IPv6; port 0 picks one.
     - `options`: the pipeline options that the runner understands beyond Beam's own.
     - `advertised_host`: the host that clients and SDK harnesses are told; by default `host`, or the
@@ -82,6 +94,7 @@ class JobServer:
         *,
         artifacts_dir: str | os.PathLike[str],
         state_dir: str | os.PathLike[str] | None = None,
+        elsewhere: Elsewhere | None = None,
         host: str = "localhost",
         port: int = 8099,
         options: Iterable[PipelineOption] = (),
@@ -110,7 +123,7 @@ class JobServer:
                 target = bind_socket(self._server, socket_path)
             self.door = Door(self.address, target, guard.token, guard.asks)
             """The way in for a program of its owner's; with TLS there is none without `socket_path`."""
-            self._file, self._store = _open_folders(artifacts_dir, state_dir)
+            self._file, self._store = _open_folders(artifacts_dir, state_dir, elsewhere)
         except BaseException:
             self._give_port_back(0.0)
             raise
@@ -233,14 +246,17 @@ def _server_options(limits: Limits) -> tuple[tuple[str, int], ...]:
 
 
 def _open_folders(
-    artifacts_dir: str | os.PathLike[str], state_dir: str | os.PathLike[str] | None
+    artifacts_dir: str | os.PathLike[str],
+    state_dir: str | os.PathLike[str] | None,
+    elsewhere: Elsewhere | None,
 ) -> tuple[JobFile | None, ArtifactStore]:
     """The jobs that are kept, if any are to be, and the artifacts that they and new jobs need."""
     if state_dir is None:
         return None, ArtifactStore(artifacts_dir)
-    file = JobFile(Path(state_dir))
+    file = JobFile(Path(state_dir), None if elsewhere is None else elsewhere.jobs)
     try:
-        return file, ArtifactStore(artifacts_dir, _held(file.jobs))
+        far = None if elsewhere is None else elsewhere.artifacts
+        return file, ArtifactStore(artifacts_dir, _held(file.jobs), far)
     except BaseException:
         file.close()
         raise

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import attrs
 
@@ -42,6 +42,28 @@ class StoredFile:
     sha256: str
     size: int
     path: Path
+
+
+class FarFiles(Protocol):
+    """A place that outlives this machine, for copies of the store's files. Thread-safe.
+
+    Raises:
+        Unavailable: each of them but `delete`, if the place does not answer, or refuses.
+    """
+
+    def put(self, sha256: str, file: Path) -> str:
+        """Keeps a copy; returns its name, which no other copy has. On return it is durable."""
+
+    def fetch(self, name: str, target: Path) -> None:
+        """Brings a copy here, which is whole from the first moment on."""
+
+    def names(self) -> Mapping[str, str]:
+        """The hashes of all copies, by name."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Removes copies, unless another server has taken over. Those that can't be removed stay until the next
+        server starts.
+        """
 
 
 class IncomingFile:
@@ -66,12 +88,17 @@ class IncomingFile:
         return self._hash.hexdigest()
 
     def commit(self) -> StoredFile:
-        """Make the file part of the store, held by the owner."""
+        """Make the file part of the store, held by the owner.
+
+        Raises:
+            Unavailable: it is to be kept elsewhere, too, and that place does not take it.
+        """
         self._file.flush()
         if self._store.outlives_process:
             os.fsync(self._file.fileno())
         self._file.close()
-        return self._store._adopt(self._owner, self._path, self.sha256, self._size)
+        copy = self._store._copied(self._owner, self._path, self.sha256)
+        return self._store._adopt(self._owner, self._path, self.sha256, self._size, copy)
 
 
 class ArtifactStore:
@@ -80,10 +107,12 @@ class ArtifactStore:
     With `held`, which says per owner what it holds by sha256, the files outlive the process: those
     that are held are still there, as far as they were, and complete ones are on the disk when
     `commit` returns. All other files left by an earlier process are removed. Without it all are
-    removed, also by `close`.
+    removed, also by `close`. With `far`, too, those that are held are brought from there where they are not
+    in the folder, and copies that nobody holds are removed there.
 
     Raises:
-        JobServicesError: another store uses the folder, or it is not ours, see `folders`.
+        JobServicesError: another store uses the folder, or it is not ours, see `folders`; or `far` does not
+            answer.
         OSError: the folder cannot be made or written.
     """
 
@@ -91,6 +120,7 @@ class ArtifactStore:
         self,
         folder: str | os.PathLike[str],
         held: Mapping[str, Iterable[str]] | None = None,
+        far: FarFiles | None = None,
     ) -> None:
         self._root = Path(folder).absolute()
         self.outlives_process = held is not None
@@ -100,6 +130,10 @@ class ArtifactStore:
         self._mutex = threading.Lock()
         self._held: dict[str, set[str]] = {}
         self._owners: dict[str, set[str]] = {}
+        self._far = far
+        self._copies: dict[str, str] = {}
+        if far is not None and held is not None:
+            self._bring(far, {sha256 for hashes in held.values() for sha256 in hashes})
         for owner, hashes in (held or {}).items():
             for sha256 in hashes:
                 if self.path(sha256).exists():
@@ -107,6 +141,21 @@ class ArtifactStore:
         self._remove_files()
         self._incoming.mkdir(mode=0o700)
         self._complete.mkdir(exist_ok=True, mode=0o700)
+
+    def _bring(self, far: FarFiles, held: set[str]) -> None:
+        """Bring copies of what is held here, and remove all others."""
+        others = []
+        for name, sha256 in far.names().items():
+            if sha256 in held and sha256 not in self._copies:
+                self._copies[sha256] = name
+            else:
+                others.append(name)
+        for sha256, name in self._copies.items():
+            path = self.path(sha256)
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                far.fetch(name, path)
+        far.delete(others)
 
     def _remove_files(self) -> None:
         """Remove what nobody holds."""
@@ -146,8 +195,22 @@ class ArtifactStore:
             file.write(data)
             return file.commit()
 
-    def _adopt(self, owner: str, source: Path, sha256: str, size: int) -> StoredFile:
+    def _copied(self, owner: str, source: Path, sha256: str) -> str | None:
+        """Have a copy of what is about to be adopted where it outlives this machine; its name if it is new."""
+        if self._far is None:
+            return None
+        with self._mutex:
+            if sha256 in self._owners:
+                # Who made it part of the store had copied it, and nobody removes it while it is held.
+                self._hold(owner, sha256)
+                return None
+        return self._far.put(sha256, source)
+
+    def _adopt(
+        self, owner: str, source: Path, sha256: str, size: int, copy: str | None
+    ) -> StoredFile:
         target = self.path(sha256)
+        superfluous = copy
         with self._mutex:
             if sha256 not in self._owners:
                 source.chmod(0o400)
@@ -156,8 +219,17 @@ class ArtifactStore:
                 if self.outlives_process:
                     sync_folder(target.parent)
                     sync_folder(self._complete)
+                if copy is not None:
+                    self._copies[sha256] = copy
+                    superfluous = None
             self._hold(owner, sha256)
+        self._remove_copies([superfluous])
         return StoredFile(sha256, size, target)
+
+    def _remove_copies(self, names: Iterable[str | None]) -> None:
+        some = [name for name in names if name is not None]
+        if self._far is not None and some:
+            self._far.delete(some)
 
     def _hold(self, owner: str, sha256: str) -> None:
         self._owners.setdefault(sha256, set()).add(owner)
@@ -188,6 +260,7 @@ class ArtifactStore:
 
     def release(self, owner: str) -> None:
         """Forget what `owner` holds, and remove the files that nobody else holds."""
+        copies = []
         with self._mutex:
             for sha256 in self._held.pop(owner, ()):
                 owners = self._owners[sha256]
@@ -195,6 +268,8 @@ class ArtifactStore:
                 if not owners:
                     del self._owners[sha256]
                     self.path(sha256).unlink(missing_ok=True)
+                    copies.append(self._copies.pop(sha256, None))
+        self._remove_copies(copies)
 
     def close(self) -> None:
         """Give up the folder, and remove the files that need not outlive the process. May be called

@@ -17,6 +17,13 @@ from beam_runner_jobservices.databases import (
     transaction,
 )
 from beam_runner_jobservices.folders import STATE, hold_folder
+from beam_runner_jobservices.logged import (
+    LogFailed,
+    LogFenced,
+    LoggedConnection,
+    TransactionLog,
+    begin,
+)
 from beam_runner_jobservices.seals import SEAL_TABLE, Change, Seals, first_seal
 
 from beam_spark_executor.journal.errors import JournalDamaged, JournalError, JournalFenced
@@ -72,15 +79,18 @@ class Store:
     Opening reads and checks everything. What is damaged is set aside: the whole file if SQLite cannot
     read it, else a copy of it, and the damaged jobs are taken out.
 
+    With ``log`` the journals are kept there, and ``folder``, which has none yet, is for the time of this server.
+
     Raises:
         beam_runner_jobservices.JobServicesError: another server uses the folder, or another version
-            wrote the file.
+            wrote the file; or what is in the log is damaged, or can't be read.
         JournalError: the file cannot be read or written.
         OSError: the folder cannot be made or written.
     """
 
-    def __init__(self, folder: Path, durable: bool) -> None:
+    def __init__(self, folder: Path, durable: bool, log: TransactionLog | None = None) -> None:
         self._path = folder.absolute() / FILE
+        self._syncs = durable and log is None
         self.durable = durable
         """Whether what was appended survives the machine."""
         self._mutex = threading.Lock()
@@ -89,12 +99,14 @@ class Store:
         self._lost: list[str] = []
         self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
         self._connection: sqlite3.Connection | None = None
-        self._seals = Seals(self._path)
+        self._seals = Seals(self._path, is_restored=log is not None)
         try:
-            self._connection = self._open()
+            self._connection = self._open(log)
             self._take_out_damaged()
             self.epoch = self._new_epoch()
             """The number of this opening, larger than that of every earlier one of this folder."""
+            if log is not None:
+                begin(self._connection, log, self._path, self._damage)
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise JournalError(f"{self._path} cannot be opened: {error}") from error
@@ -159,6 +171,17 @@ class Store:
         with self._used() as connection, self._seals.transaction(connection) as change:
             self._check_epoch(connection)
             yield connection, change
+        if isinstance(connection, LoggedConnection):
+            self._wait(connection)
+
+    def _wait(self, connection: LoggedConnection) -> None:
+        """Until what was committed is in the log, for which other jobs need not wait before they commit."""
+        try:
+            connection.wait()
+        except LogFenced as error:
+            raise JournalFenced(str(error)) from error
+        except LogFailed as error:
+            raise JournalError(str(error)) from error
 
     @contextmanager
     def _used(self) -> Iterator[sqlite3.Connection]:
@@ -180,9 +203,9 @@ class Store:
                 f" that one {epoch}; this one commits nothing more"
             )
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, log: TransactionLog | None) -> sqlite3.Connection:
         was_there = self._path.exists() or not self._epoch_before()
-        connection, damage = open_database(self._path, _SCHEMA, durable=self.durable)
+        connection, damage = open_database(self._path, _SCHEMA, durable=self._syncs, log=log)
         if damage is None and not was_there:
             damage = f"{self._path} is missing, though this folder has been used before"
         if damage is not None:

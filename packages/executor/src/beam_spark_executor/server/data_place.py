@@ -34,8 +34,15 @@ class DataPlace:
     is_shared: bool = False
 
     @classmethod
-    def of(cls, wanted: StoreSpec | Path | None, state: Path) -> DataPlace:
+    def of(
+        cls, wanted: StoreSpec | Path | None, state: Path, server_id: str | None = None
+    ) -> DataPlace:
         """The part of what is wanted that belongs to the server with this state folder.
+
+        Args:
+            wanted: a store, a folder that machines share, or nothing of both.
+            state: what is the server's alone.
+            server_id: the server's part of what is wanted, where the state folder does not say it.
 
         Raises:
             OSError: the folders can't be read or written.
@@ -45,9 +52,9 @@ class DataPlace:
             case None:
                 return cls(own)
             case StoreSpec():
-                return cls(own, wanted.within(_server_id(state)), is_shared=True)
+                return cls(own, wanted.within(server_id or _server_id(state)), is_shared=True)
             case folder:
-                return cls(folder / _server_id(state), is_shared=True)
+                return cls(folder / (server_id or _server_id(state)), is_shared=True)
 
     def check(self) -> None:
         """Tries whether data can be written and read back.

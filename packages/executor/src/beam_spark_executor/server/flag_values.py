@@ -56,6 +56,11 @@ def data_dir(text: str) -> StoreSpec | Path:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def state_dir(text: str) -> StoreSpec | Path:
+    """A store, by its URL, or a folder."""
+    return data_dir(text) if "://" in text else Path(text)
+
+
 def attempts(text: str) -> int:
     """A number from 1 on."""
     if not text.isdecimal() or int(text) < 1:

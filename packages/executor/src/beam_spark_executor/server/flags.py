@@ -51,7 +51,7 @@ class ServerSettings:
 
     job_host: str = "localhost"
     job_port: int = DEFAULT_PORT
-    state_dir: Path | None = None
+    state_dir: StoreSpec | Path | None = None
     data: StoreSpec | Path | None = None
     channel: ChannelWishes = attrs.field(factory=ChannelWishes)
     sync_data: bool = False
@@ -118,6 +118,16 @@ def settings_of(arguments: Sequence[str]) -> ServerSettings:
         parser.error(str(error))
     if found.sync_data and found.state_dir is None:
         parser.error("--sync-data needs a --state-dir from which jobs can be resumed")
+    if isinstance(found.state_dir, StoreSpec):
+        if found.data_dir is None:
+            parser.error(
+                f"--state-dir={found.state_dir.url} needs a --data-dir that the next server reaches, too: a store, or a"
+                " folder that machines share; this server's disk may be gone with it"
+            )
+        if found.artifacts_dir is not None:
+            parser.error(
+                f"--artifacts-dir has no effect where --state-dir={found.state_dir.url} keeps what clients stage"
+            )
     if found.without_spark is not None and (found.spark_master_url or found.spark_conf):
         flag = "--spark-master-url" if found.spark_master_url else "--spark-conf"
         parser.error(
@@ -252,10 +262,11 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
 def _add_folder_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--state-dir",
-        type=Path,
+        type=flag_values.state_dir,
         metavar="DIR",
         help="folder in which jobs survive the server, to be resumed by the next one with the same"
-        " folder (default: a temporary one, and jobs end with the server)",
+        " folder; or s3://BUCKET/PREFIX (or gs://, az://, abfss://), for a next one on any machine, which needs a"
+        " --data-dir, too (default: a temporary folder, and jobs end with the server)",
     )
     flag(
         "--data-dir",

@@ -21,6 +21,7 @@ from beam_runner_jobservices import (
 )
 from beam_runner_jobservices.folders import STATE, mark_folder
 from beam_runner_jobservices.guard import read_guard
+from beam_runner_jobservices.server import Elsewhere
 
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
@@ -29,6 +30,8 @@ from beam_spark_executor.journal.store import Store
 from beam_spark_executor.server.data_place import DataPlace
 from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.ports import PlacementService
+from beam_spark_executor.stores.spec import StoreSpec
+from beam_spark_executor.stores.state_place import StatePlace
 from beam_spark_executor.temporary import TemporaryFolder
 from beam_spark_executor.versions import BEAM
 
@@ -57,6 +60,7 @@ class Server:
         beam_runner_jobservices.JobServicesError: a folder is in use by another server, or is not
             ours.
         beam_spark_executor.journal.errors.JournalError: the journal cannot be read or written.
+        beam_spark_executor.stores.ports.StoreError: the store of state does not answer, refuses, or is not fit for it.
         OSError: a folder cannot be made or written.
     """
 
@@ -68,11 +72,15 @@ class Server:
         self._channel = settings.channel
         self._bulk = settings.bulk
         self._temporary: TemporaryFolder | None = None
-        if settings.state_dir is None:
+        self._state: StatePlace | None = None
+        if isinstance(settings.state_dir, StoreSpec):
+            self._state = StatePlace(settings.state_dir)
+        if settings.state_dir is None or self._state is not None:
             self._temporary = TemporaryFolder("jobserver-")
             self._folder = self._temporary.path
             mark_folder(self._folder, STATE)
         else:
+            assert isinstance(settings.state_dir, Path)
             self._folder = settings.state_dir.absolute()
         self._stopping = threading.Lock()
         self._serving = self._stopped = False
@@ -85,6 +93,7 @@ class Server:
                 self._start_job,
                 artifacts_dir=settings.artifacts_dir or self._folder / "artifacts",
                 state_dir=self._folder if self._durable else None,
+                elsewhere=self._elsewhere(),
                 host=settings.job_host,
                 port=settings.job_port,
                 guard=guard,
@@ -94,12 +103,13 @@ class Server:
                 ),
             )
             try:
-                self._store = Store(self._folder, self._durable)
-                self._data = DataPlace.of(settings.data, self._folder)
+                self._store, self._data = self._open(settings.data)
             except BaseException:
                 self._job_server.stop()
                 raise
         except BaseException:
+            if self._state is not None:
+                self._state.close()
             self._remove_temporary()
             raise
         self.address = self._job_server.address
@@ -108,6 +118,17 @@ class Server:
         """The way in for what is served beside the Job API."""
         self.damage = (*self._job_server.damage, *self._store.damage)
         """Sentences that say what was found damaged in the state folder, and where it is kept."""
+
+    def _elsewhere(self) -> Elsewhere | None:
+        state = self._state
+        return None if state is None else Elsewhere(state.jobs, state.artifacts)
+
+    def _open(self, data: StoreSpec | Path | None) -> tuple[Store, DataPlace]:
+        state = self._state
+        if state is None:
+            return Store(self._folder, self._durable), DataPlace.of(data, self._folder)
+        store = Store(self._folder, self._durable, state.journal)
+        return store, DataPlace.of(data, self._folder, state.server_id)
 
     def serve(self) -> str:
         """Begins to serve, and returns the address; again does nothing.
@@ -212,6 +233,8 @@ class Server:
                 self._executor.result().close(suspend=self._durable)
             self.placement.stop()
             self._store.close()
+            if self._state is not None:
+                self._state.close()
             self._remove_temporary()
 
     def kill(self) -> None:
@@ -240,6 +263,11 @@ class Server:
     def is_alive(self) -> bool:
         """Whether what jobs run on is there; costs about a millisecond. Not before `start`."""
         return self.placement.is_alive
+
+    @property
+    def state_failure(self) -> str | None:
+        """Why this server can't commit anything more, in a sentence: another one has taken over, say."""
+        return None if self._state is None else self._state.failure
 
     def has_jobs(self) -> bool:
         """Whether there are jobs that have not ended."""

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import from_url
 
 from beam_spark_executor.stores.ports import MissingFileError, StoreError
@@ -38,7 +38,7 @@ _REMEDIES = {
 
 
 class ObjectStore:
-    """One prefix of a bucket (`beam_spark_executor.stores.ports.DataStore`).
+    """One prefix of a bucket (`beam_spark_executor.stores.ports.StateStore`).
 
     Args:
         url: of the prefix. Region, endpoint and credentials are those that the cloud's own variables, files and
@@ -64,6 +64,25 @@ class ObjectStore:
             obstore.put(self._store, name, source)
         except (BaseError, OSError) as error:
             raise self._error(f"does not take {name}", error) from error
+
+    def create(self, name: str, contents: bytes) -> bool:
+        """See `StateStore.create`; it goes as a whole, since stores do not agree on who is first where there are parts."""
+        try:
+            obstore.put(self._store, name, contents, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not take {name}", error) from error
+        return True
+
+    def read(self, name: str) -> bytes:
+        """See `StateStore.read`."""
+        try:
+            return bytes(obstore.get(self._store, name).bytes())
+        except FileNotFoundError as error:
+            raise MissingFileError(f"{self._url} has no {name}") from error
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not give {name}", error) from error
 
     def fetch(self, name: str, target: Path) -> int:
         """See `DataStore.fetch`."""

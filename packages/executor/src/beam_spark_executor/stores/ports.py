@@ -44,3 +44,20 @@ class DataStore(Protocol):
 
     def delete(self, names: Iterable[str]) -> None:
         """Removes files, those that are there; costs a request for each thousand."""
+
+
+class StateStore(DataStore, Protocol):
+    """A store in which one of several that make the same file is the first, and all others are told so."""
+
+    def create(self, name: str, contents: bytes) -> bool:
+        """Keeps a small file if there is none of this name; says whether it does.
+
+        Where the answer got lost and it was asked again, the file that is there already may be this one.
+        """
+
+    def read(self, name: str) -> bytes:
+        """A small file.
+
+        Raises:
+            MissingFileError: there is no such file.
+        """

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from beam_spark_executor.stores.nothing import NoStore
-from beam_spark_executor.stores.ports import DataStore, StoreError
+from beam_spark_executor.stores.ports import DataStore, StateStore, StoreError
 
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "file")
 """``file`` is a folder that is treated as a store, not as one that machines share."""
@@ -45,12 +45,18 @@ class StoreSpec:
         Raises:
             StoreError: its library is missing, or the URL or what the environment says is malformed.
         """
-        if not self.keeps:
-            return NoStore()
+        return self.open_for_state(patience) if self.keeps else NoStore()
+
+    def open_for_state(self, patience: float = PATIENCE_SECONDS) -> StateStore:
+        """The same, of a store that keeps something, with what state needs beyond that.
+
+        Raises:
+            StoreError: likewise.
+        """
         try:
             from beam_spark_executor.stores.objects import ObjectStore
         except ImportError as error:
-            raise StoreError(f"--data-dir {self.url} needs {error.name}: {_INSTALL}") from error
+            raise StoreError(f"{self.url} needs {error.name}: {_INSTALL}") from error
         return ObjectStore(self.url, patience)
 
 

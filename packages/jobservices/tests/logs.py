@@ -1,0 +1,71 @@
+"""A log of transactions in memory, and files elsewhere in memory: what outlives a machine in tests."""
+
+from __future__ import annotations
+
+import secrets
+
+import attrs
+
+from beam_runner_jobservices.errors import Unavailable
+from beam_runner_jobservices.logged import LogFailed
+
+
+@attrs.define(eq=False)
+class MemoryLog:
+    """Implements `TransactionLog`; `failure` makes it take nothing more."""
+
+    base: bytes | None = None
+    transactions: list = attrs.field(factory=list)
+    failure: str = ""
+    copies: int = 0
+    each: int = 1000
+    """After so many transactions a copy is due."""
+    durable: int = 0
+
+    def take_over(self, path):
+        if self.base is not None:
+            path.write_bytes(self.base)
+        return self.transactions[: self.durable] if self.failure else self.transactions
+
+    def begin(self, copy):
+        self.keep(copy)
+
+    def add(self, transaction):
+        self.transactions.append(transaction)
+        return len(self.transactions) >= self.each
+
+    def keep(self, copy):
+        self.copies += 1
+        self.base = copy.read_bytes()
+        copy.unlink()
+        self.transactions, self.durable = [], 0
+
+    def wait(self):
+        if self.failure:
+            raise LogFailed(self.failure)
+        self.durable = len(self.transactions)
+
+
+@attrs.define(eq=False, slots=False)
+class MemoryFiles:
+    """Implements `FarFiles`."""
+
+    files: dict = attrs.field(factory=dict)
+    refuses: bool = False
+
+    def put(self, sha256, file):
+        if self.refuses:
+            raise Unavailable("no")
+        name = f"{sha256}/{secrets.token_hex(4)}"
+        self.files[name] = file.read_bytes()
+        return name
+
+    def fetch(self, name, target):
+        target.write_bytes(self.files[name])
+
+    def names(self):
+        return {name: name.partition("/")[0] for name in self.files}
+
+    def delete(self, names):
+        for name in list(names):
+            del self.files[name]

@@ -1,0 +1,49 @@
+"""Servers that follow each other."""
+
+from __future__ import annotations
+
+from beam_runner_jobservices import JobClient, JobServer, Limits
+
+from .fakes import LIMIT, FakeExecutor, eventually
+
+
+class Servers:
+    """One server after the other, each with an executor of its own: in the same folders, or each on a machine
+    of its own, with all that is to stay elsewhere.
+    """
+
+    def __init__(self, folder, elsewhere=None):
+        self.folder = folder
+        self.elsewhere = elsewhere
+        self.limits = Limits(ended_jobs=3)
+        self.executor = FakeExecutor()
+        self.server = None
+
+    def start(self, on_start=lambda job: None):
+        self.stop()
+        self.executor = FakeExecutor()
+        self.executor.on_start = on_start
+        if self.elsewhere is not None:
+            self.folder = self.folder / "next"
+        self.server = JobServer(
+            self.executor,
+            artifacts_dir=self.folder / "artifacts",
+            state_dir=self.folder / "state",
+            elsewhere=self.elsewhere,
+            port=0,
+            limits=self.limits,
+        )
+        self.server.start()
+        self.client = JobClient(self.server.address, timeout=LIMIT)
+        return self.client
+
+    def stop(self):
+        if self.server is not None:
+            self.client.close()
+            self.server.stop()
+            self.server = None
+
+    def resumed(self, job_id):
+        """The job that this server's executor was given again."""
+        assert eventually(lambda: any(job.spec.job_id == job_id for job in self.executor.jobs))
+        return self.executor.job(job_id)

@@ -1,0 +1,155 @@
+"""Jobs that are kept in a log: the next server has them on another machine, as it would in the folder."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import attrs
+import pytest
+
+from beam_runner_jobservices import (
+    Importance,
+    JobMessage,
+    JobMetrics,
+    JobSpec,
+    JobState,
+    StateEvent,
+)
+from beam_runner_jobservices.archive import Archive
+from beam_runner_jobservices.databases import Schema, open_database, transaction
+from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.errors import JobServicesError, Unavailable
+from beam_runner_jobservices.job_file import JobFile
+from beam_runner_jobservices.logged import LogFailed
+from beam_runner_jobservices.recorder import EndedJob, KeptJob
+
+from .logs import MemoryLog
+
+SCHEMA = Schema(1, "CREATE TABLE t (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
+
+
+def kept(job_id):
+    spec = JobSpec(job_id, "Wörter", b"\x00pipeline\xff", {"x": 3}, '{"x": 3}', {}, "")
+    return KeptJob(spec, f"preparation-of-{job_id}", "owner", (StateEvent(JobState.STOPPED, 1.5),))
+
+
+def message(number):
+    return JobMessage(str(number), "2024-01-01T00:00:00.000+00:00", Importance.WARNING, "text")
+
+
+def end(file, job):
+    entries = (*job.entries, StateEvent(JobState.DONE, 3.0))
+    file.end(job.spec, Archive(job.spec.pipeline, entries, JobMetrics()))
+
+
+@pytest.fixture
+def log():
+    return MemoryLog()
+
+
+def test_the_next_server_has_the_jobs_without_the_folder(log, tmp_path):
+    first, second = kept("a"), kept("b")
+    with closing(JobFile(tmp_path / "1", log)) as file:
+        file.add(first)
+        file.add(second)
+        file.taken_on("a")
+        file.messages("a", [message(1)], 1, Errors())
+        file.state("a", StateEvent(JobState.RUNNING, 2.0))
+        end(file, second)
+    with closing(JobFile(tmp_path / "2", log)) as again:
+        entries = (*first.entries, message(1), StateEvent(JobState.RUNNING, 2.0))
+        going_on, ended = again.jobs
+        assert going_on == attrs.evolve(first, entries=entries, taken_on=True)
+        assert isinstance(ended, EndedJob)
+        assert again.read("b").entries[-1] == StateEvent(JobState.DONE, 3.0)
+        assert again.damage == ()
+        end(again, first)
+        again.forget("b")
+    with closing(JobFile(tmp_path / "3", log)) as last:
+        assert [job.job_id for job in last.jobs] == ["a"]
+        assert last.read("a").entries[-1] == StateEvent(JobState.DONE, 3.0)
+
+
+def test_copies_stand_for_what_was_done_before(log, tmp_path):
+    log.each = 3
+    with closing(JobFile(tmp_path / "1", log)) as file:
+        for number in range(20):
+            file.add(kept(str(number)))
+    assert log.copies > 5
+    assert len(log.transactions) < 3
+    with closing(JobFile(tmp_path / "2", log)) as again:
+        assert [job.spec.job_id for job in again.jobs] == [str(number) for number in range(20)]
+
+
+def test_a_log_that_takes_nothing_refuses_new_jobs_and_the_server_goes_on(log, tmp_path, caplog):
+    with closing(JobFile(tmp_path / "1", log)) as file:
+        file.add(kept("a"))
+        log.failure = "another server has taken over"
+        with pytest.raises(Unavailable, match="not be recorded: another server has taken over"):
+            file.add(kept("b"))
+        file.state("a", StateEvent(JobState.RUNNING, 2.0))
+        assert "will not know of all that jobs come to here: another server" in caplog.text
+    with closing(JobFile(tmp_path / "2", log)) as again:
+        (found,) = again.jobs
+        assert found == kept("a")
+
+
+def test_what_is_damaged_is_left_as_it_is(log, tmp_path):
+    with closing(JobFile(tmp_path / "1", log)) as file:
+        file.add(kept("a"))
+    log.transactions.append([("UPDATE jobs SET options = '{}'", False, ())])
+    log.durable += 1
+    before = log.base, list(log.transactions)
+    with pytest.raises(JobServicesError, match="nothing was changed in what is kept: .*checksum"):
+        JobFile(tmp_path / "2", log)
+    assert (log.base, log.transactions) == before
+
+
+@pytest.mark.parametrize(
+    "transactions",
+    [
+        [[("UPDATE nowhere SET x = 1", False, ())]],
+        [[("INSERT INTO t VALUES (1, 'a')", False, ())]] * 2,
+    ],
+)
+def test_what_does_not_fit_together_is_refused(log, tmp_path, transactions):
+    connection, _ = open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
+    connection.begin(log, tmp_path / "1.sqlite")
+    connection.close()
+    log.transactions, log.durable = transactions, len(transactions)
+    with pytest.raises(LogFailed, match="does not fit together"):
+        open_database(tmp_path / "2.sqlite", SCHEMA, durable=False, log=log)
+
+
+def test_changes_without_a_copy_are_refused(tmp_path):
+    log = MemoryLog(None, [[("DELETE FROM t", False, ())]], durable=1)
+    with pytest.raises(LogFailed, match="no copy that they belong to"):
+        open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
+
+
+def test_of_a_transaction_all_is_in_the_log_or_nothing(log, tmp_path):
+    connection, _ = open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
+    connection.begin(log, tmp_path / "1.sqlite")
+    with transaction(connection):
+        connection.executemany("INSERT INTO t VALUES (?, ?)", ((n, str(n)) for n in range(3)))
+        connection.execute("SAVEPOINT one")
+        connection.execute("DELETE FROM t")
+        connection.execute("ROLLBACK TO one")
+        connection.execute("RELEASE one")
+    with pytest.raises(ZeroDivisionError), transaction(connection):
+        connection.execute("DELETE FROM t")
+        raise ZeroDivisionError
+    with transaction(connection):
+        connection.execute("SELECT * FROM t")
+    assert len(log.transactions) == 1
+    with pytest.raises(AssertionError, match="not known: DROP TABLE t"):
+        connection.execute("DROP TABLE t")
+    connection.wait()
+    connection.close()
+    again, _ = open_database(tmp_path / "2.sqlite", SCHEMA, durable=False, log=log)
+    assert again.execute("SELECT text FROM t ORDER BY number").fetchall() == [
+        ("0",),
+        ("1",),
+        ("2",),
+    ]
+    again.close()
