@@ -27,6 +27,7 @@ from beam_spark_executor.bundles.bundle import RunningBundle, broke
 from beam_spark_executor.bundles.bundle_data import BundleData, FolderData
 from beam_spark_executor.bundles.durability import CommittedFiles
 from beam_spark_executor.bundles.essential import start_essential
+from beam_spark_executor.bundles.giving_up import LIMIT_SECONDS, GivingUp
 from beam_spark_executor.bundles.heart import start_heart
 from beam_spark_executor.bundles.job_files import files_of
 from beam_spark_executor.bundles.keyed import Stores
@@ -71,7 +72,6 @@ from beam_spark_executor.state.shard_stores import ShardStores
 
 _SENT_SECONDS = 0.002
 """A bundle that has just begun is with its SDK after that, and this process has time."""
-_GIVE_UP_SECONDS = 0.5
 _LOGGER = logging.getLogger(__name__)
 _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 
@@ -98,6 +98,7 @@ class WorkerProcess:
         self._splitting = threading.Lock()
         self._running: RunningBundle | None = None
         self._torn_down = self._closed = False
+        self._giving_up = GivingUp(lambda: self._running)
         self.channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
         hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
@@ -189,6 +190,8 @@ class WorkerProcess:
             except Exception as error:
                 return broke(attempt, error)
             self._running = running
+            if self._giving_up.has_begun and not running.embedded:
+                return broke(attempt, InterruptedError("the job has ended"))
             self._vitals.works_on(order.bundle.stage)
             self._teller.begins(order.bundle.stage)
             if not stage.work.stage.embedded:
@@ -334,7 +337,7 @@ class WorkerProcess:
                     with self._splitting:
                         self.channel.send(self._split(request))
                 case GiveUp():
-                    self._give_up()
+                    self._giving_up.stop()
                 case Finalize(bundles):
                     for attempt in bundles:
                         self._finalize(attempt)
@@ -359,26 +362,24 @@ class WorkerProcess:
             return running.split(request.keep)
         return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
-    def _give_up(self) -> None:
-        """Has user code that runs in another's process stop: with LOOPBACK, nobody may kill that."""
-        running = self._running
-        if running is not None and not running.embedded:
-            running.split(0.0)
-
     def _obey(self, command: FromServer) -> None:
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
-            case SplitRequest() | GiveUp() | Finalize() | TearDown() | EndJob():
+            case SplitRequest() | Finalize() | TearDown() | EndJob():
+                self._requests.put(command)
+            case GiveUp():
+                self._giving_up.begin()
                 self._requests.put(command)
             case LeaveLoop():
                 looping = self._looping
                 if looping is not None:
                     looping.leave()
             case Abort():
-                giving_up = threading.Thread(target=self._give_up, daemon=True)
+                self._giving_up.begin()
+                giving_up = threading.Thread(target=self._giving_up.stop, daemon=True)
                 giving_up.start()
-                giving_up.join(_GIVE_UP_SECONDS)
+                giving_up.join(LIMIT_SECONDS)
                 self._leave(1)
             case Goodbye():
                 self._leave(0)

@@ -52,6 +52,7 @@ from beam_spark_executor.journal.journal import Journal
 
 _TEARDOWN_SECONDS = 10.0
 _ABORT_SECONDS = 3.0
+_GIVE_UP_SECONDS = 0.5
 _CLOSE_SECONDS = 1.0
 _HEARD_SECONDS = 1.5
 _SUSPEND_SECONDS = 1.0
@@ -362,7 +363,9 @@ class RunningJob:
         """
         lanes, sections = self._coordinator.lanes, self._coordinator.sections
         began = time.monotonic()
-        again = began
+        # What is killed at once can't tell an SDK elsewhere to stop.
+        elsewhere = not all(stage.embedded for stage in self._plan.stages.values())
+        again = began + (_GIVE_UP_SECONDS if elsewhere else 0.0)
         while (lanes.alive or sections.alive) and time.monotonic() < began + _ABORT_SECONDS:
             # A lane that has no slot would never open, and then could not be closed.
             stuck = lanes.are_busy or time.monotonic() > began + _CLOSE_SECONDS
