@@ -8,6 +8,8 @@ from typing import Any
 import apache_beam as beam
 import attrs
 from apache_beam.transforms.util import ReshufflePerKey
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
 from typed import Collection, alike, behind_shuffle, is_key, keyed, not_merging, rewindowed
 from values import hint
 from windows import Windows, random_windows
@@ -127,9 +129,16 @@ def _as_tuple(key: Any, groups: Any) -> tuple[Any, tuple[Any, ...]]:
     return key, tuple(groups)
 
 
-def _elements(_: Any, batch: list[Any]) -> list[Any]:
-    return list(batch)
+def _elements(
+    _: Any, batch: list[Any], window: Any = beam.DoFn.WindowParam
+) -> list[TimestampedValue]:
+    return [_at_its_end(window, element) for element in batch]
 
 
-def _sizes(key: Any, batch: list[Any]) -> tuple[Any, int]:
-    return key, len(batch)
+def _sizes(key: Any, batch: list[Any], window: Any = beam.DoFn.WindowParam) -> TimestampedValue:
+    return _at_its_end(window, (key, len(batch)))
+
+
+def _at_its_end(window: Any, element: Any) -> TimestampedValue:
+    """A full batch has the time of the element that came last, and which one that is, is up to chance."""
+    return TimestampedValue(element, Timestamp(micros=window.max_timestamp().micros // 1000 * 1000))

@@ -7,11 +7,10 @@ it ends with its process: no difference, and no rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
-from weakref import WeakKeyDictionary
 
 from apache_beam.coders.coders import TimestampPrefixingOpaqueWindowCoder
 from apache_beam.runners.portability.fn_api_runner import execution
@@ -34,7 +33,7 @@ def mended_oracle() -> Iterator[None]:
     bundles = execution.BundleContextManager
     with ExitStack() as mended:
         enter = mended.enter_context
-        enter(mock.patch.object(context, "commit_side_inputs_to_state", _once(commit)))
+        enter(mock.patch.object(context, "commit_side_inputs_to_state", _anew(commit)))
         enter(mock.patch.object(grouping, "__init__", _of_custom_windows(begin)))
         enter(mock.patch.object(bundles, "get_buffer", _of_one_transform(bundles.get_buffer)))
         enter(mock.patch.object(OutputAtEndOfWindowImpl, "assign_output_time", _last_moment))
@@ -62,27 +61,28 @@ def _of_one_transform(get_buffer: Callable[..., Any]) -> Callable[..., Any]:
     return buffer_of
 
 
-def _once(commit: Callable[..., None]) -> Callable[..., None]:
+def _anew(commit: Callable[..., None]) -> Callable[..., None]:
     """1. What a side input reads is committed again after each bundle of the stage that makes it.
 
-    So a stage of several bundles (a Flatten, timers, what a splittable DoFn put off) multiplies it.
+    So a stage of several bundles (a Flatten, timers, what a splittable DoFn put off) multiplies it, and
+    of the values of a key in a multimap only those of the last bundle are seen.
     """
-    committed: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
-    def commit_what_is_new(context: Any, side_inputs: Mapping[Any, tuple[bytes, Any]]) -> None:
-        whole, new = context.pcoll_buffers, {}
-        for name in {name for name, _ in side_inputs.values() if name in whole}:
-            parts = list(whole[name])
-            new[name] = execution.ListBuffer(None)
-            for part in parts[committed.get(whole[name], 0) :]:
-                new[name].append(part)
-            committed[whole[name]] = len(parts)
-        with mock.patch.object(context, "pcoll_buffers", new):
+    def commit_in_place_of_the_last(context: Any, side_inputs: Any) -> None:
+        state, begun = context.state_servicer, set()
+        append = state.append_raw
+
+        def write(key: Any, data: bytes) -> Any:
+            name = key.SerializeToString(deterministic=True)
+            if name not in begun:
+                begun.add(name)
+                state.clear(key)
+            return append(key, data)
+
+        with mock.patch.object(state, "append_raw", write):
             commit(context, side_inputs)
-        for name, buffer in new.items():
-            whole.setdefault(name, buffer)
 
-    return commit_what_is_new
+    return commit_in_place_of_the_last
 
 
 def _of_custom_windows(begin: Callable[..., None]) -> Callable[..., None]:

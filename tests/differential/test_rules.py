@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -28,6 +29,28 @@ def test_timers_of_transforms_that_call_them_the_same_are_apart() -> None:
     assert isinstance(found, dict)
     assert found.keys() == {"p0/1", "p1/1"}
     assert all(rows.total() for rows in found.values())
+
+
+def test_a_side_input_has_what_all_bundles_made_of_it() -> None:
+    # Full batches, and one that a timer ends; numbers are below 7, and keys of the multimap below 3.
+    numbers = {"kind": "int", "values": list(range(9)), "times": None, "hinted": True}
+    beside = {"forms": ["multimap", "iter", "list"]}
+    spec = Spec(
+        (
+            Step("create", (), numbers),
+            Step("batches", (0,), {"size": 2, "sharded": True}),
+            Step("beside", (1, 1, 1, 1), beside),
+        )
+    )
+    with Mortals(begin) as mortals:
+        found = mortals.call(outputs_of_the_oracle, {"p": spec})
+    assert isinstance(found, dict)
+    rows = [re.findall(r"\[([\d, ]*)\]", row) for row in found["p/2"].elements()]
+    assert len(rows) == 9
+    for of_a_key, every_one, _ in rows:
+        keys = {int(number) % 3 for number in of_a_key.split(", ")}
+        assert len(keys) == 1
+        assert of_a_key == ", ".join(n for n in every_one.split(", ") if int(n) % 3 in keys)
 
 
 def test_windows_before_all_time_are_told_as_beams_coder_makes_them() -> None:
