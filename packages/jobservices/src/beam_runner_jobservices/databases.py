@@ -86,16 +86,9 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
     Nobody else writes to the file meanwhile. Raises sqlite3.Error if it can't be begun or committed.
     """
-    try:
-        with connection:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-    except BaseException:
-        if isinstance(connection, LoggedConnection):
-            connection.rolled_back()
-        raise
-    if isinstance(connection, LoggedConnection):
-        connection.committed()
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
 
 
 def is_damage(error: sqlite3.Error) -> bool:

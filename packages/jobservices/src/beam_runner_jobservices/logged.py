@@ -10,7 +10,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from .errors import JobServicesError
 
@@ -72,6 +72,7 @@ class LoggedConnection(sqlite3.Connection):
 
     _log: TransactionLog | None = None
     _path: Path
+    _statements: list[Statement]
 
     def begin(self, log: TransactionLog, path: Path) -> None:
         """From now on all that changes the database, which is that at `path`, goes into the log.
@@ -81,7 +82,7 @@ class LoggedConnection(sqlite3.Connection):
             sqlite3.Error, OSError: the database can't be copied.
         """
         self._path = path
-        self._statements: list[Statement] = []
+        self._statements = []
         log.begin(self._copy())
         self._log = log
 
@@ -106,21 +107,26 @@ class LoggedConnection(sqlite3.Connection):
         else:
             assert sql.startswith(_OTHERS), f"whether this changes anything is not known: {sql}"
 
-    def committed(self) -> None:
-        """What was done since the last commit is committed: it goes into the log."""
-        if self._log is None or not self._statements:
-            return
+    def __exit__(self, *raised: Any) -> Literal[False]:
+        """See `sqlite3.Connection`; what is committed goes into the log."""
+        try:
+            super().__exit__(*raised)
+        except BaseException:
+            self._statements = []
+            raise
+        if raised[0] is not None:
+            self._statements = []
+        elif self._log is not None and self._statements:
+            self._add(self._log)
+        return False
+
+    def _add(self, log: TransactionLog) -> None:
         statements, self._statements = self._statements, []
-        if self._log.add(statements):
+        if log.add(statements):
             try:
-                self._log.keep(self._copy())
+                log.keep(self._copy())
             except (sqlite3.Error, OSError):
                 _LOGGER.warning("%s can't be copied; its log grows", self._path, exc_info=True)
-
-    def rolled_back(self) -> None:
-        """What was done since the last commit has not happened."""
-        if self._log is not None:
-            self._statements = []
 
     def wait(self) -> None:
         """Returns when all that was committed before is in the log; may be called from any thread.

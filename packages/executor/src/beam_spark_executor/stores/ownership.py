@@ -25,11 +25,10 @@ class Ownership:
         """Why nothing more is written."""
         return self._failure
 
-    def fail(self, failure: LogFailed) -> LogFailed:
-        """Nothing more is written from now on; returns the first reason."""
+    def fail(self, failure: LogFailed) -> None:
+        """Nothing more is written from now on; of several reasons the first one is told."""
         with self._lock:
             self._failure = self._failure or failure
-            return self._failure
 
     def check(self) -> None:
         """Returns if it is this server's, as far as it knows.
