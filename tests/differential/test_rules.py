@@ -6,12 +6,17 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+from apache_beam.coders.coders import TimestampCoder, TimestampPrefixingOpaqueWindowCoder
+from apache_beam.transforms.window import IntervalWindow
+from apache_beam.utils.timestamp import Timestamp
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from called import begin
 from called_oracle import outputs_of_the_oracle
 from mortal import Mortals
-from rules import told
+from rules import last_moment, told
 from spec import Spec, Step
 
 
@@ -51,6 +56,17 @@ def test_a_side_input_has_what_all_bundles_made_of_it() -> None:
         keys = {int(number) % 3 for number in of_a_key.split(", ")}
         assert len(keys) == 1
         assert of_a_key == ", ".join(n for n in every_one.split(", ") if int(n) % 3 in keys)
+
+
+@pytest.mark.parametrize("second", [10, -10])
+def test_panes_at_the_end_of_windows_of_any_kind_have_their_last_millisecond(second: int) -> None:
+    window = IntervalWindow(second - 5, second)
+    coder = TimestampPrefixingOpaqueWindowCoder()
+    last = window.max_timestamp().micros // 1000 * 1000
+    opaque = coder.decode(TimestampCoder().encode(Timestamp(micros=last)) + b"window")
+    assert last == second * 1_000_000 - 1000
+    for each in (window, opaque):
+        assert last_moment(None, each, None) == Timestamp(micros=last)
 
 
 def test_windows_before_all_time_are_told_as_beams_coder_makes_them() -> None:
