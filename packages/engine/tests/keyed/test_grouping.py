@@ -200,8 +200,11 @@ def test_windows_with_nothing_new_fire_at_closing_if_they_always_must() -> None:
     run.element(1, 3)
     (on_time,) = run.time(watermark=10)
     assert on_time.pane == _pane(True, False, PaneTiming.ON_TIME, 0, 0)
+    # Downstream, where the window has closed beyond that, the last pane would be dropped.
+    assert run.summary.min_hold == 14
     (closing,) = run.time(watermark=15)
     assert (closing.pane, list(closing.values)) == (_pane(False, True, PaneTiming.LATE, 1, 1), [])
+    assert run.summary.holds == ()
 
 
 @pytest.mark.parametrize(

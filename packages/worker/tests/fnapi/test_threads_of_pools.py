@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -86,8 +87,33 @@ class PoolOfGo(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         return beam_fn_api_pb2.StopWorkerResponse()
 
 
-def test_threads_that_end_their_data_when_they_are_stopped_are_not_waited_for():
-    pool = PoolOfGo()
+class PoolOfJava(PoolOfGo):
+    """Starts threads that end their log when they have torn down, and never their data stream, as the Java SDK does."""
+
+    def StartWorker(self, request, context):
+        super().StartWorker(request, context)
+        logging = beam_fn_api_pb2_grpc.BeamFnLoggingStub(
+            grpc.insecure_channel(request.control_endpoint.url)
+        )
+        control = self.streams[0]
+
+        def log():
+            with contextlib.suppress(grpc.RpcError):
+                list(control)  # until the runner ends it
+            return
+            yield
+
+        self.logs = logging.Logging(log(), metadata=[("worker_id", request.worker_id)])
+        return beam_fn_api_pb2.StartWorkerResponse()
+
+    def StopWorker(self, request, context):
+        self.stopped.append(request.worker_id)
+        return beam_fn_api_pb2.StopWorkerResponse()
+
+
+@pytest.mark.parametrize("kind", [PoolOfGo, PoolOfJava])
+def test_threads_that_have_torn_down_are_not_waited_for(kind: type[PoolOfGo]):
+    pool = kind()
     threads = grpc.server(ThreadPoolExecutor(2))
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, threads)
     environment = external(f"127.0.0.1:{threads.add_insecure_port('127.0.0.1:0')}")

@@ -25,7 +25,11 @@ from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.session_windows import SessionWindows
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows
-from beam_runner_engine.values.strategy import OnTimeBehavior, WindowingStrategy
+from beam_runner_engine.values.strategy import (
+    ClosingBehavior,
+    OnTimeBehavior,
+    WindowingStrategy,
+)
 from beam_runner_engine.values.summary import ShardSummary
 from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
@@ -59,6 +63,7 @@ class TriggeredGrouper:
             self._firing.machine.watches_end
             and strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         )
+        self._always_closes = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._late_data = 0
         windows = Windows(strategy, self._firing.machine.initial)
         tables = (self._cells, windows, self._merge, self._release)
@@ -253,7 +258,8 @@ class TriggeredGrouper:
         """Returns the time the output watermark must not pass until the window fires.
 
         That is the output timestamp of what waits in it, its end if it may fire there, and its
-        expiry if all that waits is late, so that what comes out then is not dropped downstream.
+        expiry if all that waits is late, or if it fires anyway when it closes, so that what comes
+        out then is not dropped downstream.
         """
         if window.finished:
             return None
@@ -261,4 +267,4 @@ class TriggeredGrouper:
             return window.timestamp
         if not window.ended and (window.fresh or self._awaits_end):
             return window.max_timestamp
-        return window.closes - 1 if window.fresh else None
+        return window.closes - 1 if window.fresh or self._always_closes else None

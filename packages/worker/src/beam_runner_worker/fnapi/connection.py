@@ -64,7 +64,7 @@ class SdkConnection:
         self._closing = False
         self._lost: str | None = None
         self._streams: set[str] = set()
-        self._ended_data = False
+        self._shuts_down = False
         self._has_worked = False
         self._bundles: dict[str, RunningBundle] = {}
         self._answers: dict[str, Future[beam_fn_api_pb2.InstructionResponse]] = {}
@@ -97,7 +97,16 @@ class SdkConnection:
     def data_ended(self) -> None:
         """The SDK has written all data it will ever write: it shuts down."""
         with self._changed:
-            self._ended_data = True
+            self._shuts_down = True
+            self._changed.notify_all()
+
+    def logs_ended(self) -> None:
+        """The SDK has logged all it will ever log, which is the last that it does.
+
+        The Java SDK in a pool's process never ends its data stream.
+        """
+        with self._changed:
+            self._shuts_down = True
             self._changed.notify_all()
 
     def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
@@ -320,7 +329,7 @@ class SdkConnection:
         """Waits until the SDK began to shut down, for at most ``limit`` seconds."""
         with self._changed:
             return self._changed.wait_for(
-                lambda: self._ended_data or "data" not in self._streams, limit
+                lambda: self._shuts_down or "data" not in self._streams, limit
             )
 
     def release(self) -> None:

@@ -129,7 +129,7 @@ class ExternalWorker:
 
         A worker that is a thread of the pool's process has no such end. It tears down right after
         it has ended its data, and stopping it does not interrupt it. The Go SDK ends its data only
-        once it is stopped.
+        once it is stopped; the Java SDK never does, but ends its log after it has torn down.
         """
         if self._demand is None:
             if connection.wait_data_ended(limit):

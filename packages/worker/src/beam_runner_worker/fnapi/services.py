@@ -222,6 +222,7 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
                 self._sink.log(records)
         except grpc.RpcError:
             return  # The SDK is gone; its control stream tells those who need to know.
+        connection.logs_ended()
         yield from ()
 
 
