@@ -255,6 +255,20 @@ def validates_runner_all(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
+def java(session: nox.Session) -> None:
+    """Pipelines of the Java SDK, and a fixed part of its own tests for runners; skipped where Maven is not, or can't fetch it."""
+    if shutil.which("mvn") is None or shutil.which("javac") is None:
+        session.skip("NOT RUN: a JDK and Maven were not found: install openjdk-17-jdk and maven")
+    install(session, distribution("executor"), *group("test"))
+    try:
+        fetch = ("mvn", "-q", "-B", "-f", "tests/java/pom.xml", "dependency:go-offline")
+        session.run(*fetch, external=True)
+    except CommandFailed:
+        session.skip("NOT RUN: Maven could not fetch the Java SDK, see above")
+    run_pytest(session, "tests/java", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
 def bench(session: nox.Session) -> None:
     """This runner beside FnApiRunner and, where it is found, Prism. ``-- --write`` writes the table; ``-- --pages`` compares with and without web pages."""
     need_java(session)

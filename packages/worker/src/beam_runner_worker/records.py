@@ -260,7 +260,8 @@ class Timer:
         key: the nested encoding of the key.
         windows: the encoded windows, as the SDK wrote them one after the other; one as a rule.
         fire_at: when it fires (ms, of its family's time domain); None clears the timer.
-        hold: the event time (ms) of its output, which holds the watermark until it fires.
+        hold: the event time (ms) of its output, which holds the watermark until it fires; None if it
+            holds nothing and has no output.
         pane: the encoded pane info.
     """
 

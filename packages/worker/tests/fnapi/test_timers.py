@@ -73,10 +73,16 @@ def timer(family: str = "family", tag: str = "", key: bytes = b"\x01k") -> Timer
     return Timer("transform", family, tag, key, (b"",), 5, None, LAST_PANE)
 
 
-def test_a_timer_without_a_hold_holds_until_it_fires():
-    oracle = coders.coders._TimerCoder(coders.StrUtf8Coder(), coders.coders.GlobalWindowCoder())
-    decoded = oracle.decode(encode_timer(timer()))
-    assert decoded.fire_timestamp == decoded.hold_timestamp == Timestamp(micros=5000)
+def test_a_timer_that_holds_nothing_is_told_again_as_one_that_puts_nothing_out():
+    beyond = Timestamp(micros=MAX_TIMESTAMP.micros + 1000)
+    told = ORACLE.encode_nested(
+        userstate.Timer(
+            "k", "", (window.IntervalWindow(0, 9),), False, Timestamp(5), beyond, PANES[0]
+        )
+    )
+    (read,) = TimerReader({FAMILY: READABLE}, "stage").read(FAMILY, told, is_last=True)
+    assert read.hold is None
+    assert encode_timer(read) == told
 
 
 def test_messages_are_of_one_family_and_of_useful_size():

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 from beam_runner_engine.values.lengths import Skip, encode_count
 from beam_runner_engine.values.panes import skip_pane
+from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.varints import CutOff, decode_varint, encode_varint
 from beam_runner_engine.values.window_coders import INSTANT_BYTES, decode_instant, encode_instant
 from beam_runner_engine.values.windowed_values import read_windows
@@ -25,6 +26,8 @@ FamilyId = tuple[str, str]
 """The stateful transform and the local name of one of its timer families."""
 
 _SET, _CLEARED = b"\x00", b"\x01"
+_NO_HOLD = MAX_TIMESTAMP + 1
+"""What SDKs write where a timer holds nothing, and heed when it fires: nothing may be put out then."""
 
 
 @attrs.frozen
@@ -47,7 +50,7 @@ def encode_timer(timer: Timer) -> bytes:
     )
     if timer.fire_at is None:
         return b"".join((*head, _CLEARED))
-    hold = timer.fire_at if timer.hold is None else timer.hold
+    hold = _NO_HOLD if timer.hold is None else timer.hold
     times = (encode_instant(timer.fire_at), encode_instant(hold))
     return b"".join((*head, _SET, *times, timer.pane))
 
@@ -131,7 +134,8 @@ def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tup
     end = position
     if not cleared:
         fire_at = decode_instant(data, position)
-        hold = decode_instant(data, position + INSTANT_BYTES)
+        told = decode_instant(data, position + INSTANT_BYTES)
+        hold = None if told > MAX_TIMESTAMP else told
         position += 2 * INSTANT_BYTES
         end = skip_pane(data, position)
         if end > len(data):

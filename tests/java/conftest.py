@@ -1,0 +1,38 @@
+"""The classes of Java pipelines, and the server they run on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from job_server import JobServerProcess, job_server
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The pipelines and all they need, of the Java SDK as it was published; minutes where Maven has fetched nothing yet."""
+    built = tmp_path_factory.mktemp("java")
+    listed = built / "classpath"
+    goals = ("compile", "dependency:build-classpath")
+    flags = (f"-Dbuild.folder={built}", f"-Dmdep.outputFile={listed}")
+    subprocess.run(["mvn", "-q", "-B", *goals, *flags], cwd=HERE, check=True, timeout=1800)
+    return f"{built / 'classes'}:{listed.read_text(encoding='utf-8').strip()}"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[JobServerProcess]:
+    """The server on plain processes; after the last test it must end and leave nothing."""
+    with (
+        tempfile.TemporaryDirectory(prefix="t") as folder,
+        job_server(Path(folder), "--without-spark") as running,
+    ):
+        yield running

@@ -1,0 +1,47 @@
+"""A program of Beam's Java SDK in each kind of environment that needs no container."""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from job_server import JobServerProcess
+
+TEXT = Path(__file__).parents[2] / "README.md"
+SECONDS = 120
+
+
+@pytest.fixture(params=["LOOPBACK", "PROCESS"])
+def environment(request: pytest.FixtureRequest, class_path: str, tmp_path: Path) -> tuple[str, ...]:
+    """The options that name the environment; a PROCESS becomes the harness of the same class path."""
+    options = [f"--defaultEnvironmentType={request.param}"]
+    if request.param == "PROCESS":
+        boot = tmp_path / "boot"
+        boot.write_text(f'#!/bin/sh\nexec java -cp "{class_path}" Boot "$@"\n', encoding="utf-8")
+        boot.chmod(0o755)
+        options.append(f"--defaultEnvironmentConfig={json.dumps({'command': str(boot)})}")
+    return tuple(options)
+
+
+def test_words_are_counted(
+    server: JobServerProcess, class_path: str, environment: Sequence[str], tmp_path: Path
+) -> None:
+    to = ("--runner=PortableRunner", f"--jobEndpoint={server.address}", *environment)
+    files = (f"--input={TEXT}", f"--output={tmp_path / 'counts'}")
+    done = subprocess.run(
+        ["java", "-cp", class_path, "WordCount", *to, *files],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    lines = [line for part in tmp_path.glob("counts-*") for line in part.open(encoding="utf-8")]
+    counts = dict(line.strip().split(": ") for line in lines)
+    words = re.findall(r"[^\W\d_]+", TEXT.read_text(encoding="utf-8"))
+    assert counts == {word: str(count) for word, count in collections.Counter(words).items()}

@@ -1,0 +1,66 @@
+"""Beam's own tests for runners, in Java: those of its classes that run pipelines of the whole model, over LOOPBACK.
+
+What can't pass stands in ``tests/validates_runner/unsupported.toml``; what of it passes now must leave that file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from job_server import JobServerProcess
+
+UNSUPPORTED = Path(__file__).parents[1] / "validates_runner" / "unsupported.toml"
+LISTED = tomllib.loads(UNSUPPORTED.read_text(encoding="utf-8"))["java"]
+PACKAGE = "org.apache.beam.sdk"
+CLASSES = (
+    "metrics.MetricsTest$AttemptedMetricTests",
+    "testing.TestStreamTest",
+    "transforms.FlattenTest",
+    "transforms.GroupByKeyTest$BasicTests",
+    "transforms.ParDoTest$StateTests",
+    "transforms.ParDoTest$TimerTests",
+    "transforms.ReshuffleTest",
+    "transforms.SplittableDoFnTest",
+    "transforms.ViewTest",
+    "transforms.windowing.WindowTest",
+)
+SECONDS = 900
+_OUTCOME = re.compile(
+    rf"^(passed|failed|ignored) {re.escape(PACKAGE)}\.(\S+) \d+ ms$", re.MULTILINE
+)
+
+
+@pytest.mark.timeout(SECONDS + 60)
+@pytest.mark.parametrize("name", CLASSES)
+def test_of_java(server: JobServerProcess, class_path: str, name: str) -> None:
+    options = (
+        "--runner=ServerRunner",
+        f"--jobEndpoint={server.address}",
+        "--defaultEnvironmentType=LOOPBACK",
+    )
+    done = subprocess.run(
+        [
+            "java",
+            f"-DbeamTestPipelineOptions={json.dumps(options)}",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+            *("-cp", class_path, "Suite", f"{PACKAGE}.{name}"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    outcomes = {test: outcome for outcome, test in _OUTCOME.findall(done.stdout)}
+    failed = {test for test, outcome in outcomes.items() if outcome == "failed"}
+    assert "passed" in outcomes.values()
+    assert failed == LISTED.keys() & outcomes.keys(), done.stdout[-20_000:]
+
+
+def test_every_test_that_is_listed_is_run() -> None:
+    assert all(test.rpartition(".")[0] in CLASSES for test in LISTED)
