@@ -43,3 +43,11 @@ def test_messages_of_the_job_that_a_go_program_shows_are_not_sent_to_it_again() 
         of_nobody="",
     )
     assert text.split() == ["of_the_user", "of_the_harness", "of_nobody"]
+
+
+def test_channels_that_java_has_left_open_are_not_told_as_errors_of_the_job() -> None:
+    text = logged(
+        orphan="org.apache.beam.vendor.grpc.v1p69p0.io.grpc.internal.ManagedChannelOrphanWrapper",
+        of_the_user="my.Pipeline",
+    )
+    assert text.split() == ["of_the_user"]

@@ -19,6 +19,8 @@ from beam_runner_worker.ports import LogSink
 
 _GO_CLIENT = "/runners/universal/runnerlib/"
 """Where the Go SDK shows its user what the job tells."""
+_JAVA_ORPHANS = ".io.grpc.internal.ManagedChannelOrphanWrapper"
+"""Where gRPC remarks, as an error, on channels that the Java SDK in a program has left open."""
 
 
 class Workers:
@@ -217,13 +219,21 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
         connection = self._workers.caller(context)
         try:
             for batch in batches:
-                records = [_log_record(e) for e in batch.log_entries if not _is_echo(e)]
+                records = [_log_record(e) for e in batch.log_entries if not _is_noise(e)]
                 connection.last_lines.extend(record.message for record in records)
                 self._sink.log(records)
         except grpc.RpcError:
             return  # The SDK is gone; its control stream tells those who need to know.
         connection.logs_ended()
         yield from ()
+
+
+def _is_noise(entry: beam_fn_api_pb2.LogEntry) -> bool:
+    """Whether it tells nothing of the job.
+
+    Java's PortableRunner raises the first error that a job has told, which must not be such a one.
+    """
+    return _is_echo(entry) or entry.log_location.endswith(_JAVA_ORPHANS)
 
 
 def _is_echo(entry: beam_fn_api_pb2.LogEntry) -> bool:
