@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from job_server import JobServerProcess, ServerEnded, wait_until
-from processes import parent, threads
+from processes import FORKED, parent, threads
 
 SERVING_SECONDS = 30.0
 """How long a server may take from when Spark is up."""
@@ -81,7 +81,9 @@ class Lives:
                 found = [pid for pid, command in processes.items() if _HARNESS.search(command)]
                 return [pid for pid in found if not _is_shell(processes[pid])]
             case "daemon" | "worker":
-                found = [pid for pid, command in processes.items() if _DAEMON in command]
+                found = [
+                    pid for pid, text in processes.items() if _DAEMON in text or text == FORKED
+                ]
                 forked = {pid for pid in found if parent(pid) in found}
                 if kind == "daemon":
                     return [pid for pid in found if pid not in forked]

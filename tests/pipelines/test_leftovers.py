@@ -15,7 +15,7 @@ import apache_beam as beam
 import pytest
 from job_server import JobServerProcess, wait_until
 from jobs import Pipelines
-from processes import parent
+from processes import FORKED, parent
 
 GONE_SECONDS = 60.0
 """Ten on a machine that has time."""
@@ -95,6 +95,5 @@ def _what_runs_it(server: JobServerProcess) -> list[int]:
     commands = server.processes()
     if java := [pid for pid, command in commands.items() if "SparkSubmit" in command]:
         return java
-    forks = "beam_spark_executor.processes.parent"
-    found = [pid for pid, command in commands.items() if forks in command]
+    found = [pid for pid, command in commands.items() if command == FORKED]
     return [pid for pid in found if parent(pid) in found]

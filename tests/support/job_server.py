@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from processes import marked, parent, threads
+from processes import FORKED, marked, parent, threads
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
 WITHOUT_LOOP = (str(Path(__file__).with_name("server_without_loop.py")),)
@@ -25,7 +25,7 @@ _SERVES = re.compile(
 _MARK = "BEAM_TEST_SERVER"
 _START_SECONDS = 400.0
 _STOP_SECONDS = 60.0
-_DAEMONS = ("beam_spark_executor.spark.python_daemon", "beam_spark_executor.processes.parent")
+_DAEMONS = ("beam_spark_executor.spark.python_daemon", FORKED)
 """In the command lines of what workers are forked from, on Spark and on plain processes."""
 # The server's own: marks, locks, the list of all jobs and their journals, with what is kept beside them.
 _BOOKS = (

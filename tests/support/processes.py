@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+FORKED = "forked from a server"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -24,15 +25,20 @@ def exists(pid: int) -> bool:
 
 
 def marked(variable: str, mark: str) -> dict[int, str]:
-    """The command line of every process that runs and has a variable of this value in its environment."""
+    """The command line of every process that runs and has a variable of this value in its environment.
+
+    One that was forked from a server, and has its command line, is told by `FORKED` in place of that.
+    """
     found = {}
     text = f"{variable}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if text in (folder / "environ").read_bytes().split(b"\0"):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                forked = (folder / "comm").read_text() == "beam-workers\n"
                 if command:  # a zombie has none
-                    found[int(folder.name)] = command.decode(errors="replace").strip()
+                    text_of_it = FORKED if forked else command.decode(errors="replace").strip()
+                    found[int(folder.name)] = text_of_it
         except OSError:
             continue  # it has ended in the meantime
     return found

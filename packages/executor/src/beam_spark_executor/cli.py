@@ -135,10 +135,11 @@ def _bind(settings: ServerSettings) -> Server:
         from beam_runner_jobservices import JobServicesError, Unguarded
 
         from beam_spark_executor.journal.errors import JournalError
-        from beam_spark_executor.server.job_server import Server
+        from beam_spark_executor.server.job_server import Server, fork_ahead
 
+    zygote = fork_ahead(settings)
     try:
-        server = Server(settings)
+        server = Server(settings, zygote)
     except Unguarded as error:
         raise _CannotStart(
             f"{error}: --allow-remote, and --token-file or --tls-client-ca"

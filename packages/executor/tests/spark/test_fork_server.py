@@ -94,6 +94,60 @@ def test_daemons_are_forked_from_one_which_ends_with_spark(
         wait_until_gone(int(str(pid)))
 
 
+TELLING_DAEMON = """
+import os, sys
+from beam_spark_executor.spark import fork_server
+
+def run_daemon():
+    here = "here" in map(os.path.basename, sys.path)
+    print(os.getppid(), os.environ["NUMBER"], here, flush=True)
+"""
+# A job server, which is the Spark of its daemons, too: each of its lines makes it start one.
+JOB_SERVER = (
+    TELLING_DAEMON
+    + """
+import subprocess
+from beam_spark_executor.processes.zygote import Zygote
+
+listener = fork_server.listen()
+Zygote(lambda: fork_server.serve(listener, lambda: None, run_daemon))
+listener.close()
+for number, line in enumerate(sys.stdin):
+    mark = f"{os.getpid()}.mark" if line == "ours\\n" else "1.mark"
+    environment = {**os.environ, "NUMBER": str(number), fork_server.SERVER_VARIABLE: mark}
+    environment["PYTHONPATH"] += os.pathsep + "here"
+    subprocess.Popen([sys.executable, "-c", sys.argv[1]], env=environment)
+"""
+)
+
+
+@pytest.mark.timeout(120)
+def test_daemons_of_a_job_server_are_forked_from_its_own(tmp_path: Path) -> None:
+    daemon = f"{TELLING_DAEMON}\nfork_server.stand_for_daemon(lambda: None, run_daemon)"
+    with subprocess.Popen(
+        [sys.executable, "-c", JOB_SERVER, daemon],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        told = []
+        for whose in ("ours", "ours", "another's"):
+            server.stdin.write(f"{whose}\n")
+            server.stdin.flush()
+            told.append(server.stdout.readline().split())
+        server.kill()
+    first, second, other = told
+    assert first[1:] == ["0", "True"]
+    assert second == [first[0], "1", "True"]
+    # A daemon that does not find it has one made.
+    assert other[1:] == ["2", "True"]
+    assert other[0] != first[0]
+
+
 @pytest.mark.timeout(120)
 def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Popen[str]) -> None:
     ended = start(spark, "ends")

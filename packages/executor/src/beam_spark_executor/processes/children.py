@@ -14,6 +14,7 @@ import attrs
 
 from beam_spark_executor.channel.messages import Endpoint
 from beam_spark_executor.processes.parent import READY
+from beam_spark_executor.processes.zygote import Zygote
 from beam_spark_executor.unavailable import Unavailable
 
 _START_SECONDS = 120.0
@@ -27,11 +28,13 @@ class Children:
     Args:
         on_end: is called, on a thread of this object's, with the number of a process that has ended, and its exit
             code, or minus the signal that ended it.
+        zygote: what they are forked from; without it, such a process is started.
     """
 
-    def __init__(self, on_end: Callable[[int, int], None]) -> None:
+    def __init__(self, on_end: Callable[[int, int], None], zygote: Zygote | None = None) -> None:
         self._on_end = on_end
-        self._parent: subprocess.Popen[str] | None = None
+        self._zygote = zygote
+        self._parent: subprocess.Popen[str] | Zygote | None = None
         self._ready = threading.Event()
         self._writing = threading.Lock()
         self._killed = False
@@ -42,18 +45,12 @@ class Children:
         return self._parent is not None and self._parent.poll() is None
 
     def start(self) -> None:
-        """Starts the process that they are forked from, and waits until it has imported what they need.
+        """Waits until the process that they are forked from has imported what they need.
 
         Raises:
             Unavailable: it does not start, or `kill` was called meanwhile.
         """
-        self._parent = subprocess.Popen(
-            [sys.executable, "-P", "-m", "beam_spark_executor.processes.parent"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # a Ctrl-C in the terminal is for the server alone
-        )
+        self._parent = self._zygote or _started()
         threading.Thread(
             target=self._read, args=(self._parent,), name="workers", daemon=True
         ).start()
@@ -98,7 +95,7 @@ class Children:
             self._parent.stdin.write(f"{line}\n")
             self._parent.stdin.flush()
 
-    def _read(self, parent: subprocess.Popen[str]) -> None:
+    def _read(self, parent: subprocess.Popen[str] | Zygote) -> None:
         assert parent.stdout is not None
         with parent.stdout:
             for line in parent.stdout:
@@ -110,3 +107,13 @@ class Children:
                     self._on_end(number, code)
         parent.wait()
         self._ready.set()
+
+
+def _started() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "beam_spark_executor.processes.parent"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a Ctrl-C in the terminal is for the server alone
+    )

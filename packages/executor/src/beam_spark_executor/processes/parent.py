@@ -1,6 +1,7 @@
 """The process that plain workers are forked from: it has imported what they need, and tells when one ends.
 
-The server starts it as ``python -m beam_spark_executor.processes.parent``. A line of its standard input is an order:
+It is forked from the server (:mod:`~beam_spark_executor.processes.zygote`), or started as
+``python -m beam_spark_executor.processes.parent``. A line of its standard input is an order:
 ``fork 7 {...}``, which makes the worker with that number and tells it, as JSON, how it reaches the server's channel;
 or ``kill 7``. A line of its standard output is ``ready``, or ``ended 7 -9`` with the exit code or the signal. It ends
 with its standard input, or with the server, and all beneath it with it.
@@ -90,8 +91,8 @@ def _make_silent(*streams: int) -> None:
     os.close(null)
 
 
-def _serve() -> None:
-    """Obeys until the standard input ends."""
+def serve() -> None:
+    """Obeys until the standard input ends; must be the first thing of its process, or of a `Zygote`."""
     # First of all: what imports Beam by itself has it add a handler of logs, which workers would keep.
     import_what_workers_need()
     be_killed_first()
@@ -107,8 +108,8 @@ def _serve() -> None:
 def main() -> None:
     """Forks workers for the process that has started this one."""
     if reaper.is_possible():
-        reaper.watch_over(_serve, [os.getppid()])
-    _serve()
+        reaper.watch_over(serve, [os.getppid()])
+    serve()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from beam_spark_executor.channel.messages import FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.processes.children import Children
+from beam_spark_executor.processes.zygote import Zygote
 
 SLOTS_PER_CORE = 6
 """Lanes that run at once for each core: as Spark has them on one machine."""
@@ -35,6 +36,7 @@ class PlainPlacement:
 
     Args:
         cores: how many bundles can use a core at once.
+        zygote: what they are forked from; without it, such a process is started.
     """
 
     name = "plain processes, without Spark"
@@ -44,10 +46,10 @@ class PlainPlacement:
     is_on_this_machine = True
     has_tables = False
 
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: int, zygote: Zygote | None = None) -> None:
         self.cores = cores
         self.slots = self.cores * SLOTS_PER_CORE
-        self._children = Children(self._ended)
+        self._children = Children(self._ended, zygote)
         self._changed = threading.Condition()
         self._numbers = itertools.count()
         self._endpoints: Endpoints | None = None

@@ -27,6 +27,8 @@ from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.job_options import JOB_OPTIONS, JobChoice, JobOption
 from beam_spark_executor.journal.store import Store
+from beam_spark_executor.processes import parent, reaper
+from beam_spark_executor.processes.zygote import Zygote
 from beam_spark_executor.server.data_place import DataPlace
 from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.ports import PlacementService
@@ -54,6 +56,9 @@ class Server:
     Making one takes the port and the state folder, and costs next to nothing else where no jobs are
     left to resume. `serve` answers clients; jobs that they run begin once `start` has started what they run on.
 
+    Args:
+        zygote: see `fork_ahead`.
+
     Raises:
         beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
             other machines reach it and that is not allowed and guarded.
@@ -64,7 +69,7 @@ class Server:
         OSError: a folder cannot be made or written.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, zygote: Zygote | None = None) -> None:
         self._durable = settings.state_dir is not None
         self._sync_data = settings.sync_data
         self._task_attempts = settings.max_task_attempts
@@ -85,7 +90,7 @@ class Server:
         self._stopping = threading.Lock()
         self._serving = self._stopped = False
         self._executor: Future[SparkJobExecutor] = Future()
-        self.placement = _placement(settings)
+        self.placement = _placement(settings, zygote)
         self._private: TemporaryFolder | None = None
         try:
             guard = _guard(settings)
@@ -290,15 +295,29 @@ class Server:
         return self._executor.result()(job, reporter)
 
 
-def _placement(settings: ServerSettings) -> PlacementService:
+def fork_ahead(settings: ServerSettings) -> Zygote | None:
+    """What a server forks workers from, so that they need not import Beam again, if it is the server that has them started.
+
+    To be called while this process has one thread, and before the server is made.
+    """
+    if not reaper.is_possible():
+        return None
+    if settings.plain_cores is not None:
+        return Zygote(parent.serve)
+    from beam_spark_executor.spark import python_daemon, session
+
+    return python_daemon.fork_ahead() if session.is_started_here(settings.spark) else None
+
+
+def _placement(settings: ServerSettings, zygote: Zygote | None) -> PlacementService:
     """What worker processes run on; of the two, only what is asked for is imported."""
     if settings.plain_cores is not None:
         from beam_spark_executor.processes.placement import PlainPlacement
 
-        return PlainPlacement(settings.plain_cores)
+        return PlainPlacement(settings.plain_cores, zygote)
     from beam_spark_executor.spark.placement import SparkPlacement
 
-    return SparkPlacement(settings.spark)
+    return SparkPlacement(settings.spark, zygote)
 
 
 def _type_of(option: JobOption | JobChoice) -> OptionType:

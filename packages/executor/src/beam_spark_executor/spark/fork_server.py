@@ -1,9 +1,10 @@
-"""One process beneath each Java process, from which all its Python daemons are forked.
+"""One process from which all Python daemons of a Java process are forked.
 
-Spark starts a daemon for each pool of workers, and what a daemon has to import takes seconds. So the
-first one that Spark starts has a *fork server* made, which imports it once; and each becomes a small
-process that hands its standard streams, arguments and environment to the fork server, and stands for
-the daemon that is forked there. A reaper (:mod:`~beam_spark_executor.processes.reaper`) watches over all.
+Spark starts a daemon for each pool of workers, and what a daemon has to import takes seconds. So a *fork
+server* imports it once; and each that Spark starts becomes a small process that hands its standard
+streams, arguments and environment to the fork server, and stands for the daemon that is forked there. The
+job server forks one where its own Python serves Spark (`listen`, `serve`); else the first daemon that Spark
+starts has one made. A reaper (:mod:`~beam_spark_executor.processes.reaper`) watches over all.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import socket
 import struct
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -47,18 +49,56 @@ def stand_for_daemon(prepare: Callable[[], None], run_daemon: Callable[[], None]
     Raises:
         ConnectionError: there is no fork server, nor can one be made.
     """
+    ended = _begun_at_the_job_server() or _begun(prepare, run_daemon)
+    # The daemon's end of Spark's pipes is the only one: they end with it.
+    _make_silent(0, 1, 2)
+    select.select([ended], [], [])
+
+
+def listen() -> socket.socket:
+    """Where daemons of this server's Java process, and of this Python, ask for their fork.
+
+    Raises:
+        OSError: something listens there.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(_name_of_a_job_server(os.getpid()))
+        listener.listen()
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _begun_at_the_job_server() -> int | None:
+    """A file that tells of the end of a daemon that the job server's fork server has made, if it has one for this Python."""
+    server = _job_server()
+    if server is not None:
+        with contextlib.suppress(OSError):
+            return _begin(_name_of_a_job_server(server))
+    return None
+
+
+def _name_of_a_job_server(server: int) -> str:
+    python = zlib.crc32(f"{sys.prefix} {sys.version}".encode())
+    return f"\0beam-spark-fork-server-{os.getuid()}-of-{server}-{python:x}"
+
+
+def _job_server() -> int | None:
+    process, _, _ = os.environ.get(SERVER_VARIABLE, "").partition(".")
+    return int(process) if process.isdecimal() else None
+
+
+def _begun(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> int:
+    """The same of one that a fork server of Java's has made, itself made if need be."""
     owner = os.getppid()
     name = f"\0beam-spark-fork-server-{os.getuid()}-{owner}"
     for _ in range(_ATTEMPTS):
         _make_server(name, owner, prepare, run_daemon)
         with contextlib.suppress(OSError):
-            ended = _begin(name)
-            break
-    else:
-        raise ConnectionError("the fork server does not answer")
-    # The daemon's end of Spark's pipes is the only one: they end with it.
-    _make_silent(0, 1, 2)
-    select.select([ended], [], [])
+            return _begin(name)
+    raise ConnectionError("the fork server does not answer")
 
 
 def _begin(name: str) -> int:
@@ -83,24 +123,19 @@ def _make_server(
             return
         listener.listen()
         if os.fork() == 0:
-            _make_silent(0)
-            os.dup2(2, 1)  # what Spark reads there is the daemon's to write
-
-            def serve() -> None:
-                prepare()
-                _serve(listener, run_daemon)
-
-            reaper.watch_over(serve, _owners(owner))
-
-
-def _owners(java: int) -> list[int]:
-    server, _, _ = os.environ.get(SERVER_VARIABLE, "").partition(".")
-    return [java, int(server)] if server.isdecimal() else [java]
+            server = _job_server()
+            owners = [owner] if server is None else [owner, server]
+            reaper.watch_over(lambda: serve(listener, prepare, run_daemon), owners)
 
 
 def _hand_over(name: str) -> int:
     """Gives the fork server what is this process's; the process id of the daemon."""
-    told = {"arguments": sys.argv, "environment": dict(os.environ), "folder": os.getcwd()}
+    told = {
+        "arguments": sys.argv,
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+        "path": sys.path,
+    }
     text = json.dumps(told).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(name)
@@ -114,8 +149,13 @@ def _hand_over(name: str) -> int:
     return int(_HEADER.unpack(answer)[0])
 
 
-def _serve(listener: socket.socket, run_daemon: Callable[[], None]) -> NoReturn:
-    """Forks a daemon for each connection, until the reaper ends this process."""
+def serve(
+    listener: socket.socket, prepare: Callable[[], None], run_daemon: Callable[[], None]
+) -> NoReturn:
+    """Forks a daemon for each connection, until the reaper ends this process; see `stand_for_daemon`."""
+    _make_silent(0)
+    os.dup2(2, 1)  # what Spark reads there is the daemon's to write
+    prepare()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for daemons
     while True:
         connection, _ = listener.accept()
@@ -150,12 +190,13 @@ def _become(
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        environment, arguments = told["environment"], told["arguments"]
+        environment, arguments, path = told["environment"], told["arguments"], told["path"]
         assert isinstance(environment, dict)
         assert isinstance(arguments, list)
+        assert isinstance(path, list)
         os.environ.clear()
         os.environ.update(environment)
-        sys.argv = arguments
+        sys.argv, sys.path[:] = arguments, path
         os.chdir(str(told["folder"]))
         time.tzset()
         run_daemon()

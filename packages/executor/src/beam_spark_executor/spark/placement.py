@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import subprocess
 
 from beam_spark_executor.bundles.needs import Needs
 from beam_spark_executor.channel.endpoints import Endpoints, to_job
 from beam_spark_executor.channel.stand_by import StandByOrder
+from beam_spark_executor.processes.zygote import Zygote
 from beam_spark_executor.spark.cores import ClusterCores
 from beam_spark_executor.spark.first_tasks import check_executors, warm_up
 from beam_spark_executor.spark.pool import WorkerPools
@@ -16,6 +19,9 @@ from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.spark.stand_by import StandBys
 from beam_spark_executor.versions import SPARK
 
+_ZYGOTE_SECONDS = 10.0
+"""A little longer than its reaper leaves to others."""
+
 log = logging.getLogger(__name__)
 
 
@@ -23,13 +29,17 @@ class SparkPlacement:
     """Lanes are Spark jobs of one task each, served by Python workers that Spark has forked (`PlacementService`).
 
     Where Spark has a slot to spare, one task always stands by for the next job.
+
+    Args:
+        zygote: from which Python daemons of Spark's on this machine are forked, to be ended with it.
     """
 
     has_tables = True
     loss = "Spark's Java process has ended unexpectedly; its last lines are in the log"
 
-    def __init__(self, settings: SparkSettings) -> None:
+    def __init__(self, settings: SparkSettings, zygote: Zygote | None = None) -> None:
         self._spark = RunningSpark(settings)
+        self._zygote = zygote
         self._pools: WorkerPools | None = None
         self._stand_bys: StandBys | None = None
         self._endpoints: Endpoints | None = None
@@ -146,7 +156,13 @@ class SparkPlacement:
     def stop(self) -> None:
         """See `PlacementService.stop`."""
         self._spark.stop()
+        if self._zygote is not None:
+            self._zygote.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._zygote.wait(_ZYGOTE_SECONDS)
 
     def kill(self) -> None:
         """See `PlacementService.kill`."""
         self._spark.kill()
+        if self._zygote is not None:
+            self._zygote.terminate()

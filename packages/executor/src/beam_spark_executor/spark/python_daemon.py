@@ -27,6 +27,7 @@ from typing import BinaryIO, NoReturn
 
 from beam_spark_executor.processes import reaper
 from beam_spark_executor.processes.warmth import be_killed_first, import_what_workers_need
+from beam_spark_executor.processes.zygote import Zygote
 from beam_spark_executor.spark import fork_server
 
 EXIT_LIMIT_SECONDS = 5
@@ -210,6 +211,15 @@ def _prepare_aside() -> None:
     _import_what_tasks_need()
     os.dup2(answer, 1)
     os.close(answer)
+
+
+def fork_ahead() -> Zygote:
+    """A fork server for the daemons of this server's Java process. To be called in a process of one thread."""
+    listener = fork_server.listen()
+    try:
+        return Zygote(lambda: fork_server.serve(listener, _import_what_tasks_need, _run_daemon))
+    finally:
+        listener.close()
 
 
 def main() -> None:

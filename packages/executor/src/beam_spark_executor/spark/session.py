@@ -39,6 +39,7 @@ from beam_spark_executor.spark.settings import (
     chosen_conf,
     driver_memory,
     is_on_this_machine,
+    is_one_process,
     java_options,
     slots_of,
 )
@@ -222,6 +223,24 @@ class RunningSpark:
             self._folder.remove()
 
 
+def is_started_here(settings: SparkSettings) -> bool:
+    """Whether `RunningSpark.start` starts one process that is all of Spark, and this Python is its workers'."""
+    if settings.session is not None or SUBMITTED in os.environ or session_here() is not None:
+        return False
+    master = _master(settings)
+    return (
+        master is not None
+        and is_one_process(master)
+        and python_of_workers(settings.conf) == sys.executable
+    )
+
+
+def _master(settings: SparkSettings) -> str | None:
+    """The master URL, unless a configuration that we do not see names it."""
+    named = settings.master or settings.conf.get("spark.master")
+    return named or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
+
+
 def start_spark(settings: SparkSettings) -> RunningSpark:
     """A `RunningSpark` that has been started; raises what `RunningSpark.start` raises."""
     spark = RunningSpark(settings)
@@ -236,11 +255,11 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     conf = dict(settings.conf)
     if settings.master is not None:
         conf["spark.master"] = settings.master
+    master = _master(settings)
     theirs = conf.get("spark.driver.extraJavaOptions", "")
     options = java_options(folder, log4j_file, settings.log_level, theirs)
     options += to_share(f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {theirs}")
     variables = {"PYSPARK_PYTHON": python_of_workers(conf), **home_for_spark(os.environ, folder)}
-    master = conf.get("spark.master") or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
         try:
