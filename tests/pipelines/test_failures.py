@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -183,8 +184,6 @@ def test_the_end_of_a_process_is_no_users_error_but_ends_the_job(embedded: Pipel
     """What kills its process every time is tried a few times, then the job fails and says so."""
 
     def die(_: int) -> None:
-        import os
-
         os._exit(3)
 
     pipeline = embedded.new()
@@ -200,9 +199,18 @@ def break_python(element: int) -> int:
     return element
 
 
-def test_user_code_that_breaks_its_process_fails_its_job(embedded: Pipelines) -> None:
+def close_descriptors(element: int) -> int:
+    """Closes whatever is open, as programs do that go into the background."""
+    os.closerange(0, 4096)
+    return element
+
+
+@pytest.mark.parametrize("breaks", [break_python, close_descriptors])
+def test_user_code_that_breaks_its_process_fails_its_job(
+    embedded: Pipelines, breaks: Callable[[int], int]
+) -> None:
     pipeline = embedded.new()
-    pipeline | beam.Create([1]) | "Break" >> beam.Map(break_python) | beam.Reshuffle()
+    pipeline | beam.Create([1]) | "Break" >> beam.Map(breaks) | beam.Reshuffle()
     job = embedded.job(pipeline)
     assert job.wait(120) is JobState.FAILED
     assert "Break' was tried 4 times" in job.messages()[-1].text

@@ -14,7 +14,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from beam_suites import BeamTest, Endpoint, all_tests
+from beam_suites import MARKED_MODULES, MODULES, BeamTest, Endpoint, all_tests
 from job_server import JobServerProcess
 from jobs import pickle_by_value
 
@@ -86,6 +86,14 @@ def test_of_beam(
         pytest.xfail(different)
     assert "UNIMPLEMENTED" in text and feature in text, text
     pytest.xfail(f"refused by name: {feature}")
+
+
+def test_each_module_has_a_test_that_is_run() -> None:
+    """A class that has the mark as a whole leaves nothing to those who look for tests without it."""
+    found = {(test.suite, test.case.__module__) for test in all_tests()}
+    looked_for = {("validates_runner", name) for name in MARKED_MODULES}
+    looked_for |= {(suite, name) for suite, names in MODULES.items() for name in names}
+    assert looked_for <= found
 
 
 def test_the_list_names_only_tests_that_exist() -> None:
