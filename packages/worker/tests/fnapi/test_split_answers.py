@@ -178,6 +178,23 @@ def test_an_answer_that_cannot_be_used_is_refused():
         splits.bundle_split(response, plan, 5)
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_a_split_that_names_no_transform_is_one_of_the_only_channel(within: bool):
+    """As the Java SDK answers: what it has given away would be lost without a word."""
+    p = new_pipeline()
+    p | beam.Impulse() | beam.Map(lambda x: x)
+    plan = plan_stage(TinyHost(p).specs[0], "nowhere")
+    response = beam_fn_api_pb2.ProcessBundleSplitResponse()
+    channel = response.channel_splits.add(last_primary_element=1, first_residual_element=2)
+    if within:
+        response.residual_roots.add().application.transform_id = next(iter(plan.heads))
+    split = splits.bundle_split(response, plan, 5)
+    assert (split.last_primary, split.first_residual, len(split.residuals)) == (1, 2, int(within))
+    channel.transform_id = "another"
+    with pytest.raises(HarnessError, match="without saying where"):
+        splits.bundle_split(response, plan, 5)
+
+
 def test_residuals_are_told_in_whole_milliseconds():
     delayed = beam_fn_api_pb2.DelayedBundleApplication()
     delayed.application.transform_id = "head"

@@ -68,9 +68,11 @@ def bundle_split(
         HarnessError: the SDK does not say where its input was split, or split it elsewhere.
     """
     source = plan.spec.input.transform_id
-    channel = next((each for each in response.channel_splits if each.transform_id == source), None)
+    # The Java SDK names no transform: a stage reads one channel only.
+    channels = (each for each in response.channel_splits if each.transform_id in (source, ""))
+    channel = next(channels, None)
     if channel is None:
-        if response.residual_roots:
+        if response.residual_roots or response.channel_splits:
             raise HarnessError(
                 f"the SDK split a bundle of the stage {plan.spec.title!r} without saying where"
             )
