@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import logging
+import math
 import os
 import secrets
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -34,6 +36,7 @@ _BATCH_SECONDS = 1800
 _MOST_LEFT_OUT = 0.05
 _TOLD_EVERY = 10
 _READERS = 10
+_LOOK_SECONDS = 5.0
 _Task: TypeAlias = dict[str, Spec] | tuple[str, StreamSpec]
 _Done: TypeAlias = Future[Tally | Died]
 
@@ -58,7 +61,7 @@ def _run(
     tally = Tally()
     runners = {name: Server(address, flags) for name, flags in environments.items()}
     tasks: list[_Task] = [*_batches(options, seed), *_streams(options, seed)]
-    ended = 0
+    ended, deadline = 0, time.monotonic() + 60 * options.minutes
     with Mortals(_begin) as mortals, ThreadPoolExecutor(options.jobs) as threads:
 
         def begun(task: _Task) -> tuple[_Done, _Task]:
@@ -66,7 +69,9 @@ def _run(
 
         running = dict(map(begun, tasks))
         while running:
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            done, _ = wait(running, _LOOK_SECONDS, FIRST_COMPLETED)
+            if time.monotonic() > deadline:
+                running = {one: task for one, task in running.items() if not one.cancel()}
             for future in done:
                 task, found = running.pop(future), future.result()
                 if isinstance(found, Died):
@@ -174,6 +179,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=int,
         default=60,
         help="how often what differs is run again to make it smaller",
+    )
+    add(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="after which no more begin, however many are left",
     )
     add("--jobs", type=int, default=os.cpu_count(), help="how many jobs are run side by side")
     return parser.parse_args(arguments)
