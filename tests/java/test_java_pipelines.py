@@ -1,4 +1,4 @@
-"""A program of Beam's Java SDK in each kind of environment that needs no container."""
+"""Programs of Beam's Java SDK in each kind of environment that needs no container."""
 
 from __future__ import annotations
 
@@ -28,20 +28,37 @@ def environment(request: pytest.FixtureRequest, class_path: str, tmp_path: Path)
     return tuple(options)
 
 
-def test_words_are_counted(
-    server: JobServerProcess, class_path: str, environment: Sequence[str], tmp_path: Path
-) -> None:
+def run(
+    program: str,
+    class_path: str,
+    server: JobServerProcess,
+    environment: Sequence[str],
+    *options: str,
+) -> str:
+    """Runs a program to its end; what it has written if it failed, else nothing."""
     to = ("--runner=PortableRunner", f"--jobEndpoint={server.address}", *environment)
-    files = (f"--input={TEXT}", f"--output={tmp_path / 'counts'}")
     done = subprocess.run(
-        ["java", "-cp", class_path, "WordCount", *to, *files],
+        ["java", "-cp", class_path, program, *to, *options],
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-4000:]
+    return "" if done.returncode == 0 else f"{program}: {done.stderr[-4000:]}"
+
+
+def test_words_are_counted(
+    server: JobServerProcess, class_path: str, environment: Sequence[str], tmp_path: Path
+) -> None:
+    files = (f"--input={TEXT}", f"--output={tmp_path / 'counts'}")
+    assert run("WordCount", class_path, server, environment, *files) == ""
     lines = [line for part in tmp_path.glob("counts-*") for line in part.open(encoding="utf-8")]
     counts = dict(line.strip().split(": ") for line in lines)
     words = re.findall(r"[^\W\d_]+", TEXT.read_text(encoding="utf-8"))
     assert counts == {word: str(count) for word, count in collections.Counter(words).items()}
+
+
+def test_all_arrives_of_a_bundle_that_is_split_while_it_runs(
+    server: JobServerProcess, class_path: str, environment: Sequence[str]
+) -> None:
+    assert run("LongBundle", class_path, server, environment) == ""
