@@ -30,6 +30,7 @@ CLASSES = (
     "transforms.ParDoTest$StateTests",
     "transforms.ParDoTest$TimerFamilyTests",
     "transforms.ParDoTest$TimerTests",
+    "transforms.ParDoTest$TimestampTests",
     "transforms.ReshuffleTest",
     "transforms.SplittableDoFnTest",
     "transforms.ViewTest",
