@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_spark_executor.server.flags import ServerSettings
+from beam_spark_executor.server.job_server import Server
 from beam_spark_executor.temporary import TemporaryFolder
 
 HOLDS = """
@@ -78,6 +80,12 @@ def test_what_a_killed_server_left_goes_and_what_others_hold_stays(shared: Path)
         assert one.path.is_dir()
         one.remove()
     assert list(shared.iterdir()) == []
+
+
+def test_it_goes_at_the_start_of_a_server_that_needs_no_such_folder(shared: Path) -> None:
+    folder, lock = left(shared)
+    Server(ServerSettings(job_port=0, state_dir=shared / "state", plain_cores=1)).stop()
+    assert not folder.exists() and not lock.exists()
 
 
 def test_what_nobody_has_locked_is_not_ours(shared: Path) -> None:

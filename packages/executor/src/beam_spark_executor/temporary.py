@@ -49,7 +49,7 @@ class TemporaryFolder:
     """
 
     def __init__(self, kind: str = "", shared: Path | None = None) -> None:
-        shared = (shared or Path(tempfile.gettempdir())).absolute()
+        shared = _shared(shared)
         _remove_left(shared)
         made = None
         while made is None:
@@ -62,6 +62,15 @@ class TemporaryFolder:
         if _remove(self.path):
             with contextlib.suppress(IndexError):
                 os.close(self._locks.pop())
+
+
+def remove_left(shared: Path | None = None) -> None:
+    """Removes what killed servers have left, as making a folder does; for those who need none."""
+    _remove_left(_shared(shared))
+
+
+def _shared(given: Path | None) -> Path:
+    return (given or Path(tempfile.gettempdir())).absolute()
 
 
 def _make(folder: Path) -> tuple[Path, int] | None:

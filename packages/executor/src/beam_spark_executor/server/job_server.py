@@ -34,7 +34,7 @@ from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.ports import PlacementService
 from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.stores.state_place import StatePlace
-from beam_spark_executor.temporary import TemporaryFolder
+from beam_spark_executor.temporary import TemporaryFolder, remove_left
 from beam_spark_executor.versions import BEAM
 
 JOBS_LIMIT_SECONDS = 10.0
@@ -87,6 +87,7 @@ class Server:
         else:
             assert isinstance(settings.state_dir, Path)
             self._folder = settings.state_dir.absolute()
+            remove_left()
         self._stopping = threading.Lock()
         self._serving = self._stopped = False
         self._executor: Future[SparkJobExecutor] = Future()
