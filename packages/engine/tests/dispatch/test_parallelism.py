@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,13 @@ from .bundles import bundle
 
 PATIENCE = Patience(blocked=1.0, preparing=9.0, unheard=3.0)
 NOW = 100.0
+
+
+@attrs.define(eq=False)
+class Starting(Place):
+    """A place that has not begun."""
+
+    is_starting: bool = True
 
 
 @st.composite
@@ -48,7 +56,7 @@ def blocked(some: list[Place], turns: bool) -> int:
 def test_there_are_never_more_places_than_allowed_nor_than_wanted(
     some: list[Place], at_work: Parallelism, wanted: int, spare: int
 ) -> None:
-    more = at_work.lacking(some, 0, wanted, spare, NOW)
+    more = at_work.lacking(some, wanted, spare, NOW)
     assert 0 <= more <= wanted
     if more:
         limit = at_work.cores + blocked(some, at_work.takes_turns)
@@ -60,7 +68,7 @@ def test_a_core_that_nobody_uses_is_worth_a_place(
     some: list[Place], at_work: Parallelism, wanted: int
 ) -> None:
     """Where there is room, all that is usual is asked for, and for each blocked bundle one more."""
-    more = at_work.lacking(some, 0, wanted, math.inf, NOW)
+    more = at_work.lacking(some, wanted, math.inf, NOW)
     if not at_work.takes_turns:
         usual = min(at_work.most, at_work.cores + blocked(some, turns=False))
         assert more == max(0, min(wanted, usual - len(some)))
@@ -70,7 +78,7 @@ def test_a_core_that_nobody_uses_is_worth_a_place(
 def test_places_beside_blocked_ones_leave_others_as_many_as_there_are_cores(
     some: list[Place], at_work: Parallelism, wanted: int, spare: int
 ) -> None:
-    more = at_work.lacking(some, 0, wanted, spare, NOW)
+    more = at_work.lacking(some, wanted, spare, NOW)
     beyond = len(some) + more - max(at_work.cores, len(some))
     assert beyond <= max(0, spare - at_work.cores)
 
@@ -90,6 +98,6 @@ def test_bundles_of_one_interpreter_run_one_at_a_time_until_all_leave_it_time(
 
 def test_what_is_starting_already_is_not_asked_for_again() -> None:
     at_work = Parallelism(2, 8, PATIENCE)
-    assert at_work.lacking([Place()], 1, 2, math.inf, NOW) == 1
-    assert at_work.lacking([Place(), Place()], 2, 2, math.inf, NOW) == 0
+    assert at_work.lacking([Starting()], 2, math.inf, NOW) == 1
+    assert at_work.lacking([Starting(), Starting()], 2, math.inf, NOW) == 0
     assert busy([Place(loop=True)]) == 1

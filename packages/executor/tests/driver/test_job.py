@@ -25,7 +25,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver import job as job_module
-from beam_spark_executor.driver.slots import Slots
+from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.journal.errors import JournalError, JournalFenced
 
 
@@ -143,19 +143,19 @@ def test_cancel_before_the_start(new: New) -> None:
 
 def test_a_job_waits_for_its_turn_until_another_has_ended(new: New) -> None:
     server = new(slots=Slots(1))
-    turns = server.slots.turns
-    assert turns.take("other", lambda: None)
+    other = JobSlots(server.slots, "other")
+    assert other.take_turn(lambda: None)
     server.start()
     time.sleep(0.3)
     assert server.reporter.states == []
-    turns.leave("other")
+    other.forget()
     assert server.wait() is JobState.DONE
-    assert turns.take("next", lambda: None)
+    assert JobSlots(server.slots, "next").take_turn(lambda: None)
 
 
 def test_a_job_that_waits_for_its_turn_can_be_cancelled(new: New) -> None:
     server = new(slots=Slots(1))
-    assert server.slots.turns.take("other", lambda: None)
+    assert JobSlots(server.slots, "other").take_turn(lambda: None)
     server.start()
     server.job.cancel()
     assert server.wait() is JobState.CANCELLED

@@ -61,25 +61,25 @@ def test_others_make_room_for_its_tasks(tmp_path: Path, monkeypatch: pytest.Monk
     clock = clock_of(slots_module, monkeypatch)
     running = Running(tmp_path)
     running.sections.run([section()])
-    assert running.slots.spare() == -2
+    assert running.other.spare == -2
     clock.now += 1
     assert running.other.is_wanted
     running.end(1)
-    assert running.slots.spare() == 0
+    assert running.other.spare == 0
     assert not running.other.is_wanted
 
 
 def test_places_are_taken_as_spark_begins_tasks(tmp_path: Path, clock: Clock) -> None:
     running = Running(tmp_path)
     running.sections.run([section(1), section(2)])
-    held = running.slots._held
+    held = running.slots.places._held
     running.host.tasks = Tasks(0, 3, 9)
     clock.now += LOOK_SECONDS
     running.sections.look()
     assert len(held["mine"]) == 3
     for number in (1, 2):
         running.end(number)
-    assert "mine" not in held
+    assert not held["mine"]
     assert not running.sections.alive
 
 

@@ -31,35 +31,15 @@ def _holding(slots: Slots, job_id: str, lanes: int) -> JobSlots:
     return job
 
 
-@pytest.mark.parametrize(
-    ("mine", "others", "wanted"),
-    [(0, 0, False), (1, 0, True), (1, 1, False), (2, 1, False), (3, 1, True), (1, 4, False)],
-)
-def test_a_place_is_wanted_by_who_has_too_few(
-    clock: Clock, mine: int, others: int, wanted: bool
-) -> None:
-    slots = Slots()
-    job, other = _holding(slots, "mine", mine), _holding(slots, "other", others)
-    other.started(99)
-    assert not job.is_wanted, "nobody has waited yet"
-    clock.now += 1
-    assert job.is_wanted is wanted
-
-
-def test_nobody_makes_room_for_itself(clock: Clock) -> None:
-    job = _holding(Slots(), "mine", 5)
-    job.started(6)
-    clock.now += 1
-    assert not job.is_wanted
-
-
-def test_a_lane_that_has_come_or_never_will_waits_no_more(clock: Clock) -> None:
-    slots = Slots()
+def test_a_job_hears_that_others_want_a_place_and_that_they_have_it(clock: Clock) -> None:
+    slots = Slots(5)
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
     for lane, come in enumerate((other.opened, other.ended)):
         other.started(lane)
+        assert not job.is_wanted, "nobody has waited yet"
         clock.now += 1
         assert job.is_wanted
+        assert other.spare == 0
         come(lane)
         assert not job.is_wanted
         other.ended(lane)
@@ -67,6 +47,22 @@ def test_a_lane_that_has_come_or_never_will_waits_no_more(clock: Clock) -> None:
     clock.now += 1
     other.forget()
     assert not job.is_wanted
+    assert job.spare == 1
+
+
+def test_those_whose_turn_comes_are_woken_as_others_end(clock: Clock) -> None:
+    slots = Slots(1)
+    first, second, third = (JobSlots(slots, name) for name in ("first", "second", "third"))
+    woken: list[str] = []
+    assert first.take_turn(lambda: woken.append("first"))
+    assert not second.take_turn(lambda: woken.append("second"))
+    assert not third.take_turn(lambda: woken.append("third"))
+    first.forget()
+    assert woken == ["second"]
+    assert not third.take_turn(lambda: woken.append("third"))
+    assert second.take_turn(lambda: woken.append("second"))
+    clock.now += TUNING.job_turn_seconds
+    assert third.take_turn(lambda: woken.append("third")), "a long job holds nobody up"
 
 
 def test_a_lane_is_given_up_only_when_it_has_done_something(
@@ -110,7 +106,7 @@ def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
         lanes.dispatch()
     assert started == [0, 1, 2, 3, 4], "two of seven are left, one per core"
     _holding(slots, "other", 1)
-    assert slots.spare() == 1
+    assert JobSlots(slots, "third").spare == 1
 
 
 def test_a_job_gets_its_usual_lanes_whatever_is_left(clock: Clock) -> None:

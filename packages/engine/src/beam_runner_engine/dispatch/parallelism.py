@@ -32,14 +32,13 @@ class Parallelism:
         busy = sum(place.is_busy for place in places)
         return self._at_once(places) + self._blocked(places, now) - busy
 
-    def lacking(
-        self, places: Collection[Place], starting: int, wanted: int, spare: float, now: float
-    ) -> int:
+    def lacking(self, places: Collection[Place], wanted: int, spare: float, now: float) -> int:
         """Returns how many more places are worth having.
 
-        `starting` of the places have not begun; `wanted` things wait for one; the cluster has `spare`
-        ones. The ones more for blocked bundles leave as many of these as there are cores to others.
+        `wanted` things wait for one that is not idle; the cluster has `spare` ones. The ones more for blocked bundles
+        leave as many of these as there are cores to others.
         """
+        starting = sum(place.is_starting for place in places)
         count, usual_most = len(places), self._at_once(places)
         room = min(self.most, usual_most + self._blocked(places, now)) - count
         lacking = max(0, min(wanted - starting, room))

@@ -34,11 +34,12 @@ class Place:
     `last` the stage and shard that it was at last. Of what runs there it is known when it `began`, when it came
     further (`changed`) and how far (`fraction`), whether it was `heard` of, and whether it `waits`, which
     leaves time to others in its interpreter, if that is known. `giving_way` says that it has been asked to end, `asked`
-    when.
+    when. `served` says that it was given anything to do.
     """
 
     running: Bundle | None = None
     loop: bool = False
+    served: bool = False
     last: tuple[str, int | None] | None = None
     fraction: float = 0.0
     heard: bool = False
@@ -49,9 +50,19 @@ class Place:
     giving_way: bool = False
 
     @property
+    def is_starting(self) -> bool:
+        """Says whether nothing can run there yet; never, unless a host says otherwise."""
+        return False
+
+    @property
     def is_busy(self) -> bool:
         """Says whether something runs there."""
         return self.loop or self.running is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Says whether something could run there that does not."""
+        return not (self.is_busy or self.is_starting)
 
     def runs(self, number: int, attempt: int) -> bool:
         """Says whether it runs this attempt at a bundle."""
@@ -64,7 +75,13 @@ class Place:
         self.heard, self.waits = False, None
         self.began = self.changed = now
         if bundle is not None:
+            self.served = True
             self.last = (bundle.stage, bundle.shard)
+
+    def begin_loop(self, now: float) -> None:
+        """It drives the whole job from now on."""
+        self.loop, self.served, self.giving_way = True, True, False
+        self.changed = now
 
     def told(self, fraction: float, waits: bool | None, now: float, *, takes_turns: bool) -> bool:
         """Notes what its bundle tells; returns whether that is further than before."""

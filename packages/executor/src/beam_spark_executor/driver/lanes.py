@@ -13,8 +13,10 @@ from beam_runner_engine.dispatch import (
     Parallelism,
     Patience,
     WaitingBundles,
+    idle_since,
     in_the_way,
     place_for,
+    place_to_give,
     turn_ends,
 )
 from beam_runner_engine.scheduler import Bundle
@@ -100,7 +102,7 @@ class Lanes:
     @property
     def without_place(self) -> int:
         """How many bundles wait, if not all lanes have begun that it was asked for."""
-        starting = any(lane.link is None for lane in self._lanes.values())
+        starting = any(lane.is_starting for lane in self._lanes.values())
         return len(self._waiting) + self._loop_waits if starting else 0
 
     def resize(self, cores: int, most: int) -> None:
@@ -206,19 +208,15 @@ class Lanes:
         idle = [lane for lane in self._lanes.values() if lane.is_idle]
         if self._loop_waits and idle:
             lane = idle.pop()
-            assert lane.link is not None
             self._loop_waits = False
-            lane.loop, lane.served, lane.changed = True, True, time.monotonic()
-            lane.giving_way = False
-            lane.link.send(self._loop_order())
+            lane.begin_loop(time.monotonic())
+            lane.send(self._loop_order())
         for _ in range(min(self._may_begin(), len(idle), len(self._waiting))):
             bundle = self._waiting.take()
             lane = place_for(bundle, idle)
             idle.remove(lane)
-            assert lane.link is not None
-            lane.served = True
             lane.begin(bundle, time.monotonic())
-            lane.link.send(self._order(bundle))
+            lane.send(self._order(bundle))
         for _ in range(self._lacking()):
             lane = Lane(self._next)
             self._next += 1
@@ -251,9 +249,8 @@ class Lanes:
     def close_idle(self, *, at_once: bool = False) -> None:
         """Closes lanes that had nothing to do for a while, or have nothing to do now."""
         limit = time.monotonic() - (0.0 if at_once else TUNING.lane_idle_seconds)
-        for lane in list(self._lanes.values()):
-            if lane.is_idle and lane.changed < limit:
-                self._close(lane)
+        for lane in idle_since(self._lanes.values(), limit):
+            self._close(lane)
 
     def close(self) -> list[WorkerLink]:
         """Closes all lanes that are idle, those that are just starting too; forgets what waits.
@@ -265,7 +262,7 @@ class Lanes:
         for lane in list(self._lanes.values()):
             if lane.is_idle:
                 self._close(lane)
-            elif lane.link is None:
+            elif lane.is_starting:
                 del self._lanes[lane.number]
         return list(self._by_link)
 
@@ -276,22 +273,19 @@ class Lanes:
 
     def _tell_loop(self, command: FromServer) -> bool:
         self._loop_waits = False
-        links = [lane.link for lane in self._lanes.values() if lane.loop and lane.link is not None]
-        for link in links:
-            link.send(command)
-        return bool(links)
+        loops = [lane for lane in self._lanes.values() if lane.loop]
+        for lane in loops:
+            lane.send(command)
+        return bool(loops)
 
     def _make_room(self) -> None:
-        """Gives up an idle lane; else asks the loop, once, for it may go on for as long as its job."""
-        # Not before it has done something: two jobs that make room for each other would never work.
-        served = [lane for lane in self._lanes.values() if lane.is_idle and lane.served]
-        if served:
-            self._close(served[-1])
-            return
-        for lane in self._lanes.values():
-            if lane.loop and lane.link is not None and not lane.giving_way:
-                lane.giving_way = True
-                lane.link.send(LeaveLoop())
+        """Gives up a lane to another job, or asks for the end of what keeps it."""
+        lane = place_to_give(self._lanes.values())
+        if lane is not None and lane.loop:
+            lane.giving_way = True
+            lane.send(LeaveLoop())
+        elif lane is not None:
+            self._close(lane)
 
     def _take(self, lane: Lane) -> Loss:
         """Takes the process away from a lane."""
@@ -302,10 +296,9 @@ class Lanes:
         return loss
 
     def _close(self, lane: Lane) -> None:
-        assert lane.link is not None
-        lane.link.send(CloseLane())
+        lane.send(CloseLane())
         del self._lanes[lane.number]
-        self._by_link.pop(lane.link, None)
+        self._take(lane)
 
     def _turn_ends(self, lane: Lane) -> float:
         """Until when a source keeps its lane: on a crowded machine, where a turn costs more, for longer."""
@@ -324,7 +317,6 @@ class Lanes:
         """How many more lanes what waits is worth."""
         return self._parallelism.lacking(
             self._lanes.values(),
-            sum(lane.link is None for lane in self._lanes.values()),
             len(self._waiting) + self._loop_waits,
             self._slots.spare,
             time.monotonic(),

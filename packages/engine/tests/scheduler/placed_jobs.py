@@ -1,0 +1,100 @@
+"""A simulated job in places, by a clock of its own: what the engine says of what runs next, where, and who gives way."""
+
+from __future__ import annotations
+
+import attrs
+
+from beam_runner_engine.dispatch import (
+    Parallelism,
+    Patience,
+    Place,
+    WaitingBundles,
+    in_the_way,
+    place_for,
+    turn_ends,
+)
+from beam_runner_engine.scheduler.commands import OpenBundles
+from beam_runner_engine.scheduler.events import GiveWay
+
+from .graphs import Job
+
+STAND_BACK, TURN = 0.25, 0.1
+PATIENCE = Patience(blocked=0.7, preparing=10.0, unheard=3.0)
+
+
+@attrs.define(eq=False)
+class StartedPlace(Place):
+    """A place that begins some time after it was asked for."""
+
+    is_starting: bool = True
+
+
+class PlacedJob:
+    """Runs a simulated job in places, with a clock of its own (s)."""
+
+    def __init__(self, job: Job, at_work: Parallelism) -> None:
+        self.host = job.host
+        sources = {stage.name for stage in job.host.graph.stages if stage.splittable}
+        self.waiting = WaitingBundles(lambda one: one.stage in sources, STAND_BACK)
+        self.at_work = at_work
+        self.places: list[StartedPlace] = []
+        self.now = 0.0
+        self._answers = 0
+        self.host.start(job.roots)
+
+    def take_in(self) -> None:
+        """Takes in what was opened."""
+        for answer in self.host.answers[self._answers :]:
+            for command in answer:
+                if isinstance(command, OpenBundles):
+                    opened = [one for one in command.bundles if one.number in self.host.open]
+                    self.waiting.add(opened, self.now)
+        self._answers = len(self.host.answers)
+
+    def give(self) -> None:
+        """Gives bundles to places."""
+        idle = [place for place in self.places if place.is_idle]
+        for _ in range(min(self._may_begin(), len(idle), len(self.waiting))):
+            bundle = self.waiting.take()
+            place = place_for(bundle, idle)
+            idle.remove(place)
+            place.begin(bundle, self.now)
+
+    def ask(self, spare: float) -> list[StartedPlace]:
+        """The places more that it is worth, which have not begun."""
+        lacking = self.at_work.lacking(self.places, len(self.waiting), spare, self.now)
+        asked = [StartedPlace() for _ in range(lacking)]
+        self.places += asked
+        return asked
+
+    def ask_sources(self, keep: int) -> None:
+        """Has sources give way, and answers for them at once."""
+        for place in in_the_way(self.places, self.waiting, self._may_begin):
+            if turn_ends(place, TURN) <= self.now:
+                assert place.running is not None
+                place.giving_way, place.asked = True, self.now
+                number = place.running.number
+                self.host.handle(GiveWay(number, self.host.open[number].attempt))
+                if number in self.host.asked:
+                    self.host.answer_split(number, keep)
+
+    def end_one(self, which: int) -> None:
+        """Commits a bundle that runs, or lets the scheduler's time go by if there is none."""
+        busy = [place for place in self.places if place.running is not None]
+        if busy:
+            place = busy[which % len(busy)]
+            assert place.running is not None
+            number = place.running.number
+            place.begin(None, self.now)
+            self.host.complete(number, most=3)
+        else:
+            assert self.host.scheduler.next_wake is not None
+            self.host.tick(self.host.scheduler.next_wake)
+
+    def in_line(self) -> list[int]:
+        """All bundles that run or wait to."""
+        running = [place.running.number for place in self.places if place.running is not None]
+        return sorted([*running, *(one.number for one in self.waiting)])
+
+    def _may_begin(self) -> int:
+        return self.at_work.may_begin(self.places, len(self.waiting), self.now)
