@@ -38,6 +38,22 @@ def test_nobody_makes_room_for_itself() -> None:
     assert not shared.is_owed_by("mine", 1.0)
 
 
+def test_who_gave_a_place_lets_those_have_it_who_waited() -> None:
+    """The host may give a place to any of those who have none: the one that gave it is not to be among them."""
+    shared = sharing(mine=1)
+    for number, other in enumerate(("first", "second")):
+        shared.asked(other, 0, float(number))
+    assert shared.may_ask("mine")
+    shared.gave("mine", 2.0)
+    shared.gone("mine", 0)
+    shared.asked("later", 0, 3.0)
+    assert not shared.may_ask("mine")
+    shared.got("first", 0)
+    assert not shared.may_ask("mine")
+    shared.gone("second", 0)
+    assert shared.may_ask("mine"), "who came later waits beside it"
+
+
 @pytest.mark.parametrize("come", ["got", "gone", "forget"])
 def test_who_has_its_place_or_never_will_waits_no_more(come: str) -> None:
     shared = sharing(mine=4)

@@ -15,7 +15,7 @@ STEPS = 4000
 
 
 class SharedHost:
-    """Gives its places to the job that has the fewest, and to nobody who has not its turn."""
+    """Gives its places to the job that has the fewest, of several always to the same; to nobody who has not its turn."""
 
     def __init__(self, some: list[Job], total: int, cores: int) -> None:
         self.total = total
@@ -47,7 +47,8 @@ class SharedHost:
             if self.shared.is_owed_by(name, self.now):
                 self._make_room(name, job)
             job.give()
-            for place in job.ask(self.total - self.shared.taken):
+            asked = job.ask(self.total - self.shared.taken) if self.shared.may_ask(name) else ()
+            for place in asked:
                 self.numbers[place] = len(self.numbers)
                 self.shared.asked(name, self.numbers[place], self.now)
             job.ask_sources(keep)
@@ -72,6 +73,7 @@ class SharedHost:
         place = place_to_give(job.places)
         if place is not None:
             job.places.remove(place)
+            self.shared.gave(name, self.now)
             self.shared.gone(name, self.numbers[place])
 
     def _end(self, name: str) -> None:

@@ -71,7 +71,8 @@ def test_a_lane_is_given_up_only_when_it_has_done_something(
     """Where Spark takes longer to start a lane than others have patience, jobs still go on."""
     monkeypatch.setattr(lanes_module, "time", clock)
     slots = Slots()
-    JobSlots(slots, "other").started(0)
+    other = JobSlots(slots, "other")
+    other.started(0)
     clock.now += 1
     started: list[int] = []
     sent: list[object] = []
@@ -86,7 +87,11 @@ def test_a_lane_is_given_up_only_when_it_has_done_something(
     lanes.loop_left(link, None)
     lanes.run_loop()
     assert isinstance(sent[-1], CloseLane), "now the other job gets the place"
-    assert len(started) == 2, "and this one asks for another"
+    lanes.dispatch()
+    assert len(started) == 1, "and Spark can't give it to this one again"
+    other.opened(0)
+    lanes.dispatch()
+    assert len(started) == 2, "which asks for another then"
 
 
 def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(

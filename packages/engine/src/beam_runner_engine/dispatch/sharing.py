@@ -18,6 +18,7 @@ class SharedPlaces:
         self._patience = patience
         self._waiting: dict[tuple[str, int], float] = {}
         self._held: dict[str, set[int]] = {}
+        self._gave: dict[str, float] = {}
 
     @property
     def taken(self) -> int:
@@ -38,9 +39,14 @@ class SharedPlaces:
         self._waiting.pop((job, place), None)
         self._held.get(job, set()).discard(place)
 
+    def gave(self, job: str, now: float) -> None:
+        """It gives up one of its places to others, which is not gone yet."""
+        self._gave[job] = now
+
     def forget(self, job: str) -> None:
         """The job has ended."""
         self._held.pop(job, None)
+        self._gave.pop(job, None)
         for waiting in [one for one in self._waiting if one[0] == job]:
             del self._waiting[waiting]
 
@@ -51,6 +57,21 @@ class SharedPlaces:
             other != job and since < limit and self._has_too_few(other, mine)
             for (other, _), since in self._waiting.items()
         )
+
+    def may_ask(self, job: str) -> bool:
+        """Says whether the job may ask for a place: one that gave up a place lets those have it that waited then.
+
+        The host would not know who was first: where two jobs have none, it may give the place to either.
+        """
+        mine, gave = self._number(job), self._gave.get(job, float("-inf"))
+        return not any(
+            other != job and since <= gave and self._has_fewer(other, mine)
+            for (other, _), since in self._waiting.items()
+        )
+
+    def _has_fewer(self, job: str, others: int) -> bool:
+        held = self._number(job)
+        return held == 0 or held < others
 
     def _has_too_few(self, job: str, others: int) -> bool:
         held = self._number(job)

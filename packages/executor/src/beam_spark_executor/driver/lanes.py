@@ -286,6 +286,7 @@ class Lanes:
             lane.send(LeaveLoop())
         elif lane is not None:
             self._close(lane)
+            self._slots.gave()
 
     def _take(self, lane: Lane) -> Loss:
         """Takes the process away from a lane."""
@@ -315,6 +316,8 @@ class Lanes:
 
     def _lacking(self) -> int:
         """How many more lanes what waits is worth."""
+        if not self._slots.may_ask:
+            return 0
         return self._parallelism.lacking(
             self._lanes.values(),
             len(self._waiting) + self._loop_waits,

@@ -73,6 +73,11 @@ class JobSlots:
         with self._slots.lock:
             self._slots.places.gone(self._job_id, lane)
 
+    def gave(self) -> None:
+        """One of the lanes is to leave for another job."""
+        with self._slots.lock:
+            self._slots.places.gave(self._job_id, time.monotonic())
+
     def forget(self) -> None:
         """The job has ended."""
         slots = self._slots
@@ -89,6 +94,12 @@ class JobSlots:
         """Whether another job should get one of the lanes' places."""
         with self._slots.lock:
             return self._slots.places.is_owed_by(self._job_id, time.monotonic())
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the job may ask for more lanes; see :meth:`SharedPlaces.may_ask`."""
+        with self._slots.lock:
+            return self._slots.places.may_ask(self._job_id)
 
     @property
     def spare(self) -> float:
