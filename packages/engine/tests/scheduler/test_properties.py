@@ -8,6 +8,7 @@ and a seed to run it again.
 from __future__ import annotations
 
 import os
+import pickle
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,7 +32,6 @@ from beam_runner_engine.scheduler.events import (
     SplitDone,
     Start,
 )
-from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
 from .graphs import Job, jobs
@@ -106,11 +106,11 @@ class JobRun(RuleBasedStateMachine):
 
     @rule()
     def save(self) -> None:
-        self.saved = len(self.host.log), self.host.scheduler.snapshot()
+        self.saved = len(self.host.log), pickle.dumps(self.host.scheduler)
 
     @rule()
     def restart(self) -> None:
-        self.host.scheduler = Scheduler.restore(self.host.scheduler.snapshot())
+        self.host.scheduler = pickle.loads(pickle.dumps(self.host.scheduler))
 
     @rule(which=st.integers(0, 60))
     def send_late(self, which: int) -> None:
@@ -128,9 +128,9 @@ class JobRun(RuleBasedStateMachine):
             self.repeat(late[which % len(late)])
 
     def repeat(self, event: Event) -> None:
-        before = self.host.scheduler.snapshot()
+        before = pickle.dumps(self.host.scheduler)
         assert self.host.scheduler.handle(event) == ()
-        assert self.host.scheduler.snapshot() == before
+        assert pickle.dumps(self.host.scheduler) == before
 
     @rule(which=st.integers(0, 20))
     def send_illegal(self, which: int) -> None:
@@ -166,10 +166,10 @@ class JobRun(RuleBasedStateMachine):
         asked = isinstance(event, Progress) and event.bundle in self.host.asked
         if asked:
             return
-        before = self.host.scheduler.snapshot()
+        before = pickle.dumps(self.host.scheduler)
         with pytest.raises(IllegalEvent, match=type(event).__name__):
             self.host.scheduler.handle(event)
-        assert self.host.scheduler.snapshot() == before
+        assert pickle.dumps(self.host.scheduler) == before
 
     def teardown(self) -> None:
         if not hasattr(self, "host"):
@@ -206,7 +206,7 @@ class JobRun(RuleBasedStateMachine):
         assert [again.handle(event) for event in host.log] == host.answers
         if self.saved is not None:
             start, snapshot = self.saved
-            again = Scheduler.restore(snapshot)
+            again = pickle.loads(snapshot)
             assert [again.handle(event) for event in host.log[start:]] == host.answers[start:]
 
 

@@ -24,7 +24,6 @@ from beam_runner_engine.scheduler.errors import (
     GraphError,
     IllegalEvent,
     SchedulerError,
-    SnapshotError,
 )
 from beam_runner_engine.scheduler.events import (
     Abort,
@@ -117,7 +116,6 @@ __all__ = [
     "SideInputReadiness",
     "SideInputSpec",
     "SideWindowOf",
-    "SnapshotError",
     "SplitBundle",
     "SplitDone",
     "SplittingPolicy",

@@ -1,4 +1,4 @@
-"""What can go wrong: an illegal event, an impossible graph, an unreadable snapshot, host code."""
+"""What can go wrong: an illegal event, an impossible graph, host code."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ class IllegalEvent(SchedulerError):
 
 class GraphError(SchedulerError):
     """A graph of stages that can't be run, with the stage or collection at fault."""
-
-
-class SnapshotError(SchedulerError):
-    """Bytes that are not a snapshot of this version of the scheduler."""
 
 
 class HostCodeError(SchedulerError):

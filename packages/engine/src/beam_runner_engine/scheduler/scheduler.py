@@ -32,7 +32,6 @@ from beam_runner_engine.scheduler.policy import (
 from beam_runner_engine.scheduler.reports import StageReport, Wait, report, waits
 from beam_runner_engine.scheduler.section_bundles import commit_section, refuse
 from beam_runner_engine.scheduler.sections import find_sections
-from beam_runner_engine.scheduler.snapshot import read_snapshot, write_snapshot
 from beam_runner_engine.scheduler.specs import AddElements, GraphSpec, Limits
 from beam_runner_engine.scheduler.splits import give_way, note_progress, take_split
 from beam_runner_engine.scheduler.state import SchedulerState, new_state
@@ -47,8 +46,8 @@ class Scheduler:
     """Decides when which stage of a job processes which data.
 
     It has no clock, thread or randomness: `handle` is the only way to change it, and the same
-    events give the same commands. Not safe for use by several threads at once. Can be pickled;
-    `snapshot` is the form to store.
+    events give the same commands. Not safe for use by several threads at once. Can be
+    pickled for another process of this version; what is to be stored is its `state`.
     """
 
     def __init__(
@@ -138,25 +137,6 @@ class Scheduler:
         scheduler = cls.__new__(cls)
         scheduler._state = state
         return scheduler
-
-    def snapshot(self) -> bytes:
-        """Returns all of the scheduler as bytes for `restore`, by the same version of this package.
-
-        To go on with a later version, keep `state`.
-        """
-        return write_snapshot(self._state)
-
-    @classmethod
-    def restore(cls, snapshot: bytes) -> Scheduler:
-        """Returns the scheduler of a snapshot; SnapshotError if the bytes are not one of this
-        version.
-
-        Snapshots are pickles: restore only what you wrote yourself.
-        """
-        return cls.of_state(read_snapshot(snapshot))
-
-    def __reduce__(self) -> tuple[object, tuple[bytes]]:
-        return Scheduler.restore, (self.snapshot(),)
 
 
 def _check_steps(graph: Graph) -> None:

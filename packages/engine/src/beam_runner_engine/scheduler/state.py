@@ -24,6 +24,9 @@ from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_engine.values.times import MIN_TIMESTAMP, Timestamp
 from beam_runner_engine.values.windows import Window
 
+FORMAT = 1
+"""Goes up when the meaning of the state changes while its fields stay the same."""
+
 Need = tuple[int, Window | None]
 """A window of a side input (its place in the stage's spec) that work needs; None is all of it."""
 

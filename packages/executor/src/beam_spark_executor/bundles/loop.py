@@ -16,6 +16,7 @@ then what has happened, as entries of the journal, to be committed together. The
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from collections import deque
@@ -89,7 +90,7 @@ class TaskLoop:
         self._host = host
         self._send = send
         self._sources = sources
-        self._scheduler = Scheduler.restore(order.scheduler)
+        self._scheduler: Scheduler = pickle.loads(order.scheduler)
         self._driver: Driver[Entry] = Driver(self)
         self._stores = LoopStores(folder, order.segments)
         self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)

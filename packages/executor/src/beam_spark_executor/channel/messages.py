@@ -225,7 +225,7 @@ class RunLoop:
     Attributes:
         loop: its number.
         name: unique to this loop: what its bundles write is named after it.
-        scheduler: a snapshot of the job's scheduler, which rules from now on until the reply.
+        scheduler: the job's scheduler, pickled, which rules from now on until the reply.
         segments: the state of every key shard, by stage and shard.
     """
 

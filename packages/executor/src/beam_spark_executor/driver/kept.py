@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 from beam_runner_engine.scheduler import Bundle, BundleFailed, FailJob, FinishJob, state
-from beam_runner_engine.scheduler.snapshot import FORMAT
+from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_worker.records import MonitoringInfo
 
 from beam_spark_executor import plan

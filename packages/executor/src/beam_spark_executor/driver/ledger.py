@@ -6,6 +6,7 @@ that was lost is replaced by one that reads the journal again.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 from beam_runner_engine.scheduler import (
@@ -30,7 +31,7 @@ from beam_runner_engine.scheduler import (
     StageReport,
     Wait,
 )
-from beam_runner_engine.scheduler.snapshot import FORMAT
+from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_worker.totals import Totals
 
 from beam_spark_executor.channel.attempts import Attempt
@@ -131,8 +132,8 @@ class Ledger:
         return oldest
 
     def scheduler_snapshot(self) -> bytes:
-        """The scheduler alone, for the loop inside a task."""
-        return self._scheduler.snapshot()
+        """The scheduler alone, pickled for the loop inside a task."""
+        return pickle.dumps(self._scheduler)
 
     def all_segments(self) -> dict[tuple[str, int], tuple[Segment, ...]]:
         """The state of every key shard that has any, by stage and shard."""

@@ -1,0 +1,34 @@
+"""A scheduler goes on elsewhere: pickled by the same version, or as its state."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from beam_runner_engine.scheduler.events import BundleDone, Output, Start
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import GraphSpec, StageSpec
+
+from .samples import data
+
+
+def running() -> Scheduler:
+    scheduler = Scheduler(GraphSpec((StageSpec("a", ("r",)),), ("r",)))
+    scheduler.handle(Start(roots=(Output("r", data("d")),)))
+    return scheduler
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        lambda one: pickle.loads(pickle.dumps(one)),
+        lambda one: Scheduler.of_state(pickle.loads(pickle.dumps(one.state))),
+    ],
+    ids=["pickled", "as its state"],
+)
+def test_a_scheduler_goes_on_elsewhere(elsewhere: object) -> None:
+    scheduler = running()
+    again = elsewhere(scheduler)  # type: ignore[operator]
+    assert again.open_bundles == scheduler.open_bundles
+    assert again.handle(BundleDone(0, 1)) == scheduler.handle(BundleDone(0, 1))
