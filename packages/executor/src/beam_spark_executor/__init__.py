@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beam_spark_executor.client.options import BeamSparkOptions
     from beam_spark_executor.client.runner import BeamSparkRunner
 
-__all__ = ["BeamSparkRunner"]
+__all__ = ["BeamSparkOptions", "BeamSparkRunner"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from beam_spark_executor.client.runner import BeamSparkRunner
 
         return BeamSparkRunner
+    if name == "BeamSparkOptions":
+        from beam_spark_executor.client.options import BeamSparkOptions
+
+        return BeamSparkOptions
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,7 @@ import argparse
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+import beam_spark_executor
 from beam_spark_executor.client.options import (
     MADE_THE_SERVER,
     BeamSparkOptions,
@@ -80,3 +81,16 @@ def test_no_name_collides_with_those_of_beam() -> None:
             options._add_argparse_args(parser)
     BeamSparkOptions._add_argparse_args(parser)
     assert "--beam_spark_conf" in parser.format_help()
+
+
+def test_help_tells_of_ours_where_it_is_asked_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as told:
+        beam_spark_executor.BeamSparkOptions(["--help"])
+    assert told.value.code == 0
+    assert "--beam_spark_task_attempts N" in capsys.readouterr().out
+
+
+def test_they_can_be_set_in_code() -> None:
+    options = PipelineOptions([])
+    options.view_as(beam_spark_executor.BeamSparkOptions).beam_spark_conf = ["spark.a=1"]
+    assert server_wishes(options).flags[0] == "--spark-conf=spark.a=1"
