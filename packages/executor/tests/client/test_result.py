@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -66,3 +68,36 @@ def test_bad_ends(state: Any, told: str) -> None:
 def test_a_server_that_is_gone_is_told_in_a_sentence(why_gone: str, told: str) -> None:
     with pytest.raises(RuntimeError, match=f"^the job job-1 is out of sight: {told}$"):
         result(RUNNING, Gone(), why_gone=why_gone).wait_until_finish()
+
+
+def waiting(until: threading.Event, last: Any) -> BeamSparkResult:
+    """A job that ends when it is told to; its states are read from a stream by one thread at a time."""
+
+    def events() -> Any:
+        yield api.JobStateEvent(state=RUNNING)
+        until.wait(60)
+        yield api.JobStateEvent(state=last)
+
+    of = PipelineResult(Service(), "job-1", iter(()), events())
+    return BeamSparkResult(of, "localhost:1", str)
+
+
+def test_a_wait_that_was_too_short_can_be_made_again() -> None:
+    until = threading.Event()
+    ours = waiting(until, CANCELLED)
+    assert ours.wait_until_finish(100) == "RUNNING"
+    assert ours.wait_until_finish(100) == "RUNNING"
+    ours.cancel()
+    until.set()
+    assert ours.wait_until_finish() == ours.wait_until_finish(100) == "CANCELLED"
+
+
+def test_several_threads_wait_and_each_is_told_the_failure() -> None:
+    until = threading.Event()
+    ours = waiting(until, FAILED)
+    with ThreadPoolExecutor(2) as pool:
+        told = [pool.submit(ours.wait_until_finish) for _ in range(2)]
+        until.set()
+        for one in told:
+            with pytest.raises(RuntimeError, match="job-1 failed in state FAILED"):
+                one.result(60)

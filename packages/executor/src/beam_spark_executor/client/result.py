@@ -35,11 +35,44 @@ class BeamSparkResult(PipelineResult):
         self._endpoint = endpoint
         self._why_gone = why_gone
         self._cancelled = False
+        self._lock = threading.Lock()
+        self._observer: threading.Thread | None = None
+        self._failure: Exception | None = None
 
     @property
     def job_id(self) -> str:
         """The job's id on its server."""
         return str(self._job_id)
+
+    def wait_until_finish(self, duration: float | None = None) -> str:
+        """Waits for the job's end; may be called again, and by several threads at once.
+
+        Args:
+            duration: at most so many milliseconds; none for as long as it takes.
+
+        Returns:
+            The job's state.
+
+        Raises:
+            RuntimeError: the job failed, or was cancelled by somebody else; says why.
+        """
+        with self._lock:
+            if self._observer is None:
+                # Beam's own reads streams of the server, which one thread may do, and once.
+                self._observer = threading.Thread(
+                    target=self._observe, name="wait-until-finish", daemon=True
+                )
+                self._observer.start()
+        self._observer.join(duration / 1000 if duration else None)
+        if self._failure is not None:
+            raise self._failure
+        return str(self._state)
+
+    def _observe(self) -> None:
+        try:
+            super().wait_until_finish()
+        except Exception as error:
+            self._failure = error
 
     def cancel(self) -> None:
         """Asks for the job's end; `wait_until_finish` then tells CANCELLED."""
