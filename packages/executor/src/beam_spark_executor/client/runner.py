@@ -15,6 +15,8 @@ from apache_beam.options.pipeline_options import (
     PortableOptions,
     StandardOptions,
 )
+from apache_beam.pipeline import Pipeline
+from apache_beam.runners.direct.direct_runner import DirectRunner
 from apache_beam.runners.portability import portable_runner
 from apache_beam.runners.portability.job_server import ExternalJobServer
 from apache_beam.runners.portability.stager import Stager
@@ -22,6 +24,7 @@ from apache_beam.transforms.environments import Environment
 from beam_runner_worker import main_classes
 
 from beam_spark_executor.client.main_classes import pickled_main_classes
+from beam_spark_executor.client.recording import records_a_stream
 from beam_spark_executor.client.result import BeamSparkResult
 from beam_spark_executor.client.servers import GivenServer, server_for
 from beam_spark_executor.client.submission import Submission
@@ -63,6 +66,12 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         timeout = options.view_as(PortableOptions).job_server_timeout
         service = ExternalJobServer(server.endpoint, timeout).start()
         return Submission(service, options, own_server=not isinstance(server, GivenServer))
+
+    def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
+        """Runs a pipeline; one by which a notebook records a stream in this program, as Beam's DirectRunner."""
+        if self._is_interactive and records_a_stream(pipeline):
+            return DirectRunner().run_pipeline(pipeline, options)
+        return super().run_pipeline(pipeline, options)
 
     def run_portable_pipeline(self, pipeline: Any, options: PipelineOptions) -> BeamSparkResult:
         """Submits a pipeline; returns as soon as its server has taken it on, unless it is interactive.
