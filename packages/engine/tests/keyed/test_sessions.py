@@ -13,6 +13,7 @@ from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing import MemoryStore
 from beam_runner_engine.values import triggers as t
+from beam_runner_engine.values.panes import PaneTiming
 from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
 from beam_runner_engine.values.summary import ShardSummary
 from beam_runner_engine.values.times import MAX_TIMESTAMP
@@ -79,6 +80,24 @@ def test_what_waits_in_a_session_that_merges_with_a_finished_one_is_counted_as_d
     (pane,) = [pane for number, time in enumerate((0, 0, 7)) for pane in run.element(number, time)]
     assert (pane.values, run.element(3, 1), run.dropped) == ((0, 1), [], 2)
     assert run.time(watermark=MAX_TIMESTAMP) == []
+
+
+def test_an_ended_session_that_is_extended_waits_for_its_new_end_in_each() -> None:
+    run = OurRun(
+        WindowingStrategy(
+            Sessions(7),
+            merge_status=MergeStatus.NEEDS_MERGE,
+            trigger=t.AfterEach((t.AfterEndOfWindow(), t.Repeatedly(t.AfterCount(1)))),
+            allowed_lateness=100,
+        )
+    )
+    run.element(0, 0)
+    assert [pane.values for pane in run.time(watermark=8)] == [(0,)]
+    assert run.element(1, 5) == []
+    (pane,) = run.time(watermark=20)
+    assert (pane.values, pane.pane.timing) == ((1,), PaneTiming.ON_TIME)
+    (pane,) = run.element(2, 6)
+    assert (pane.values, pane.pane.timing) == ((2,), PaneTiming.LATE)
 
 
 def test_a_session_meets_only_those_it_overlaps() -> None:

@@ -18,6 +18,7 @@ from .test_oracle import TRIGGERS
 
 BEFORE = Instant(ended=False, processing_time=0)
 AFTER = Instant(ended=True, processing_time=0)
+EACH = t.Repeatedly(t.AfterCount(1))
 
 
 def _firings(trigger: Trigger, *steps: Instant | int) -> str:
@@ -72,6 +73,33 @@ def _ask(of_trigger: Machine, state: State, at: Instant) -> tuple[State, str]:
             ".fff",
         ),
         (t.OrFinally(t.AfterCount(2), t.AfterCount(5)), (2,), ".!"),
+        (
+            t.AfterEach(
+                (
+                    t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.AfterCount(3)),
+                    t.OrFinally(t.Repeatedly(t.AfterCount(5)), t.AfterCount(10)),
+                )
+            ),
+            (13,),
+            ".ff....f....!",
+        ),
+        (t.AfterEach((t.AfterEndOfWindow(), EACH)), (1, AFTER, 2), ".fff"),
+        (t.AfterEach((EACH, t.AfterCount(1))), (3,), "fff"),
+        (t.AfterEach((t.AfterAny((t.AfterCount(2), t.Never())), t.AfterCount(1))), (3,), ".f!"),
+        (t.Repeatedly(t.AfterEach((t.AfterCount(1), t.AfterCount(2)))), (6,), "f.ff.f"),
+        (t.Repeatedly(t.AfterAll((t.AfterCount(1), t.AfterCount(2)))), (4,), ".f.f"),
+        (t.Repeatedly(t.AfterAny((t.AfterCount(3), t.AfterCount(2)))), (4,), ".f.f"),
+        (t.Repeatedly(t.OrFinally(t.AfterCount(3), t.AfterCount(2))), (4,), ".f.f"),
+        (
+            t.Repeatedly(t.OrFinally(t.Repeatedly(t.AfterCount(2)), t.AfterCount(3))),
+            (6,),
+            ".ff.ff",
+        ),
+        (
+            t.OrFinally(t.AfterEach((t.AfterCount(1), EACH)), t.AfterEndOfWindow()),
+            (2, AFTER),
+            "ff!",
+        ),
     ],
 )
 def test_firings(trigger: Trigger, steps: tuple[Instant | int, ...], expected: str) -> None:
@@ -139,6 +167,62 @@ def test_what_merging_makes_of_states() -> None:
     time = machine(t.AfterProcessingTime((t.Delay(3),)))
     assert time.merge([None, 7, 5], BEFORE) == 5
     assert time.merge([None], BEFORE) is None
+
+
+END = t.AfterEndOfWindow()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        END,
+        t.AfterEndOfWindow(early=t.AfterCount(2)),
+        t.AfterAny((t.AfterEndOfWindow(), t.Never())),
+        t.AfterAll((END, t.AfterCount(1))),
+        t.OrFinally(EACH, END),
+        t.AfterEach((END, t.AfterCount(1))),
+    ],
+)
+def test_each_goes_back_to_a_part_that_waits_for_the_end_if_that_is_ahead_again(
+    first: Trigger,
+) -> None:
+    each = machine(t.AfterEach((first, EACH)))
+    state = each.initial
+    while state[0] == 0:
+        state = each.add(state, 1, AFTER)
+        assert each.ready(state, AFTER)
+        state, _ = each.fire(state, AFTER)
+    assert each.merge([each.initial, state], AFTER) == state
+    assert each.merge([each.initial, state], BEFORE) == each.initial
+
+
+def test_each_goes_back_no_further_than_to_the_first_part_that_is_open_again() -> None:
+    for counted_then_ended in (
+        t.AfterEach((t.AfterCount(1), END, EACH)),
+        t.AfterEach((t.AfterEach((t.AfterCount(1), END)), EACH)),
+        t.AfterEach((t.AfterCount(1), t.AfterEach((END, EACH)))),
+    ):
+        each = machine(counted_then_ended)
+        state = each.add(each.initial, 1, BEFORE)
+        at_the_end, _ = each.fire(state, BEFORE)
+        state, finished = each.fire(at_the_end, AFTER)
+        assert (finished, each.merge([state, each.initial], BEFORE)) == (False, at_the_end)
+    counted = machine(t.AfterEach((t.AfterAny((t.AfterCount(1), END)), EACH)))
+    state, _ = counted.fire(counted.add(counted.initial, 1, BEFORE), BEFORE)
+    assert counted.merge([state, counted.initial], BEFORE) == state
+
+
+@given(
+    TRIGGERS, TRIGGERS, TRIGGERS, st.lists(st.integers(0, 3) | st.sampled_from([AFTER]), max_size=9)
+)
+def test_each_within_each_is_one(
+    a: Trigger, b: Trigger, c: Trigger, steps: list[Instant | int]
+) -> None:
+    """As Beam's Java SDK says of `AfterEach`."""
+    flat = _firings(t.AfterEach((a, b, c)), *steps)
+    assert _firings(t.AfterEach((t.AfterEach((a, b)), c)), *steps) == flat
+    assert _firings(t.AfterEach((a, t.AfterEach((b, c)))), *steps) == flat
+    assert _firings(t.AfterEach((t.Repeatedly(a), b)), *steps) == _firings(t.Repeatedly(a), *steps)
 
 
 @given(TRIGGERS)

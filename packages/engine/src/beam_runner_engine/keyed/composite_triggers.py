@@ -71,6 +71,11 @@ class ParallelMachine:
         columns = zip(*states, strict=True)
         return tuple(p.merge(column, at) for p, column in zip(self._parts, columns, strict=True))
 
+    def reopened(self, at: Instant) -> tuple[State] | None:
+        """Which parts were finished is not known: where one is enough, it may be any that stays so."""
+        stays = self._combine([part.reopened(at) is None for part in self._parts])
+        return None if stays else (self.initial,)
+
     def wake(self, state: State) -> Timestamp | None:
         return _earliest(p.wake(s) for p, s in zip(self._parts, state, strict=True))
 
@@ -101,12 +106,27 @@ class EachMachine:
         return (index + 1, self._parts[index + 1].initial), False
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
-        """The window that is furthest says which part is current."""
-        index = max(state[0] for state in states)
+        """The window that is furthest says which part is current, or an earlier part that this
+        opens again: one that waited for the end of the window, if that is ahead now.
+        """
+        furthest = max(state[0] for state in states)
+        reopened = self._reopened(furthest, at)
+        index = furthest if reopened is None else reopened[0]
         if index == len(self._parts):
             return (index, None)
-        current = [state[1] for state in states if state[0] == index]
+        current = [state[1] for state in (*states, reopened) if state and state[0] == index]
         return (index, self._parts[index].merge(current, at))
+
+    def reopened(self, at: Instant) -> tuple[State] | None:
+        state = self._reopened(len(self._parts), at)
+        return None if state is None else (state,)
+
+    def _reopened(self, stop: int, at: Instant) -> State | None:
+        """The state of the first part below `stop` that is open again, with its number."""
+        for number, part in enumerate(self._parts[:stop]):
+            if (of_part := part.reopened(at)) is not None:
+                return (number, of_part[0])
+        return None
 
     def wake(self, state: State) -> Timestamp | None:
         part = self._current(state)
@@ -131,6 +151,9 @@ class RepeatMachine:
     def fire(self, state: State, at: Instant) -> tuple[State, bool]:
         state, done = self._part.fire(state, at)
         return (self.initial if done else state), False
+
+    def reopened(self, at: Instant) -> tuple[State] | None:
+        return (self.initial,)
 
 
 class EndOfWindowMachine:
@@ -180,6 +203,9 @@ class EndOfWindowMachine:
         if not at.ended:
             return (False, early, self.initial[2])
         return (any(state[0] for state in states), early, late)
+
+    def reopened(self, at: Instant) -> tuple[State] | None:
+        return None if at.ended and self._late is None else (self.initial,)
 
     def wake(self, state: State) -> Timestamp | None:
         if state[0]:

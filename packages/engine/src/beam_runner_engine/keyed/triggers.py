@@ -8,6 +8,8 @@ Every machine answers the same questions about a state; `composite_triggers` put
 - `ready(state, at)`: whether the trigger fires now.
 - `fire(state, at)`: the state after it fired, and whether the trigger is finished.
 - `merge(states, at)`: the state of the window that windows in these states merge into.
+- `reopened(at)`: what is its state where windows merge in which it was finished, in a tuple; None if
+  it stays finished. One that never is finished has a state.
 - `wake(state)`: the next processing time (ms) that may make it ready, None if none may.
 - `watches_end`: whether passing the end of the window may make it ready.
 """
@@ -49,6 +51,7 @@ class Machine(Protocol):
     def ready(self, state: State, at: Instant) -> bool: ...
     def fire(self, state: State, at: Instant) -> tuple[State, bool]: ...
     def merge(self, states: Sequence[State], at: Instant) -> State: ...
+    def reopened(self, at: Instant) -> tuple[State] | None: ...
     def wake(self, state: State) -> Timestamp | None: ...
 
 
@@ -82,6 +85,9 @@ class Stateless:
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return None
 
+    def reopened(self, at: Instant) -> tuple[State] | None:
+        return (None,)
+
     def wake(self, state: State) -> Timestamp | None:
         return None
 
@@ -106,6 +112,9 @@ class CountMachine:
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return sum(states)
+
+    def reopened(self, at: Instant) -> tuple[State] | None:
+        return None
 
     def wake(self, state: State) -> Timestamp | None:
         return None
@@ -133,6 +142,9 @@ class ProcessingTimeMachine:
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return min((state for state in states if state is not None), default=None)
+
+    def reopened(self, at: Instant) -> tuple[State] | None:
+        return None
 
     def wake(self, state: State) -> Timestamp | None:
         return state
