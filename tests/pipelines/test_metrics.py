@@ -7,8 +7,10 @@ from pathlib import Path
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.histogram import LinearBucket
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices import JobClient, JobState, metric_value
 from job_server import wait_until
 from jobs import Pipelines
 
@@ -96,6 +98,25 @@ def test_metrics_of_several_stages_add_up(pipelines: Pipelines) -> None:
     job = pipelines.job(pipeline)
     assert job.wait() is JobState.DONE
     assert job.metric("counters", "seen") == (30, 30)
+
+
+def test_values_that_came_too_late_are_counted(pipelines: Pipelines) -> None:
+    stream = (
+        Stream()
+        .add_elements([TimestampedValue(("k", 1), 1)])
+        .advance_watermark_to(10)
+        .add_elements([TimestampedValue(("k", 2), 2), TimestampedValue(("k", 3), 12)])
+        .advance_watermark_to_infinity()
+    )
+    pipeline = pipelines.new("--streaming")
+    windows = beam.WindowInto(FixedWindows(10))
+    pipeline | stream | windows | beam.GroupByKey() | "Count" >> beam.Map(str)
+    job = pipelines.job(pipeline)
+    assert job.wait() is JobState.DONE
+    with JobClient(job.address) as client:
+        infos = client.metrics(job.job_id).committed
+    dropped = [info for info in infos if info.urn == "beam_spark:stage:dropped_values:v1"]
+    assert [metric_value(info) for info in dropped] == [1]
 
 
 def test_element_counts_of_every_collection(embedded: Pipelines) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
-from beam_runner_jobservices import JobInfo, JobMetrics, JobState, StateEvent, describe_pipeline
+from beam_runner_jobservices import (
+    JobInfo,
+    JobMetrics,
+    JobState,
+    MonitoringInfo,
+    StateEvent,
+    describe_pipeline,
+)
 
 from beam_runner_web.causes import causes_of
 from beam_runner_web.facts import Facts
@@ -20,17 +27,21 @@ UNBOUNDED = runner_api.IsBounded.UNBOUNDED
 
 
 def tree(*, unbounded: bool = True) -> StepTree:
-    """Start, Topic (an unbounded source), Parse, Count."""
+    """Start, Topic (an unbounded source), Parse, Count (a grouping), Write."""
     pipeline = runner_api.Pipeline(root_transform_ids=["r"])
     add_step(pipeline, "i", "Start", writes={"out": "start"})
     add_step(pipeline, "t", "Topic", reads={"in": "start"}, writes={"out": "messages"})
     add_step(pipeline, "p", "Parse", reads={"in": "messages"}, writes={"out": "parsed"})
     add_step(pipeline, "c", "Count", reads={"in": "parsed"}, writes={"out": "counts"})
-    add_step(pipeline, "r", "", parts=("i", "t", "p", "c"))
+    add_step(pipeline, "w", "Write", reads={"in": "counts"})
+    add_step(pipeline, "r", "", parts=("i", "t", "p", "c", "w"))
+    pipeline.components.transforms["c"].spec.urn = "beam:transform:group_by_key:v1"
     if unbounded:
         for key in ("messages", "parsed", "counts"):
             pipeline.components.pcollections[key].is_bounded = UNBOUNDED
-    pipeline.components.windowing_strategies["global"].window_coder_id = "bytes"
+    windowing = pipeline.components.windowing_strategies["global"]
+    windowing.window_coder_id = "bytes"
+    windowing.window_fn.urn = "beam:window_fn:global_windows:v1"
     pipeline.components.coders["bytes"].spec.urn = "beam:coder:bytes:v1"
     return StepTree(describe_pipeline(pipeline.SerializeToString()))
 
@@ -101,3 +112,27 @@ def test_a_step_that_holds_event_time_is_told(behind: int, told: bool) -> None:
 def test_event_time_of_bounded_data_is_nobodys_concern() -> None:
     said = sentences((40, source(3_600)), (0, source(3_600)), unbounded=False)
     assert [text for text in said if "behind" in text] == []
+
+
+def grouped(*more: MonitoringInfo) -> JobMetrics:
+    """The stage of Write, of which five bundles were committed, with its watermark a second before NOW."""
+    mark = int((NOW - 1) * 1000)
+    given = {"input_watermark": mark, "output_watermark": mark, "bundles_committed": 5}
+    return JobMetrics((*(stage("w", "Write", *one) for one in given.items()), *more))
+
+
+def test_values_that_came_too_late_are_told_of_the_grouping() -> None:
+    dropped = stage("w", "Write", "dropped_values", 12)
+    said = sentences((0, grouped(count("counts", 1), dropped)))
+    assert said == [
+        "WARN Count has dropped 12 values: too late, after their windows had closed, or after the last firing of "
+        "their trigger"
+    ]
+
+
+@pytest.mark.parametrize(("given", "told"), [(0, True), (1, False)])
+def test_a_grouping_whose_windows_are_all_open_is_told(given: int, told: bool) -> None:
+    said = sentences((0, grouped(count("counts", given))))
+    wanted = "NOTE Count gathers values, and has given no group yet: no window has closed so far (global windows)"
+    assert said[0].startswith("GOOD Nothing stands out")
+    assert said[1:] == ([wanted] if told else [])

@@ -63,3 +63,26 @@ def test_a_server_that_knows_no_past_shows_none(server: Server, web: TestClient)
     job.given = JobMetrics((stage("s", "Count", "backlog_bytes", 5),))
     page = web.get(f"/jobs/{job.id}/stages").text
     assert "at most" not in page
+
+
+def test_the_first_page_of_a_stream_has_the_lines_of_its_latest_stage(
+    server: Server, web: TestClient
+) -> None:
+    server.kind = Observed
+    for streaming in (True, False):
+        job = server.submit(streaming=streaming)
+        now = time.time()
+        points = tuple((now - 900 + 10 * n, START, 1000 * n, 1, n) for n in range(90))
+        job.past = (StageSeries("s", points), StageSeries("w", points))
+        late, later = int((now - 5) * 1000), int((now - 60) * 1000)
+        job.given = JobMetrics(
+            (
+                stage("w", "Write", "output_watermark", late),
+                stage("s", "Count", "output_watermark", later),
+            )
+        )
+        page = web.get(f"/jobs/{job.id}").text
+        assert ("The stage furthest behind" in page) == streaming
+        assert (f'href="/jobs/{job.id}/stages#t3">Count</a>' in page) == streaming
+        chosen = web.get(f"/jobs/{job.id}?step=t4").text
+        assert ("watermark behind: <b>" in chosen) == streaming

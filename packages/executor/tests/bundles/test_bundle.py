@@ -9,6 +9,7 @@ import attrs
 import pytest
 from beam_runner_engine.scheduler import Data, Input
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
+from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.records import BundleSplit, MonitoringInfo, ResidualElement
@@ -218,6 +219,17 @@ def test_a_shard_without_anything_to_do_never_calls_user_code(
     assert harness.bundles == []
     assert reply.done.summary == EMPTY_SUMMARY
     assert reply.done.outputs == ()
+
+
+def test_values_that_come_too_late_are_told_of(tmp_path: Path) -> None:
+    data = pairs(tmp_path, PLAN, "triggered", b"a1", b"b1", b"a2")
+    closed = {"input_watermark": MAX_TIMESTAMP, "end_watermark": MAX_TIMESTAMP}
+    reply = answer(
+        start(tmp_path, FakeHarness(both, KINDS), data, stage_id="panes", shard=0, **closed)
+    )
+    (dropped,) = [info for info in reply.metrics if "dropped" in info.urn]
+    assert (dropped.urn, dropped.payload) == ("beam_spark:stage:dropped_values:v1", b"\x03")
+    assert dropped.labels == (("STAGE", "panes"),)
 
 
 def test_groups_of_a_whole_shard(tmp_path: Path) -> None:

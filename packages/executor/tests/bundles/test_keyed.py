@@ -60,9 +60,9 @@ def bundle(
     )
     grouping = ShardGrouping(strategy, order, stores)
     panes = [pane for chunk in grouping.chunks(runs or [batches]) for pane in panes_of(chunk)]
-    summary, commit = grouping.commit(name)
-    assert commit is not None
-    return panes, summary, commit.segments
+    commit = grouping.commit(name)
+    assert commit.state is not None
+    return panes, commit.summary, commit.state.segments
 
 
 def panes_of(chunk: GroupChunk | Settle) -> list[tuple[bytes, bytes, bytes, int]]:

@@ -14,7 +14,6 @@ from .texts import duration, number, one_line
 
 _OLD_BUNDLE_MS = 10_000
 _STRAGGLES = 5
-_GROUP_BY_KEY = "beam:transform:group_by_key:v1"
 _IN_A_HARNESS = "an SDK harness"
 _UNSEEN = (
     "The SDK harness has not told what its threads do. Python's and Go's do where they run in processes and docker, those "
@@ -57,7 +56,7 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
         return Cause(Weight.WARN, text, "now", step, more)
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
     straggles = 0 < usual < one.seconds / _STRAGGLES
-    grouped = straggles and stage is not None and _reads_groups(facts, stage)
+    grouped = straggles and stage is not None and bool(facts.grouping(stage))
     if stands(one):
         still = _no_further(facts, one, process)
         text = f"{name} {worked}, {still}"
@@ -87,23 +86,6 @@ def _no_further(facts: Facts, one: RunningBundle, process: str) -> str:
     return f"{still}{at} ({process}){code}"
 
 
-def _reads_groups(facts: Facts, stage: StageFigures) -> bool:
-    """Whether what comes into a stage was grouped by key: all values of a key are in one bundle then."""
-    tree = facts.snapshot.tree
-    producers = tree.producers()
-    inside = frozenset(stage.steps)
-    makers = (
-        producers.get(pcollection, "")
-        for key in stage.steps[:1]
-        for pcollection in tree.steps[key].description.inputs.values()
-    )
-    return any(
-        tree.steps[maker].description.urn == _GROUP_BY_KEY
-        for maker in makers
-        if maker and maker not in inside
-    )
-
-
 def _old_bundles(facts: Facts) -> Iterator[Cause]:
     if facts.snapshot.execution is not None:
         return
@@ -115,7 +97,7 @@ def _old_bundles(facts: Facts) -> Iterator[Cause]:
         yield Cause(
             Weight.WARN,
             f"{facts.name(stage)} has worked on one bundle for {age}",
-            "stages",
+            facts.card(stage),
             facts.step(stage),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from urllib.parse import quote
 
 import attrs
 from beam_runner_jobservices import FailureGroup, Importance, JobState, seconds_of
@@ -89,7 +90,8 @@ def _failure(facts: Facts, group: FailureGroup, what: str) -> Cause:
     where = f" in {facts.snapshot.tree.steps[failure.step].name}" if failure.step else ""
     frame = failure.users_frame
     at = f", at {frame.place}" if frame else ""
-    return Cause(Weight.BAD, f"{what}{where}: {raised}{at}", "errors", failure.step)
+    page = f"errors#{quote(failure.step or 'job', safe='')}"
+    return Cause(Weight.BAD, f"{what}{where}: {raised}{at}", page, failure.step)
 
 
 def _errors_so_far(facts: Facts) -> Iterator[Cause]:
@@ -115,7 +117,7 @@ def _stands_still(facts: Facts) -> Iterator[Cause]:
         step = facts.step(stage)
         for wait in stage.waits:
             if not (little and _is_in_one_composite(facts, step, wait)):
-                yield Cause(weight, wait, "stages", step)
+                yield Cause(weight, wait, facts.card(stage), step)
     last = snapshot.messages[-1] if snapshot.messages else None
     for message in () if stages or last is None else snapshot.messages[-20:]:
         found = _NOTHING_COMMITTED.match(message.text)
@@ -180,7 +182,7 @@ def _backlog_grows(facts: Facts) -> Iterator[Cause]:
                 Weight.WARN,
                 f"{facts.name(stage)} does not keep up: {size(now)} wait for it, "
                 f"{size(before[stage.id])} half a minute ago",
-                "stages",
+                facts.card(stage),
                 facts.step(stage),
             )
 
@@ -194,7 +196,7 @@ def _retried(facts: Facts) -> Iterator[Cause]:
         if stage.retried and not told.intersection(stage.steps):
             times = "once" if stage.retried == 1 else f"{number(stage.retried)} times"
             text = f"Bundles of {facts.name(stage)} had to be tried again {times}"
-            yield Cause(Weight.WARN, text, "stages", facts.step(stage))
+            yield Cause(Weight.WARN, text, facts.card(stage), facts.step(stage))
 
 
 def _hot_step(facts: Facts) -> Iterator[Cause]:

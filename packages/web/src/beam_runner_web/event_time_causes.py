@@ -1,12 +1,16 @@
-"""Sentences about event time in streams: which stage holds it back, and whether it comes nearer."""
+"""Sentences about event time in streams: which stage holds it back, whether it comes nearer, what came too late,
+and what waits for its window to close.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from beam_runner_jobservices import JobState
+
 from .facts import Cause, Facts, Weight
 from .figures import StageFigures
-from .texts import clock, duration, is_end, is_start
+from .texts import clock, duration, is_end, is_start, number
 from .timeline import points_of
 
 _LAG_SECONDS = 20.0
@@ -50,7 +54,7 @@ def _of_stage(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause
             ran = f"its oldest bundle has run for {duration(oldest)}"
             text = f"{facts.name(stage)} does not keep up: {behind}, and {ran}"
             text += f" ({many} are not done)" if many > 1 else ""
-        return Cause(Weight.WARN, text, "stages", step)
+        return Cause(Weight.WARN, text, facts.card(stage), step)
     return _of_source(facts, stage, mark, lag) if is_source else None
 
 
@@ -60,7 +64,7 @@ def _untold(facts: Facts, stage: StageFigures) -> Cause | None:
     if not source or stage.waits or (facts.snapshot.seconds or 0) < _STANDS_SECONDS:
         return None
     text = f"{facts.snapshot.tree.steps[source].name} has told of no event time yet: no window after it can close"
-    return Cause(Weight.WARN, text, "stages", source)
+    return Cause(Weight.WARN, text, facts.card(stage), source)
 
 
 def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
@@ -78,11 +82,11 @@ def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Caus
         text = (
             f"{facts.name(stage)} catches up: {behind}, and at this pace it is up to date in {left}"
         )
-        return Cause(Weight.NOTE, text, "stages", facts.step(stage))
+        return Cause(Weight.NOTE, text, facts.card(stage), facts.step(stage))
     if _busy(facts, stage):
         comes = ", and comes no nearer" if moved is not None else ""
         text = f"{facts.name(stage)} does not keep up with its source: {behind}{comes}"
-        return Cause(Weight.WARN, text, "stages", facts.step(stage))
+        return Cause(Weight.WARN, text, facts.card(stage), facts.step(stage))
     since = next((time for time, at in points if at == mark), now)
     name = facts.snapshot.tree.steps[source].name
     if now - since >= _STANDS_SECONDS:
@@ -91,8 +95,8 @@ def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Caus
             f"{duration(lag)} behind, and no later window after it can close"
         )
         more = "A source that has nothing to give must say how far event time has come, by its watermark"
-        return Cause(Weight.WARN, text, "stages", source, more)
-    return Cause(Weight.NOTE, f"{name} is late: {behind}", "stages", source)
+        return Cause(Weight.WARN, text, facts.card(stage), source, more)
+    return Cause(Weight.NOTE, f"{name} is late: {behind}", facts.card(stage), source)
 
 
 def _busy(facts: Facts, stage: StageFigures) -> bool:
@@ -115,4 +119,37 @@ def _source(facts: Facts, stage: StageFigures) -> str:
     return ""
 
 
-EVENT_TIME_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_late,)
+def _dropped(facts: Facts) -> Iterator[Cause]:
+    """Groupings and stateful steps that have dropped something: people miss it in the results."""
+    names = facts.snapshot.tree.steps
+    for stage in facts.snapshot.figures.stages:
+        if stage.dropped and stage.steps:
+            step = facts.grouping(stage) or stage.steps[0]
+            values = "a value" if stage.dropped == 1 else f"{number(stage.dropped)} values"
+            text = (
+                f"{names[step].name} has dropped {values}: too late, after their windows had closed, or after the "
+                "last firing of their trigger"
+            )
+            more = "A longer allowed lateness keeps windows open; a trigger fires again within Repeatedly"
+            yield Cause(Weight.WARN, text, facts.card(stage), step, more)
+
+
+def _gathers(facts: Facts) -> Iterator[Cause]:
+    """Groupings that have given nothing yet, since all their windows are open: it looks as if they stood."""
+    snapshot = facts.snapshot
+    if snapshot.state is not JobState.RUNNING or not snapshot.streaming:
+        return
+    counts, collections = snapshot.figures.counts, snapshot.tree.pipeline.pcollections
+    for stage in snapshot.figures.stages:
+        grouping = facts.grouping(stage)
+        if not grouping or not stage.committed or is_end(stage.output_watermark):
+            continue
+        step = snapshot.tree.steps[grouping]
+        given = [one for one in step.description.outputs.values() if one in collections]
+        if given and not any(counts.get(one) for one in given):
+            windows = collections[given[0]].windows
+            text = f"{step.name} gathers values, and has given no group yet: no window has closed so far ({windows})"
+            yield Cause(Weight.NOTE, text, facts.card(stage), grouping)
+
+
+EVENT_TIME_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_late, _dropped, _gathers)

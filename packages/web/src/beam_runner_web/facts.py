@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from urllib.parse import quote
 
 import attrs
 from beam_runner_jobservices import FailureGroup
@@ -13,6 +14,7 @@ from .states import StepState
 from .watching import Sample, Snapshot
 
 _LATELY_SECONDS = 10.0
+_GROUP_BY_KEY = "beam:transform:group_by_key:v1"
 _MOST_NAMES = 3
 
 
@@ -27,7 +29,7 @@ class Weight(enum.IntEnum):
 
 @attrs.frozen
 class Cause:
-    """A sentence, and where to read more: `page` is one of the job's, `step` what it is about."""
+    """A sentence, and where to read more: `page` is one of the job's, and a place on it; `step` what it is about."""
 
     weight: Weight
     text: str
@@ -51,6 +53,10 @@ class Facts:
     def step(self, stage: StageFigures) -> str:
         """The step in a stage that takes most of its time; the last one where none has told of time."""
         return self.hottest(stage.steps)
+
+    def card(self, stage: StageFigures) -> str:
+        """Where more is told of a stage: its place on the page of stages."""
+        return f"stages#{quote(stage.anchor, safe='')}"
 
     def names(self, steps: Sequence[str]) -> str:
         """The step among these that takes most of the time; where none has told of time, all it may be."""
@@ -76,6 +82,14 @@ class Facts:
         if not known:
             return ""
         return max(known, key=lambda one: (self._lately(one[1]), self.wall(one[1]), one[0]))[1]
+
+    def grouping(self, stage: StageFigures) -> str:
+        """The grouping by key before a stage, which its bundles do, too; empty where there is none."""
+        tree = self.snapshot.tree
+        inputs = tree.steps[stage.steps[0]].description.inputs.values() if stage.steps else ()
+        makers = [tree.producers[one] for one in inputs if one in tree.producers]
+        groupings = (key for key in makers if tree.steps[key].description.urn == _GROUP_BY_KEY)
+        return next((key for key in groupings if key not in stage.steps), "")
 
     def wall(self, key: str, at: Sample | None = None) -> int:
         """For how many ms a step had been at work, then or by now."""

@@ -63,7 +63,13 @@ class StageFigures:
     began: int | None = None
     last: int | None = None
     bundle_msecs: Distribution | None = None
+    dropped: int | None = None
     waits: tuple[str, ...] = ()
+
+    @property
+    def anchor(self) -> str:
+        """The id of its place on the page of stages."""
+        return self.steps[0] if self.steps else self.id
 
 
 @attrs.frozen
@@ -191,6 +197,7 @@ def _stage(key: str, found: Mapping[str, MonitoringInfo], tree: StepTree) -> Sta
         began=_whole(values.get("began")),
         last=_whole(values.get("last_at_work")),
         bundle_msecs=durations if isinstance(durations, Distribution) else None,
+        dropped=_whole(values.get("dropped_values")),
         waits=tuple(sorted(waits)) if isinstance(waits, frozenset) else (),
     )
 

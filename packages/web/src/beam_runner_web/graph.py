@@ -79,7 +79,7 @@ def _edges(tree: StepTree, closed: frozenset[str]) -> tuple[Edge, ...]:
     """What flows between steps that are seen closed: each PCollection from the step that makes it to
     those that read it, both lifted to what is seen of them.
     """
-    producers = tree.producers()
+    producers = tree.producers
     shown: dict[str, str] = {}
 
     def lifted(key: str) -> str:

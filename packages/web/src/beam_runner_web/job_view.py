@@ -16,6 +16,7 @@ from .figures import StageFigures, StepFigures
 from .graph import View, default_open, view
 from .states import ENDED_WELL, StepState, of_stage, step_states
 from .steps import Step
+from .texts import is_end, is_start
 from .timeline import Chart, Timeline, charts_of, timeline_of
 from .watching import Snapshot, grown
 
@@ -179,6 +180,15 @@ class JobView:
     def charts(self, stage_id: str) -> tuple[Chart, ...]:
         """How a stage has been getting on, as small charts."""
         return charts_of(self.snapshot, stage_id)
+
+    @cached_property
+    def latest_stage(self) -> StageFigures | None:
+        """Of a stream that runs the stage that is furthest behind; None where none tells of event time."""
+        if self.state.is_terminal or not self.streaming:
+            return None
+        marks = ((one.output_watermark, one) for one in self.figures.stages)
+        known = [(at, one) for at, one in marks if at and not (is_start(at) or is_end(at))]
+        return min(known, key=lambda found: found[0], default=(0, None))[1]
 
     @cached_property
     def options(self) -> list[tuple[str, Any]]:

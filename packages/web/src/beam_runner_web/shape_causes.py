@@ -64,7 +64,7 @@ def _small_bundles(facts: Facts) -> Iterator[Cause]:
             f"{number(times.count)} bundles so far; {percent(around)} of their time went into beginning and "
             "committing them"
         )
-        yield Cause(Weight.WARN, text, "stages", facts.step(stage))
+        yield Cause(Weight.WARN, text, facts.card(stage), facts.step(stage))
 
 
 def _elements(facts: Facts, stage: StageFigures) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import attrs
 from beam_runner_jobservices import PipelineDescription, StepDescription, StepNames
@@ -80,7 +81,8 @@ class StepTree:
             yield above
             above = self.steps[above].parent
 
-    def producers(self) -> dict[str, str]:
+    @cached_property
+    def producers(self) -> Mapping[str, str]:
         """The innermost step that gives each PCollection."""
         found: dict[str, str] = {}
         for step in self.steps.values():

@@ -62,8 +62,8 @@ def timeline_of(snapshot: Snapshot) -> Timeline | None:
         end = max(start, (one.last or 0) - first)
         x = start / whole * (_BAR_WIDTH - _THINNEST)
         width = max(_THINNEST, end / whole * _BAR_WIDTH - x)
-        anchor = one.steps[0] if one.steps else one.id
-        bars.append(Bar(one.name, anchor, start / 1000, end / 1000, round(x, 1), round(width, 1)))
+        place = (start / 1000, end / 1000, round(x, 1), round(width, 1))
+        bars.append(Bar(one.name, one.anchor, *place))
     return Timeline(tuple(bars), whole / 1000)
 
 

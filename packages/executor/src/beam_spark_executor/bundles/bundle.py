@@ -20,7 +20,6 @@ from beam_runner_worker.ports import StageHarness
 from beam_runner_worker.records import BundleSplit, GroupChunk, InputChunk, MonitoringInfo
 
 from beam_spark_executor.bundles.bundle_data import BufferWriter, BundleData
-from beam_spark_executor.bundles.bundle_time import bundle_msecs
 from beam_spark_executor.bundles.inputs import (
     count_of,
     element_chunks,
@@ -30,6 +29,7 @@ from beam_spark_executor.bundles.inputs import (
 )
 from beam_spark_executor.bundles.joint_shards import JointShards
 from beam_spark_executor.bundles.keyed import ShardGrouping, Stores
+from beam_spark_executor.bundles.stage_metrics import bundle_msecs, dropped_values
 from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.stateful import StatefulBundle
 from beam_spark_executor.bundles.timers_ahead import TimersTouched
@@ -231,8 +231,10 @@ class RunningBundle:
             return BundleReply(done, None, metrics)
         if keyed is None:
             return BundleReply(attrs.evolve(done, summary=EMPTY_SUMMARY), None, metrics)
-        summary, state = keyed.commit(self._name)
-        return BundleReply(attrs.evolve(done, summary=summary), state, metrics)
+        commit = keyed.commit(self._name)
+        if commit.dropped:
+            metrics = (*metrics, dropped_values(self.stage_id, commit.dropped))
+        return BundleReply(attrs.evolve(done, summary=commit.summary), commit.state, metrics)
 
     def _keyed(self) -> ShardGrouping | StatefulBundle | None:
         """What keeps state by key; None where nothing does, or all is grouped at once."""

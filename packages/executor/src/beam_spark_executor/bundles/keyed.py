@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Protocol
 
+import attrs
 import pyarrow as pa
 from beam_runner_engine.keyed.cells import CellDelta, CellId
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
@@ -37,6 +38,21 @@ class Stores(Protocol):
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> Store:
         """The store of a shard, whose committed state is in these segments."""
+
+
+@attrs.frozen
+class ShardCommit:
+    """What a bundle leaves in its key shard.
+
+    Attributes:
+        summary: what the shard waits for from now on.
+        state: the files with what changed; None if nothing did, or that is kept for later.
+        dropped: how many values came too late, or after the last firing of their trigger.
+    """
+
+    summary: ShardSummary
+    state: StateCommit | None = None
+    dropped: int = 0
 
 
 class ShardGrouping:
@@ -76,10 +92,11 @@ class ShardGrouping:
         # it has written may wait to be read by the very thread that asks.
         return iter(list(panes)) if self._asks_sdk else panes
 
-    def commit(self, name: str) -> tuple[ShardSummary, StateCommit | None]:
-        """Writes what changed to files under this name; what the shard waits for from now on."""
+    def commit(self, name: str) -> ShardCommit:
+        """Writes what changed to files under this name."""
         commit = self._grouper.commit()
-        return commit.summary, self._store.write_commit(commit.deltas, name)
+        state = self._store.write_commit(commit.deltas, name)
+        return ShardCommit(commit.summary, state, commit.dropped)
 
     def _fired(self, runs: Iterable[Iterable[pa.RecordBatch]]) -> Iterator[GroupChunk | Settle]:
         bundle = self._bundle

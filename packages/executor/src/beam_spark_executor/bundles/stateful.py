@@ -25,19 +25,18 @@ from beam_runner_engine.keyed.stateful import (
 )
 from beam_runner_engine.values.panes import NO_FIRING, encode_pane
 from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.window_coders import SKIP_WINDOW
 from beam_runner_engine.values.windowed_values import TIME_BYTES, WINDOWS_AT, moved, skip_windows
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.records import ElementChunk, InputChunk, Settle, Timer, TimerChunk
 
-from beam_spark_executor.bundles.keyed import Store, Stores
+from beam_spark_executor.bundles.keyed import ShardCommit, Store, Stores
 from beam_spark_executor.bundles.timers_ahead import TimersAhead, Trust
 from beam_spark_executor.bundles.user_state import ShardUserState
 from beam_spark_executor.channel.messages import RunBundle
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.data.key_runs import Part, elements_of, parts_by_key
-from beam_spark_executor.data.refs import StateCommit
 from beam_spark_executor.plan import StatefulPlan
 
 _DUE_TOGETHER = 10_000
@@ -116,12 +115,13 @@ class StatefulBundle:
                 self._begin()
         yield from self._due()
 
-    def commit(self, name: str) -> tuple[ShardSummary, StateCommit | None]:
-        """Writes what changed to files under this name; what the shard waits for from now on."""
+    def commit(self, name: str) -> ShardCommit:
+        """Writes what changed to files under this name."""
         if self._store is None:
-            return EMPTY_SUMMARY, None
+            return ShardCommit(EMPTY_SUMMARY)
         commit = self._shard.commit()
-        return commit.summary, self._store.write_commit(commit.deltas, name)
+        state = self._store.write_commit(commit.deltas, name)
+        return ShardCommit(commit.summary, state, commit.dropped)
 
     def _begin(self) -> None:
         store: CellStore = _Nothing() if self._store is None else self._store

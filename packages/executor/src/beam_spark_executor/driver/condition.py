@@ -13,6 +13,7 @@ metrics, and messages when nothing moves, and when an attempt failed that is fol
 | ``beam_spark:stage:bundles_committed:v1`` | bundles | how many of the stage were committed |
 | ``beam_spark:stage:bundles_failed:v1`` | attempts | how many attempts at its bundles failed |
 | ``beam_spark:stage:bundles_retried:v1`` | attempts | how many of its bundles were given out again |
+| ``beam_spark:stage:dropped_values:v1`` | values | those that came too late for their windows, or after the last firing of their trigger; comes with the bundles |
 | ``beam_spark:stage:began:v1`` | ms | when it was first at work (wall clock) |
 | ``beam_spark:stage:last_at_work:v1`` | ms | when it was last |
 | ``beam_spark:stage:bundle_msecs:v1`` | ms | how long each of its bundles took that was committed; comes with the bundles |
