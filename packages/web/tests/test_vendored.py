@@ -7,7 +7,7 @@ from pathlib import Path
 import beam_runner_web
 
 STATIC = Path(beam_runner_web.__file__).parent / "static"
-OUR_OWN = {"graph.js", "live.js", "table.js", "theme.js", "web.css", "icon.svg"}
+OUR_OWN = {"graph.js", "live.js", "log.js", "theme.js", "web.css", "icon.svg"}
 
 
 def test_files_of_others_are_as_they_were_published() -> None:

@@ -21,7 +21,7 @@ from .pages import Pages
 
 
 class Api:
-    """Answers scripts. What a job's parts are is in `docs/web.md`."""
+    """Answers scripts. What a job's parts are is in the package's README."""
 
     def __init__(self, pages: Pages, in_thread: Callable[..., Awaitable[Any]]) -> None:
         self._pages = pages
@@ -41,11 +41,8 @@ class Api:
         return _json({"error": text}, status)
 
     async def _jobs(self, request: Request) -> Response:
-        def answer() -> Response:
-            lines = lines_of(self._pages.watches.client)
-            return _json({"jobs": plain(lines)})
-
-        return await self._in_thread(answer)
+        lines = await self._in_thread(lines_of, self._pages.watches.client)
+        return _json({"jobs": plain(lines)})
 
     async def _job(self, request: Request) -> Response:
         def answer() -> Response:
@@ -176,12 +173,15 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(text, status, media_type="application/json")
 
 
-_GAUGES = (
-    ("beam_stage_backlog_bytes", "What waits for the stage and is in no bundle.", "backlog_bytes"),
-    ("beam_stage_open_bundles", "Bundles of the stage that are not committed.", "open_bundles"),
-    ("beam_stage_input_watermark_ms", "The stage's input watermark.", "input_watermark"),
-    ("beam_stage_output_watermark_ms", "The stage's output watermark.", "output_watermark"),
-    ("beam_stage_commit_lag_ms", "Age of the oldest bundle not committed.", "commit_lag"),
+_OF_STAGES = (
+    ("backlog_bytes", "gauge", "What waits for the stage and is in no bundle.", "backlog_bytes"),
+    ("open_bundles", "gauge", "Bundles of the stage that are not committed.", "open_bundles"),
+    ("input_watermark_ms", "gauge", "The stage's input watermark.", "input_watermark"),
+    ("output_watermark_ms", "gauge", "The stage's output watermark.", "output_watermark"),
+    ("commit_lag_ms", "gauge", "Age of the oldest bundle not committed.", "commit_lag"),
+    ("bundles_total", "counter", "Bundles of the stage that were committed.", "committed"),
+    ("retried_bundles_total", "counter", "Bundles that were given out again.", "retried"),
+    ("dropped_values_total", "counter", "Values that came too late.", "dropped"),
 )
 
 
@@ -195,14 +195,14 @@ def _exposition(views: Iterable[JobView]) -> Iterator[str]:
             if figures.elements_out is not None:
                 labels = _labels(job=view.id, step=view.tree.steps[key].name)
                 yield f"beam_step_elements_total{labels} {figures.elements_out}"
-    for name, text, field in _GAUGES:
-        yield f"# HELP {name} {text}"
-        yield f"# TYPE {name} gauge"
+    for name, kind, text, field in _OF_STAGES:
+        yield f"# HELP beam_stage_{name} {text}"
+        yield f"# TYPE beam_stage_{name} {kind}"
         for view in found:
             for stage in view.figures.stages:
                 value = getattr(stage, field)
                 if value is not None:
-                    yield f"{name}{_labels(job=view.id, stage=stage.id)} {value}"
+                    yield f"beam_stage_{name}{_labels(job=view.id, stage=stage.id)} {value}"
 
 
 def _labels(**labels: str) -> str:

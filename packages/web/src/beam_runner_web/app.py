@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from .api import Api
 from .events import Events
 from .login import Login
-from .pages import JOB_PAGES, Pages
+from .pages import JOB_PAGES, Pages, Values
 from .rendering import STATIC, Renderer
 from .report import report
 from .security import Guard
@@ -121,35 +121,27 @@ class _Site:
     def _html(self, template: str, values: dict[str, Any], status: int = 200) -> HTMLResponse:
         return HTMLResponse(self._renderer.page(template, values), status)
 
-    async def _jobs(self, request: Request) -> Response:
-        def answer() -> Response:
-            return self._html("jobs.html", self._pages.jobs(request.query_params))
+    async def _show(self, template: str, values: Callable[..., Values], *asked: Any) -> Response:
+        """A page; `values` gives what is put into its template, and may block."""
+        return await self._in_thread(lambda: self._html(template, values(*asked)))
 
-        return await self._in_thread(answer)
+    async def _jobs(self, request: Request) -> Response:
+        return await self._show("jobs.html", self._pages.jobs, request.query_params)
 
     def _page_of(self, name: str) -> Callable[[Request], Any]:
         async def show(request: Request) -> Response:
-            def answer() -> Response:
-                values = self._pages.job(request.path_params["job_id"], name, request.query_params)
-                return self._html(JOB_PAGES[name].template, values)
-
-            return await self._in_thread(answer)
+            asked = (request.path_params["job_id"], name, request.query_params)
+            return await self._show(JOB_PAGES[name].template, self._pages.job, *asked)
 
         return show
 
     async def _end(self, request: Request) -> Response:
-        def answer() -> Response:
-            values = self._pages.job(request.path_params["job_id"], "end", request.query_params)
-            return self._html("end.html", values)
-
-        return await self._in_thread(answer)
+        asked = (request.path_params["job_id"], "end", request.query_params)
+        return await self._show("end.html", self._pages.job, *asked)
 
     async def _stacks(self, request: Request) -> Response:
-        def answer() -> Response:
-            values = self._pages.stacks(request.path_params["job_id"], request.query_params)
-            return self._html("stacks.html", values)
-
-        return await self._in_thread(answer)
+        asked = (request.path_params["job_id"], request.query_params)
+        return await self._show("stacks.html", self._pages.stacks, *asked)
 
     async def _cancel(self, request: Request) -> Response:
         return await self._ask(request, "cancelled", self._watches.client.cancel)
@@ -203,7 +195,9 @@ class _Site:
         assert isinstance(error, HTTPException)
         titles = {404: "There is no such page", 409: "That came too late", 405: "Not that way"}
         title = titles.get(error.status_code, "That did not work")
-        return self._error(request, error.status_code, title, error.detail)
+        response = self._error(request, error.status_code, title, error.detail)
+        response.headers.update(error.headers or {})
+        return response
 
     async def unexpected_error(self, request: Request, error: Exception) -> Response:
         return PlainTextResponse(f"The web interface failed: {type(error).__name__}", 500)

@@ -100,6 +100,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        # Whoever is told the address may ask at once, and waits until it is served.
+        listening.listen()
     except BaseException:
         listening.close()
         raise

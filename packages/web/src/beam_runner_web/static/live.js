@@ -1,8 +1,9 @@
 // Keeps a page as a reload would show it: one stream a page, closed while nobody sees it.
 import { drawGraph } from "./graph.js";
-import { followLog } from "./table.js";
+import { followLog } from "./log.js";
 
 const AWAY = "The server does not answer: this is what was last known";
+const GONE = "The job server does not know this job any more";
 const STREAMS = 3;
 const ASK_MS = 2000;
 let stream = null;
@@ -83,7 +84,7 @@ function listen(address) {
   });
   stream.addEventListener("away", () => say(AWAY));
   stream.addEventListener("gone", () => {
-    say("The job server does not know this job any more");
+    say(GONE);
     close();
     over = true;
   });
@@ -104,6 +105,10 @@ function listen(address) {
 async function ask(address, mine) {
   try {
     const answer = await fetch(`${address}${address.includes("?") ? "&" : "?"}once=1`);
+    if (answer.status === 404 && mine === turn) {
+      over = true;
+      return say(GONE);
+    }
     if (!answer.ok) throw new Error("no parts");
     const found = await answer.json();
     if (mine !== turn) return;
