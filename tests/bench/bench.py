@@ -19,7 +19,7 @@ import attrs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from pages import WITHOUT, targets_of_pages
+from pages import WITHOUT, targets_of_pages, wall_ratios
 from targets import Failed, Outcome, Target, all_targets
 from workloads import WORKLOADS
 
@@ -52,7 +52,8 @@ def measure(
     outcomes: dict[str, list[Outcome]] = {target.title: [] for target in targets}
     failed: set[str] = set()
     for number in range(rounds + 1):
-        for target in targets:
+        first = number % len(targets)
+        for target in (*targets[first:], *targets[:first]):
             if target.title in failed:
                 continue
             try:
@@ -173,6 +174,8 @@ def main() -> None:
             measure(name, arguments.scale, targets, arguments.rounds, arguments.seconds, base)
             for name in names
         ]
+        if arguments.pages:
+            print(wall_ratios(line.outcomes for line in lines), flush=True)
     if arguments.write:
         write(text_of(lines, titles, arguments))
     if not all(line.outcomes[base] for line in lines):

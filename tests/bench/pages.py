@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from targets import Target, free_port, portable, server_process
+from processes import cpu_seconds
+from targets import Outcome, Target, free_port, portable, server_process
 
 WITHOUT = "without pages"
+VIEWED = "a viewer"
 _PAUSE_SECONDS = 0.5
 _LIMIT_SECONDS = 30.0
 
@@ -25,6 +28,8 @@ class Viewer:
     def __init__(self, pages: str) -> None:
         self._pages = pages
         self._over = threading.Event()
+        self.looks = threading.Event()
+        """Set while there is something to see: one who looks for jobs meanwhile would slow others down."""
         self.events = 0
         """How many times a page has changed under the viewer's eyes."""
         self._thread = threading.Thread(target=self._look, name="viewer", daemon=True)
@@ -33,10 +38,12 @@ class Viewer:
     def close(self) -> None:
         """Looks no more."""
         self._over.set()
+        self.looks.set()
         self._thread.join(_LIMIT_SECONDS)
 
     def _look(self) -> None:
         while not self._over.wait(_PAUSE_SECONDS):
+            self.looks.wait()
             try:
                 jobs = json.loads(self._read("/api/v1/jobs"))["jobs"]
                 running = [job["id"] for job in jobs if job["state"] == "RUNNING"]
@@ -63,24 +70,83 @@ class Viewer:
         return urllib.request.urlopen(f"{self._pages}{path}", timeout=_LIMIT_SECONDS)
 
 
+class Viewed(Target):
+    """One that somebody looks at while it runs."""
+
+    def __init__(self, viewer: Viewer, title: str, flags: tuple[str, ...], folder: Path) -> None:
+        super().__init__(title, flags, folder)
+        self._viewer = viewer
+
+    def run(self, name: str, elements: int, seconds: float) -> Outcome:
+        """Runs a workload; raises as `Target.run` does."""
+        self._viewer.looks.set()
+        try:
+            return super().run(name, elements, seconds)
+        finally:
+            self._viewer.looks.clear()
+
+
 @contextmanager
 def targets_of_pages(environment: str, flags: tuple[str, ...]) -> Iterator[list[Target]]:
-    """Three servers alike: without pages, with pages at which nobody looks, and with a viewer of each job."""
+    """Three servers alike: without pages, with pages at which nobody looks, and with a viewer of each job.
+
+    What each of them and its workers have used of the processor is printed in the end.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench")))
-        pages = [free_port(), free_port()]
+        ports = [free_port(), free_port()]
         servers = {
-            WITHOUT: ("--serve-http=false",),
-            "nobody looks": (f"--web-port={pages[0]}",),
-            "a viewer": (f"--web-port={pages[1]}",),
+            title: stack.enter_context(server_process((*flags, own)))
+            for title, own in (
+                (WITHOUT, "--serve-http=false"),
+                ("nobody looks", f"--web-port={ports[0]}"),
+                (VIEWED, f"--web-port={ports[1]}"),
+            )
         }
-        targets = []
-        for title, own in servers.items():
-            endpoint = stack.enter_context(server_process((*flags, *own)))
-            targets.append(Target(title, portable(endpoint, environment), folder))
-            stack.callback(targets[-1].close)
-        viewer = Viewer(f"http://localhost:{pages[1]}")
+        viewer = Viewer(f"http://localhost:{ports[1]}")
         stack.callback(viewer.close)
+        targets = []
+        for title, server in servers.items():
+            of_it = (title, portable(server.address, environment), folder)
+            targets.append(Viewed(viewer, *of_it) if title == VIEWED else Target(*of_it))
+            stack.callback(targets[-1].close)
+        before = {title: cpu_seconds(server.processes()) for title, server in servers.items()}
         yield targets
+        used = {
+            title: cpu_seconds(server.processes()) - before[title]
+            for title, server in servers.items()
+        }
+        print(f"CPU seconds of server and workers, warm-up included: {_beside(used)}")
         if not viewer.events:
             raise SystemExit("the viewer has seen nothing change: what was measured is no viewer")
+
+
+def wall_ratios(outcomes: Iterable[Mapping[str, Sequence[Outcome]]]) -> str:
+    """What a run takes beside one without pages in the same round: the median over all rounds of all workloads, which
+    says more than the ratio of medians, since what else the machine does changes from round to round.
+    """
+    ratios: dict[str, list[float]] = {}
+    for of_workload in outcomes:
+        for title, runs in of_workload.items():
+            pairs = zip(runs, of_workload[WITHOUT], strict=False)
+            ratios.setdefault(title, []).extend(run.seconds / base.seconds for run, base in pairs)
+    told = (
+        f"{title} {statistics.median(found):.3f} (half of {len(found)} within {_middle_half(found)})"
+        for title, found in ratios.items()
+        if title != WITHOUT and len(found) > 1
+    )
+    return f"Wall seconds beside {WITHOUT} in the same round: {'; '.join(told)}"
+
+
+def _middle_half(found: Sequence[float]) -> str:
+    low, _, high = statistics.quantiles(found, n=4)
+    return f"{low:.3f} to {high:.3f}"
+
+
+def _beside(used: Mapping[str, float]) -> str:
+    """Figures, each with its ratio to that without pages."""
+    base = used[WITHOUT]
+    return "; ".join(
+        f"{title} {value:.1f}" + (f" ({value / base:.3f})" if base and title != WITHOUT else "")
+        for title, value in used.items()
+    )

@@ -100,8 +100,8 @@ def main() -> None:
     for way, found in costs.items():
         cpu, wall = (statistics.median(each) for each in zip(*found, strict=True))
         print(f"| {way} | {cpu:.1f} | {wall:.1f} |", flush=True)
-    with server_process(("--spark-master-url=local[2]",)) as endpoint:
-        subprocess.run([sys.executable, __file__, "warm", endpoint], check=True)
+    with server_process(("--spark-master-url=local[2]",)) as server:
+        subprocess.run([sys.executable, __file__, "warm", server.address], check=True)
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def all_targets(
         if prism is not None:
             flags["Prism"] = portable(stack.enter_context(_prism(prism)), "LOOPBACK")
         if endpoint is None:
-            endpoint = stack.enter_context(server_process(server_flags))
+            endpoint = stack.enter_context(server_process(server_flags)).address
         flags["ours"] = portable(endpoint, environment)
         targets = []
         for title, options in flags.items():
@@ -169,11 +169,11 @@ def portable(endpoint: str, environment: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def server_process(flags: tuple[str, ...]) -> Iterator[str]:
+def server_process(flags: tuple[str, ...]) -> Iterator[JobServerProcess]:
     with tempfile.TemporaryDirectory(prefix="bench-server") as temporary:
         server = JobServerProcess(Path(temporary), *flags)
         try:
-            yield server.address
+            yield server
         finally:
             server.kill()
 
