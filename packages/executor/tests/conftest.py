@@ -1,4 +1,4 @@
-"""What the tests of this package share: one Spark session for all that need one."""
+"""What the tests of this package share: the doubles, and one Spark session for all that need one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from beam_spark_executor.spark.session import RunningSpark, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parent / "doubles"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,16 +1,12 @@
-"""Lets the tests import the doubles that they share, and serves lanes for them."""
+"""Serves lanes for the tests."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
-
 from served_process import Serve, serving
 
 from beam_spark_executor.bundles import telling as telling_module

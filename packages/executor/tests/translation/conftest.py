@@ -1,4 +1,4 @@
-"""Lets the tests import the sample pipelines beside them, and the doubles that all tests share."""
+"""Lets the tests import the sample pipelines beside them."""
 
 from __future__ import annotations
 
@@ -6,4 +6,3 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
