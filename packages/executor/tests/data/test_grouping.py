@@ -14,12 +14,12 @@ from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import OpaqueWindows
 from beam_runner_engine.values.windows import OpaqueWindow
 from beam_runner_worker.records import GroupChunk
+from beam_runner_worker.values import ValuePieces
 from column_groups import ColumnsGrouper, JoinParity, keyed, whole
 
 from beam_spark_executor.data.columns import by_shard, from_bytes, to_bytes
 from beam_spark_executor.data.few_groups import group_few
 from beam_spark_executor.data.grouping import group_chunks
-from beam_spark_executor.data.values import ValuesInMemory
 
 
 def _computable(case: BulkCase) -> bool:
@@ -82,8 +82,8 @@ def test_chunks_have_few_bytes_and_large_groups_come_in_pieces() -> None:
         if len(chunk.keys) > 1:
             assert sum(map(len, chunk.values)) <= 4 << 20
         for key, values in zip(chunk.keys, chunk.values, strict=True):
-            assert isinstance(values, ValuesInMemory) == (key == b"large")
-            if isinstance(values, ValuesInMemory):
+            assert isinstance(values, ValuePieces) == (key == b"large")
+            if isinstance(values, ValuePieces):
                 assert len(values) == 8_000_000
                 assert {values.piece(n)[-1:] for n in range(values.pieces)} == {b"|"}
             found[key] = whole(values)

@@ -19,6 +19,7 @@ from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import FixedWindows, OpaqueWindows, Sessions
 from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow
 from beam_runner_worker.records import GroupChunk, Settle
+from beam_runner_worker.values import ValuePieces
 from column_groups import ColumnsGrouper, JoinParity, keyed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,6 @@ from hypothesis import strategies as st
 from beam_spark_executor.data.grouping import group_chunks
 from beam_spark_executor.data.large_shards import LargeShard
 from beam_spark_executor.data.spilling import ROW_BYTES, SpillFiles
-from beam_spark_executor.data.values import ValuesInFile
 
 SHARDS = 2
 GLOBAL = encode_window(GLOBAL_WINDOW)
@@ -138,8 +138,8 @@ def test_a_hot_key_is_not_taken_into_memory(tmp_path: Path) -> None:
             continue
         found += len(chunk.keys)
         for key, count, of_key in zip(chunk.keys, chunk.counts, chunk.values, strict=True):
-            assert isinstance(of_key, ValuesInFile) == (key == b"hot")
-            if isinstance(of_key, ValuesInFile):
+            assert isinstance(of_key, ValuePieces) == (key == b"hot")
+            if isinstance(of_key, ValuePieces):
                 assert count == len(hot)
                 for _ in range(2):
                     pieces = [of_key.piece(number) for number in range(of_key.pieces)]

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
+
+import attrs
 
 
-class ValuePieces(Protocol):
-    """The nested encodings of a group's values, too many to be held as one ``bytes``.
+@attrs.frozen(eq=False)
+class ValuePieces:
+    """The nested encodings of a group's values, too many to be held as one ``bytes``; its length is their bytes.
 
     They may be read as often as wanted, from any thread, until the bundle ends. Over the Fn API
     until the next :class:`~beam_runner_worker.records.Settle`.
+
+    Attributes:
+        size: how many bytes they are in all.
+        pieces: how many pieces they are in.
+        piece: reads one by its number: some whole values, about 1 MiB unless one of them is larger.
     """
 
+    size: int
+    pieces: int
+    piece: Callable[[int], bytes]
+
     def __len__(self) -> int:
-        """How many bytes they are in all."""
-
-    @property
-    def pieces(self) -> int:
-        """How many pieces they are in."""
-
-    def piece(self, number: int) -> bytes:
-        """Some whole values, about 1 MiB unless one of them is larger."""
+        return self.size
 
 
 GroupValues: TypeAlias = bytes | memoryview | ValuePieces

@@ -31,7 +31,7 @@ from beam_runner_worker.records import GroupChunk
 from beam_runner_worker.values import GroupValues
 
 from beam_spark_executor.data.columns import windows_of
-from beam_spark_executor.data.values import ValuesInMemory
+from beam_spark_executor.data.values import values_in_memory
 
 _GROUPS_IN_CHUNK = 4096
 _CHUNK_BYTES = 4 << 20
@@ -156,7 +156,7 @@ def group_chunks(
     for first, last in _spans(blobs):
         values: list[GroupValues] = []
         if last == first + 1:
-            in_pieces = ValuesInMemory(groups.values, *groups.starts[first : last + 1].tolist())
+            in_pieces = values_in_memory(groups.values, *groups.starts[first : last + 1].tolist())
             if len(in_pieces) > _CHUNK_BYTES:
                 values = [in_pieces]
         yield GroupChunk(

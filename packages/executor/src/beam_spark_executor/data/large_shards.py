@@ -27,7 +27,7 @@ from beam_runner_worker.values import GroupValues
 from beam_spark_executor.data.columns import distinct_windows, in_windows, window_column
 from beam_spark_executor.data.grouping import ONLY_PANE, group_chunks
 from beam_spark_executor.data.spilling import Dealing, Run, SpillFiles, by_key, fitting_runs
-from beam_spark_executor.data.values import ValuesInFile
+from beam_spark_executor.data.values import values_in_file
 
 
 @attrs.frozen
@@ -107,7 +107,7 @@ class LargeShard:
 
     def _group(self, run: Run, key: bytes, window: bytes) -> GroupChunk:
         size = run.size - len(key) * run.count
-        values: GroupValues = ValuesInFile(run.folder, run.ref, size)
+        values: GroupValues = values_in_file(run.folder, run.ref, size)
         return GroupChunk(
             keys=[key],
             windows=window,

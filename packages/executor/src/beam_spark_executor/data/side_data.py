@@ -23,10 +23,10 @@ _ROW_OVERHEAD = 8
 
 
 class SideData(Protocol):
-    """The values of a side input; windows and keys are encoded, and values come in their order."""
+    """The values of a side input; windows and keys are encoded, and values come in their order.
 
-    def iterable(self, window: bytes) -> bytes | ValuePieces:
-        """All values without a key in a window."""
+    What has no keys has the empty one.
+    """
 
     def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
         """All values of a key in a window."""
@@ -66,10 +66,6 @@ class InMemory:
             entries.setdefault(window, {})[key] = (count, blob)
         return cls(entries)
 
-    def iterable(self, window: bytes) -> bytes:
-        """All values without a key in a window."""
-        return self.values(window, b"")
-
     def values(self, window: bytes, key: bytes) -> bytes:
         """All values of a key in a window."""
         return self._entries.get(window, {}).get(key, (0, b""))[1]
@@ -86,48 +82,33 @@ class InMemory:
         )
 
 
-class InRows:
+def elements_in_rows(folder: Path, data: Sequence[Data]) -> ValuePieces:
     """The elements of one window of an iterable side input, read from the rows as they lie.
 
     Args:
         folder: the job's.
         data: has no other windows.
     """
+    pieces: list[list[RowsRef]] = []
+    filled = PIECE_BYTES
+    for one in data:
+        for part, size in _parts(one):
+            if filled + size > PIECE_BYTES:
+                pieces.append([])
+                filled = 0
+            pieces[-1].append(part)
+            filled += size
 
-    def __init__(self, folder: Path, data: Sequence[Data]) -> None:
-        self._folder = folder
-        self._size = sum(one.facts.size - _ROW_OVERHEAD * one.facts.count for one in data)
-        self._pieces: list[list[RowsRef]] = []
-        filled = PIECE_BYTES
-        for one in data:
-            for part, size in _parts(one):
-                if filled + size > PIECE_BYTES:
-                    self._pieces.append([])
-                    filled = 0
-                self._pieces[-1].append(part)
-                filled += size
-
-    def whole(self) -> bytes | ValuePieces:
-        """All elements."""
-        if len(self._pieces) > 1:
-            return self
-        return self.piece(0) if self._pieces else b""
-
-    def __len__(self) -> int:
-        return self._size
-
-    @property
-    def pieces(self) -> int:
-        """How many pieces they are in."""
-        return len(self._pieces)
-
-    def piece(self, number: int) -> bytes:
-        """Some of them; their file is mapped no longer than it takes."""
+    def piece(number: int) -> bytes:
+        # Its file is mapped no longer than this takes.
         return b"".join(
             concatenated(from_bytes(row).column("value"))
-            for ref in self._pieces[number]
-            for _, row in read_ref(self._folder, ref)
+            for ref in pieces[number]
+            for _, row in read_ref(folder, ref)
         )
+
+    size = sum(one.facts.size - _ROW_OVERHEAD * one.facts.count for one in data)
+    return ValuePieces(size, len(pieces), piece)
 
 
 def latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:

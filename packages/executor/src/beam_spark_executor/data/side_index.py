@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from beam_runner_engine.values.lengths import COUNT_BYTES, encode_count
 from beam_runner_worker.limits import PIECE_BYTES
+from beam_runner_worker.values import ValuePieces
 
 from beam_spark_executor.data.side_index_files import (
     CheckedArray,
@@ -33,6 +33,7 @@ from beam_spark_executor.data.side_index_files import (
     Sources,
     read_about,
 )
+from beam_spark_executor.data.values import joined_parts
 
 HASH = np.dtype("<u8")
 DIGEST = np.dtype([("high", "<u8"), ("low", "<u8")])
@@ -75,37 +76,6 @@ def digest_of(window: bytes, key: bytes) -> bytes:
     return blake2b(b"".join((_LENGTH.pack(len(window)), window, key)), digest_size=16).digest()
 
 
-class Pieces:
-    """Encoded values, cut between two of them into pieces, each read when it is asked for.
-
-    Implements ``beam_runner_worker.records.ValuePieces``.
-
-    Args:
-        sizes: of the parts that are not cut, in bytes.
-        read: gives the parts from one number to before another, joined.
-    """
-
-    def __init__(self, sizes: npt.NDArray[np.integer], read: Callable[[int, int], bytes]) -> None:
-        ends = np.cumsum(sizes, dtype=np.int64)
-        self._size = int(ends[-1]) if len(ends) else 0
-        turn = np.maximum(ends - 1, 0) // PIECE_BYTES
-        cuts = np.flatnonzero(turn[1:] != turn[:-1]) + 1
-        self._bounds = [0, *cuts.tolist(), len(ends)] if len(ends) else [0]
-        self._read = read
-
-    def __len__(self) -> int:
-        return self._size
-
-    @property
-    def pieces(self) -> int:
-        """How many pieces there are."""
-        return len(self._bounds) - 1
-
-    def piece(self, number: int) -> bytes:
-        """A piece, of about ``PIECE_BYTES`` if no part is larger."""
-        return self._read(self._bounds[number], self._bounds[number + 1])
-
-
 class SideIndex:
     """An index that is there. May be used from any thread."""
 
@@ -119,7 +89,7 @@ class SideIndex:
         self._groups = CheckedArray(path / "groups", GROUP, parts["groups"])
         self._extents = CheckedArray(path / "extents", EXTENT, parts["extents"])
 
-    def values(self, window: bytes, key: bytes) -> bytes | Pieces:
+    def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
         """All values of a key in a window, in the order in which they came."""
         place = self._find(window, key)
         if place is None:
@@ -129,22 +99,18 @@ class SideIndex:
         if group["size"] <= PIECE_BYTES:
             return self._read(first, first + extents)
         sizes = self._extents.part(first, first + extents)["size"]
-        return Pieces(sizes, lambda start, end: self._read(first + start, first + end))
+        return joined_parts(sizes, lambda start, end: self._read(first + start, first + end))
 
-    def iterable(self, window: bytes) -> bytes | Pieces:
-        """All values without a key in a window, in the order in which they came."""
-        return self.values(window, b"")
-
-    def keys(self, window: bytes) -> bytes | Pieces:
+    def keys(self, window: bytes) -> bytes | ValuePieces:
         """The distinct keys of a window, in the order of their digests."""
         chosen = self._of(window)
 
         def read(start: int, end: int) -> bytes:
             return b"".join(self._key(group) for group in chosen[start:end])
 
-        return Pieces(chosen["key_size"], read)
+        return joined_parts(chosen["key_size"], read)
 
-    def groups(self, window: bytes) -> bytes | Pieces:
+    def groups(self, window: bytes) -> bytes | ValuePieces:
         """Each key of a window, the number of its values and its values, in the order of `keys`."""
         chosen = self._of(window)
 
@@ -156,7 +122,7 @@ class SideIndex:
                 parts += (self._key(group), encode_count(int(group["count"])), values)
             return b"".join(parts)
 
-        return Pieces(chosen["size"] + chosen["key_size"] + COUNT_BYTES, read)
+        return joined_parts(chosen["size"] + chosen["key_size"] + COUNT_BYTES, read)
 
     def _find(self, window: bytes, key: bytes) -> int | None:
         high, low = _DIGEST.unpack(digest_of(window, key))

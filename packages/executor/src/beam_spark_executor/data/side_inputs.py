@@ -10,7 +10,7 @@ from beam_runner_engine.scheduler import Data, SideInput
 from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_worker.values import ValuePieces
 
-from beam_spark_executor.data.side_data import InMemory, InRows, SideData, latest_element
+from beam_spark_executor.data.side_data import InMemory, SideData, elements_in_rows, latest_element
 from beam_spark_executor.data.side_index_build import open_index
 from beam_spark_executor.plan import SideInputUse
 
@@ -33,7 +33,7 @@ class BundleSideInputs:
         self._folder = folder
         self._shown: dict[str, _Shown] = {}
         self._versions: dict[str, int] = {}
-        self._elements: dict[str, dict[bytes, InRows]] = {}
+        self._elements: dict[str, dict[bytes, ValuePieces]] = {}
         self._keyed: dict[str, SideData] = {}
 
     def show(self, side_inputs: Iterable[SideInput]) -> None:
@@ -61,11 +61,14 @@ class BundleSideInputs:
         if use.latest:
             return latest_element(self._folder, data, window)
         if any(len(one.facts.windows or ()) != 1 for one in data):
-            return self._by_key(use).iterable(window)
+            return self._by_key(use).values(window, b"")
         elements = self._elements.setdefault(use.name, {})
         if window not in elements:
-            elements[window] = InRows(self._folder, data)
-        return elements[window].whole()
+            elements[window] = elements_in_rows(self._folder, data)
+        found = elements[window]
+        if found.pieces > 1:
+            return found
+        return found.piece(0) if found.pieces else b""
 
     def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
         """All values of a key in a window."""

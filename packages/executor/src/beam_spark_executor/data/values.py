@@ -1,23 +1,22 @@
-"""The values of a group that are too many for one ``bytes``: read in pieces, from memory or a file.
-
-Implements ``beam_runner_worker.records.ValuePieces``.
-"""
+"""Encoded values that are too many for one ``bytes``: read in pieces, from memory or a file."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from beam_runner_worker.limits import PIECE_BYTES
+from beam_runner_worker.values import ValuePieces
 
 from beam_spark_executor.data.columns import concatenated, from_bytes
 from beam_spark_executor.data.files import RowFile
 from beam_spark_executor.data.refs import FileRows
 
 
-class ValuesInMemory:
+def values_in_memory(values: pa.Array, first: int, last: int) -> ValuePieces:
     """A run of a column of values; keeps the whole column.
 
     Args:
@@ -25,28 +24,18 @@ class ValuesInMemory:
         first: the number of the first value.
         last: the number after the last value.
     """
+    offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)
+    cuts = _cuts(offsets[values.offset + first : values.offset + last + 1])
+    data = values.buffers()[2]
 
-    def __init__(self, values: pa.Array, first: int, last: int) -> None:
-        offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)
-        ends = offsets[values.offset + first : values.offset + last + 1]
-        self._data = values.buffers()[2]
-        self._cuts = _cuts(ends)
+    def piece(number: int) -> bytes:
+        start, end = cuts[number : number + 2]
+        return data.slice(start, end - start).to_pybytes() if end > start else b""
 
-    def __len__(self) -> int:
-        return self._cuts[-1] - self._cuts[0]
-
-    @property
-    def pieces(self) -> int:
-        """How many pieces they are in."""
-        return len(self._cuts) - 1
-
-    def piece(self, number: int) -> bytes:
-        """Some whole values."""
-        start, end = self._cuts[number : number + 2]
-        return self._data.slice(start, end - start).to_pybytes() if end > start else b""
+    return ValuePieces(cuts[-1] - cuts[0], len(cuts) - 1, piece)
 
 
-class ValuesInFile:
+def values_in_file(folder: Path, ref: FileRows, size: int) -> ValuePieces:
     """All values of some rows of keyed columns in a file; keeps nothing but the mapped file.
 
     Args:
@@ -54,24 +43,27 @@ class ValuesInFile:
         ref: the rows; each is a piece.
         size: of the values in bytes.
     """
+    file = RowFile(folder / ref.path, ref.checksum)
 
-    def __init__(self, folder: Path, ref: FileRows, size: int) -> None:
-        self._file = RowFile(folder / ref.path, ref.checksum)
-        self._rows = ref.rows
-        self._size = size
+    def piece(number: int) -> bytes:
+        return value_bytes(from_bytes(file.row(ref.rows[number])[1]))
 
-    def __len__(self) -> int:
-        return self._size
+    return ValuePieces(size, len(ref.rows), piece)
 
-    @property
-    def pieces(self) -> int:
-        """How many pieces they are in."""
-        return len(self._rows)
 
-    def piece(self, number: int) -> bytes:
-        """Some whole values."""
-        _, data = self._file.row(self._rows[number])
-        return value_bytes(from_bytes(data))
+def joined_parts(sizes: npt.NDArray[np.integer], read: Callable[[int, int], bytes]) -> ValuePieces:
+    """Parts that are not cut, joined to pieces of about ``PIECE_BYTES``.
+
+    Args:
+        sizes: of the parts, in bytes.
+        read: gives the parts from one number to before another, joined.
+    """
+    ends = np.cumsum(sizes, dtype=np.int64)
+    turn = np.maximum(ends - 1, 0) // PIECE_BYTES
+    cuts = np.flatnonzero(turn[1:] != turn[:-1]) + 1
+    bounds = [0, *cuts.tolist(), len(ends)] if len(ends) else [0]
+    size = int(ends[-1]) if len(ends) else 0
+    return ValuePieces(size, len(bounds) - 1, lambda number: read(*bounds[number : number + 2]))
 
 
 def value_bytes(batch: pa.RecordBatch) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from apache_beam.coders import coder_impl
@@ -30,31 +30,6 @@ class Cells(Protocol):
 
     def flush(self) -> None:
         """Writes to the host what has changed."""
-
-
-class _WatchedPieces:
-    """Pieces that user code comes to read much later; what goes wrong then is noticed, too."""
-
-    __slots__ = ("_pieces", "_watch")
-
-    def __init__(
-        self, pieces: ValuePieces, watch: Callable[[], contextlib.AbstractContextManager[None]]
-    ) -> None:
-        self._pieces = pieces
-        self._watch = watch
-
-    def __len__(self) -> int:
-        return len(self._pieces)
-
-    @property
-    def pieces(self) -> int:
-        """How many there are."""
-        return self._pieces.pieces
-
-    def piece(self, number: int) -> bytes:
-        """One of them."""
-        with self._watch():
-            return self._pieces.piece(number)
 
 
 class StateHandler(CachingStateHandler):
@@ -117,7 +92,13 @@ class StateHandler(CachingStateHandler):
     def _watched(self, values: bytes | ValuePieces) -> bytes | ValuePieces:
         if isinstance(values, bytes):
             return values
-        return _WatchedPieces(values, self._remembered_errors)
+
+        def piece(number: int) -> bytes:
+            # User code comes to read it much later; what goes wrong then is noticed, too.
+            with self._remembered_errors():
+                return values.piece(number)
+
+        return ValuePieces(len(values), values.pieces, piece)
 
     @contextlib.contextmanager
     def _remembered_errors(self) -> Iterator[None]:
