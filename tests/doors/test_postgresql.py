@@ -1,4 +1,4 @@
-"""PostgreSQL: a million rows are read in parallel and written back in the two ways that docs/ways-in.md calls safe, while workers are killed."""
+"""PostgreSQL: a million rows are read in parallel and written back by `WriteToSpark`, from files, and by statements that may be repeated, while workers are killed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ DRIVERS = sorted(Path("/usr/share/java").glob("postgresql*.jar"))
 TABLES = f"""
 CREATE TABLE events AS SELECT id, (id * 7919) % 1000003 AS value FROM generate_series(1::bigint, {ROWS}) AS id;
 CREATE TABLE doubled (id bigint, value bigint);
+CREATE TABLE copies (value numeric NOT NULL, id bigint PRIMARY KEY);
 CREATE TABLE loaded (name text PRIMARY KEY);
 CREATE TABLE tenths (id bigint PRIMARY KEY, value bigint);
 """
@@ -104,6 +105,8 @@ if __name__ == "__main__":
     with beam.Pipeline(BeamSparkRunner(), options) as pipeline:
         doubled = pipeline | ReadFromSpark("jdbc", options=source, schema=Event) | beam.Map(double).with_output_types(Event)
         _ = doubled | WriteToSpark("csv", OUT) | beam.ParDo(Load())
+        target = {"url": URL, "driver": "org.postgresql.Driver", "dbtable": "public.copies"}
+        _ = doubled | "Copy" >> WriteToSpark("jdbc", mode="append", options=target) | beam.Map(lambda _: die_once("copied"))
         _ = (doubled | beam.Filter(lambda event: event.id % 10 == 0)
             | beam.Reshuffle() | beam.ParDo(Upsert()))
 """
@@ -146,12 +149,16 @@ def test_each_row_is_there_once(program: Any, port: int) -> None:
     driver = str(DRIVERS[-1])
     code, told = program.run("main.py", str(program.folder), _dsn(port), url, driver, seconds=800)
     assert code == 0, told
-    died = {name for name in ("read", "load", "upsert") if (program.folder / name).exists()}
-    assert died == {"read", "load", "upsert"}
+    died = {
+        name for name in ("read", "load", "upsert", "copied") if (program.folder / name).exists()
+    }
+    assert died == {"read", "load", "upsert", "copied"}
     assert (program.folder / "loaded before").exists(), "it was loaded once, and not once more"
     expected = "SELECT count(*), sum(value) * 2, count(DISTINCT id) FROM events"
     found = "SELECT count(*), sum(value), count(DISTINCT id) FROM"
     assert _ask(port, f"{found} doubled") == _ask(port, expected)
+    assert _ask(port, f"{found} copies") == _ask(port, expected)
+    assert _ask(port, "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'beam_staging_%'") == [0]
     assert _ask(port, f"{found} tenths") == _ask(port, f"{expected} WHERE id % 10 = 0")
 
 

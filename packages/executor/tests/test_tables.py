@@ -14,6 +14,7 @@ from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
     [
         TableSource("jdbc", options={"url": "u", "fetchsize": 3}, columns=["a"], where="a > 1"),
         TableTarget("parquet", "out", "append", {"header": True}, ["day"], "{}"),
+        TableTarget("jdbc", mode="append", options={"url": "u", "dbtable": "sales.t"}),
     ],
 )
 def test_a_payload_is_read_back(spec: TableSource | TableTarget) -> None:
@@ -52,7 +53,18 @@ def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"format": "jdbc", "path": "p"}, "not as 'jdbc'"),
+        ({"format": "kafka", "path": "p"}, "or by jdbc, not as 'kafka'"),
+        ({"format": "jdbc", "path": "p"}, "jdbc has no path and no folders"),
+        ({"format": "jdbc", "options": {"dbtable": "t"}}, r"jdbc needs options\['url'\]"),
+        ({"format": "jdbc", "options": {"url": "u"}}, r"jdbc needs options\['dbtable'\]"),
+        (
+            {"format": "jdbc", "options": {"url": "u", "dbTable": "t; DROP TABLE u"}},
+            "is the name of a table",
+        ),
+        (
+            {"format": "jdbc", "options": {"url": "u", "dbtable": "t", "isolationLevel": "none"}},
+            "isolationLevel",
+        ),
         ({"format": "csv", "path": ""}, "csv needs a path"),
         ({"format": "csv", "path": "p", "mode": "replace"}, "mode is one of error, ignore, append"),
     ],

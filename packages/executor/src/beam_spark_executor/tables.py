@@ -16,6 +16,8 @@ _Spec = TypeVar("_Spec", bound="_Payload")
 
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 """Formats that Spark keeps as files in a folder."""
+DATABASE = "jdbc"
+"""The format of tables in databases, written by way of a table beside and a transaction."""
 STAGING = "_beam-"
 """How the folder begins in which files wait beside a table's own. Spark takes no notice of such."""
 VIEW = "beam_dataframe_"
@@ -28,6 +30,8 @@ _REFLECTION = re.compile(
     r"\b((?:try_)?reflect|java_method)(?:\s|/\*.*?\*/|--[^\n]*\n)*\(", re.IGNORECASE | re.DOTALL
 )
 """Functions of Spark's SQL that run any Java method, as one that ends the server."""
+
+_PLAIN_NAME = re.compile(r"(\w+\.)*\w+")
 
 
 class WrongTable(ValueError):
@@ -118,11 +122,11 @@ class TableSource(_Payload):
 
 @attrs.frozen
 class TableTarget(_Payload):
-    """What is to be written: files.
+    """What is to be written: files, or a table of a database.
 
     Attributes:
-        format: of Spark's writers, one of `FILE_FORMATS`.
-        path: of the folder.
+        format: of Spark's writers, one of `FILE_FORMATS`, or `DATABASE`.
+        path: of the folder of files.
         mode: what is done where there is something already, one of `MODES`.
         options: for the writer; they may hold secrets, so they are never shown.
         partition_by: columns by whose values files are dealt into folders.
@@ -132,27 +136,64 @@ class TableTarget(_Payload):
     KIND: ClassVar[str] = "written"
 
     format: str
-    path: str
+    path: str = ""
     mode: str = "error"
     options: Mapping[str, str] = attrs.field(factory=dict, converter=_options, repr=False)
     partition_by: tuple[str, ...] = attrs.field(default=(), converter=_names)
     schema: str = attrs.field(default="", repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if self.format not in FILE_FORMATS:
+        if self.format not in FILE_FORMATS | {DATABASE}:
             raise WrongTable(
-                f"rows are written as {', '.join(sorted(FILE_FORMATS))}, not as {self.format!r}: nothing else can"
-                " be written yet so that each row is there once, whatever ends meanwhile"
+                f"rows are written as {', '.join(sorted(FILE_FORMATS))} or by {DATABASE}, not as {self.format!r}:"
+                " nothing else can be written yet so that each row is there once, whatever ends meanwhile"
             )
-        if not self.path:
-            raise WrongTable(f"{self.format} needs a path")
         if self.mode not in MODES:
             raise WrongTable(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.is_database:
+            self._check_database()
+        elif not self.path:
+            raise WrongTable(f"{self.format} needs a path")
+
+    def _check_database(self) -> None:
+        if self.path or self.partition_by:
+            raise WrongTable(f"{DATABASE} has no path and no folders: say options['dbtable']")
+        for name in ("url", "dbtable"):
+            if not self.option(name):
+                raise WrongTable(f"{DATABASE} needs options[{name!r}]")
+        if not _PLAIN_NAME.fullmatch(self.table):
+            raise WrongTable(
+                f"options['dbtable'] is the name of a table, as in events or sales.events, not {self.table!r}"
+            )
+        if self.option("isolationLevel").upper() == "NONE":
+            raise WrongTable(
+                "options['isolationLevel'] is to be left out: without transactions rows may be there twice"
+            )
+
+    @property
+    def is_database(self) -> bool:
+        """Whether it is a table of a database, and no files."""
+        return self.format == DATABASE
+
+    @property
+    def table(self) -> str:
+        """Of a database: the table's name."""
+        return self.option("dbtable")
+
+    def beside(self, table: str) -> TableTarget:
+        """The same with another table of that database."""
+        others = {key: value for key, value in self.options.items() if key.lower() != "dbtable"}
+        return attrs.evolve(self, options={**others, "dbtable": table})
+
+    def option(self, name: str) -> str:
+        """An option's value, in whatever case its name is spelt; empty if it is not given."""
+        found = (value for key, value in self.options.items() if key.lower() == name.lower())
+        return next(found, "")
 
     @property
     def name(self) -> str:
         """For people."""
-        return f"{self.format} {self.path}"
+        return f"{self.format} {self.table if self.is_database else self.path}"
 
     def staging(self, writer: str, attempt: str) -> str:
         """Where the files of a writer's attempt wait: beside those of the table, so that they can be moved."""

@@ -84,9 +84,10 @@ def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(example, PAGE.name, "exec"), names)
     assert importlib.import_module(names["spark"]["spark.python.daemon.module"])
     assert collected == ["counts"]
-    empty, tables, frames = Built.pipelines
+    empty, tables, database, frames = Built.pipelines
     assert not empty.transforms_stack[0].parts
     assert len(tables.transforms_stack[0].parts) == 3
+    assert len(database.transforms_stack[0].parts) == 2
     first, _, last = (part.full_label for part in frames.transforms_stack[0].parts)
     assert (first, last.partition("(")[0]) == ("from_dataframe", "to_dataframe")
     assert len(session.views) == 1

@@ -20,22 +20,25 @@ from beam_spark_executor.tables import TableTarget, WrongTable
 
 
 class WriteToSpark(PTransform):
-    """Writes bounded rows to files by Spark's own writers.
+    """Writes bounded rows to files, or to a table of a database, by Spark's own writers.
 
         rows | WriteToSpark("parquet", "out", partition_by=["day"])
         rows | WriteToSpark("csv", "hdfs://host/out", mode="overwrite", options={"header": True})
+        rows | WriteToSpark("jdbc", mode="append", options={"url": url, "dbtable": "events"})
 
     Only `BeamSparkRunner` and its server carry it out. Each row is there once, whatever is tried
     again and whoever is killed, and none is before all are written: files wait in a folder beside the
-    table's, of which Spark takes no notice, and are moved when the job has on record that they are complete. A
-    job that fails before that leaves the folder. It gives one element, what was written where, then.
+    table's, of which Spark takes no notice, and are moved when the job has on record that they are
+    complete; rows of a database wait in a table beside, and are copied in one transaction. A job that
+    fails before that leaves the folder or the table beside. It gives one element, what was written
+    where, then.
 
     Args:
-        format: of Spark's writers: parquet, orc, csv, json, avro or text.
-        path: of a folder, as Spark takes it.
-        mode: what is done where there are files: error, ignore (nothing is written), append or
-            overwrite.
-        options: for Spark's writer.
+        format: of Spark's writers: parquet, orc, csv, json, avro, text or jdbc.
+        path: of a folder, as Spark takes it; none for a database.
+        mode: what is done where there are files, or is a table: error, ignore (nothing is written),
+            append or overwrite, which keeps what a database has said of a table, but none of its rows.
+        options: for Spark's writer. A database needs ``url`` and ``dbtable``, a plain name.
         partition_by: columns by whose values files are dealt into folders.
         schema: the columns: a NamedTuple, a ``pyarrow.Schema``, or a ``StructType`` of Spark. Without
             it they are those of the elements' type. Rows have fields of these names.
@@ -47,7 +50,7 @@ class WriteToSpark(PTransform):
     def __init__(
         self,
         format: str,
-        path: str,
+        path: str = "",
         *,
         mode: str = "error",
         options: Mapping[str, Any] | None = None,

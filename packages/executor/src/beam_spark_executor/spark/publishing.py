@@ -44,9 +44,9 @@ class LostFile(RuntimeError):
     """A file that was written is neither where it was nor where it goes."""
 
 
-def is_there(session: SparkSession, path: str) -> bool:
+def is_there(session: SparkSession, target: TableTarget) -> bool:
     """Whether a table has files already, or is one."""
-    system, root = _opened(session, path)
+    system, root = _opened(session, target.path)
     if not system.exists(root):
         return False
     status = system.getFileStatus(root)

@@ -29,14 +29,16 @@ from beam_spark_executor.channel.messages import BundleReply, RunBundle
 from beam_spark_executor.channel.wire import decode_message, encode_message
 from beam_spark_executor.data.columns import from_bytes, to_bytes
 from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
+from beam_spark_executor.spark import databases, publishing
 from beam_spark_executor.spark.frames import frame_of
 from beam_spark_executor.spark.pool import Slot, WorkerPools
-from beam_spark_executor.spark.publishing import Staged, discard, is_there, publish, staged_files
+from beam_spark_executor.spark.publishing import Staged, discard, publish, staged_files
 from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _REPLY = "reply BINARY"
 _PARTS_PER_CORE = 3
@@ -127,7 +129,7 @@ class TableBundles:
                 said = self._stage(order, target).to_bytes()
             else:
                 (element,) = elements_of(files, order.bundle.inputs)
-                publish(self._session, target, Staged.from_bytes(element))
+                self._publish(target, Staged.from_bytes(element))
                 said = target.name.encode()
             return ElementsWriter(files, order.name, buffers, 1).write((said,))
         finally:
@@ -147,29 +149,44 @@ class TableBundles:
         return tuple(outputs)
 
     def _stage(self, order: RunBundle, target: TableTarget) -> Staged:
-        from pyspark.sql.types import StructType
-
-        there = is_there(self._session, target.path)
+        there = (databases if target.is_database else publishing).is_there(self._session, target)
         if there and target.mode == "error":
             raise WrongTable(
-                f"there is something at {target.path} already: say mode='overwrite', 'append' or 'ignore',"
-                " or another path"
+                f"there is something at {target.path or target.table} already: say mode='overwrite', 'append' or"
+                " 'ignore', or another place"
             )
         if there and target.mode == "ignore":
             return Staged("", ())
-        folder = target.staging(f"{self._data.job_id}-{order.bundle.stage}", order.name)
-        schema = StructType.fromJson(json.loads(target.schema))
-        shares = _shares(order.bundle.inputs, self._most_parts)
-        read = partial(_read_share, self._data, shares)
-        shares_frame = self._session.range(0, len(shares), 1, len(shares))
-        frame = self._pools.map_in_arrow(shares_frame, read, schema, self._slot)
-        writer = frame.write.format(target.format).options(**target.options)
+        writer = f"{self._data.job_id}-{order.bundle.stage}"
+        if target.is_database:
+            table = databases.staging_table(target, f"{writer}/{order.name}")
+            databases.check(self._session, target, _schema(target).fieldNames())
+            databases.stage(self._session, target, table, self._rows(order, target))
+            return Staged(table, ())
+        folder = target.staging(writer, order.name)
+        written = self._rows(order, target).write.format(target.format).options(**target.options)
         try:
-            writer.partitionBy(*target.partition_by).save(folder)
+            written.partitionBy(*target.partition_by).save(folder)
         except BaseException:
             discard(self._session, folder)
             raise
         return Staged(folder, staged_files(self._session, folder))
+
+    def _publish(self, target: TableTarget, staged: Staged) -> None:
+        if staged.folder and target.is_database:
+            databases.publish(self._session, target, _schema(target), staged.folder)
+        else:
+            publish(self._session, target, staged)
+
+    def _rows(self, order: RunBundle, target: TableTarget) -> DataFrame:
+        """What stages have written, as rows; for a database with what tells one attempt from another."""
+        schema = _schema(target)
+        if target.is_database:
+            schema = schema.add(databases.SHARE, "long").add(databases.ATTEMPT, "long")
+        shares = _shares(order.bundle.inputs, self._most_parts)
+        read = partial(_read_share, self._data, shares, target.is_database)
+        numbers = self._session.range(0, len(shares), 1, len(shares))
+        return self._pools.map_in_arrow(numbers, read, schema, self._slot)
 
     @property
     def _most_parts(self) -> int:
@@ -198,16 +215,35 @@ def _write(
 
 
 def _read_share(
-    data: TableData, shares: Sequence[Sequence[Input]], numbers: Iterator[pa.RecordBatch]
+    data: TableData,
+    shares: Sequence[Sequence[Input]],
+    told_apart: bool,
+    numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: reads shares of what stages have written."""
+    """In a task: reads shares of what stages have written; if asked to, with their numbers and the attempt's."""
     files: JobFiles = files_of(data)
     try:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from map(from_bytes, elements_of(files, shares[number]))
+                for rows in map(from_bytes, elements_of(files, shares[number])):
+                    yield _told_apart(rows, number) if told_apart else rows
     finally:
         files.remove()
+
+
+def _told_apart(rows: pa.RecordBatch, share: int) -> pa.RecordBatch:
+    task = TaskContext.get()
+    assert task is not None
+    attempt = task.taskAttemptId()
+    for name, value in ((databases.SHARE, share), (databases.ATTEMPT, attempt)):
+        rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.int64()))
+    return rows
+
+
+def _schema(target: TableTarget) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(target.schema))
 
 
 def _shares(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...], ...]:

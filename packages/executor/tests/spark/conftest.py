@@ -1,0 +1,19 @@
+"""What tests of tables share: a job whose bundles are run as Spark's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from table_jobs import TableJob
+
+from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.table_bundles import TableData
+
+
+@pytest.fixture
+def job(spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path) -> TableJob:
+    data = TableData("job", str(tmp_path / "data"), None, durable=False, pieces=4)
+    (tmp_path / "data").mkdir()
+    return TableJob(spark.session, pools, slot, data)

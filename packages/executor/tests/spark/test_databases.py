@@ -1,0 +1,150 @@
+"""Rows get into a table of a database once, whatever is tried again: here of Derby, which Spark brings."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from beam_runner_urns import spark as urns
+from table_jobs import TableJob
+
+from beam_spark_executor.channel.attempts import BundleBroke
+from beam_spark_executor.io.schemas import spark_of_arrow
+from beam_spark_executor.spark.databases import WRITES
+from beam_spark_executor.tables import TableTarget
+
+pytestmark = pytest.mark.spark
+
+ROWS = pa.table({"id": [1, 2, 3], "text": ["a", None, "ü"]})
+_NUMBERS = itertools.count()
+
+
+@attrs.frozen
+class Database:
+    """One in memory.
+
+    Attributes:
+        url: by which Spark reaches it.
+    """
+
+    job: TableJob
+    url: str
+
+    def target(self, mode: str = "append", **options: Any) -> TableTarget:
+        """A table `words` of it."""
+        told = {"url": self.url, "dbtable": "words", **options}
+        return TableTarget("jdbc", mode=mode, options=told, schema=spark_of_arrow(ROWS.schema))
+
+    def run(self, *statements: str) -> None:
+        """Has it carry out statements."""
+        java: Any = self.job.session.sparkContext._jvm
+        connection = java.java.sql.DriverManager.getConnection(self.url)
+        for text in statements:
+            connection.createStatement().executeUpdate(text)
+        connection.close()
+
+    def rows(self, table: str = "words") -> list[tuple[Any, ...]]:
+        """What is in a table."""
+        frame = self.job.session.read.format("jdbc").options(url=self.url, dbtable=table).load()
+        return sorted(map(tuple, frame.collect()), key=str)
+
+    def tables(self) -> set[str]:
+        """The names of the tables that are not the database's own."""
+        names = "(SELECT tablename FROM sys.systables WHERE tabletype = 'T') t"
+        return {str(name).lower() for (name,) in self.rows(names)}
+
+
+@pytest.fixture
+def database(job: TableJob) -> Database:
+    name = f"memory:words{next(_NUMBERS)}"
+    return Database(job, f"jdbc:derby:{name};create=true")
+
+
+ALL = [(1, "a"), (2, None), (3, "ü")]
+
+
+def test_rows_are_there_and_what_helped_is_not(job: TableJob, database: Database) -> None:
+    job.write(database.target(), ROWS.slice(0, 1), ROWS.slice(1))
+    assert database.rows() == ALL
+    assert database.tables() == {"words", WRITES}
+
+
+def test_nothing_is_seen_before_it_is_published(job: TableJob, database: Database) -> None:
+    database.run("CREATE TABLE words (id BIGINT, text VARCHAR(9))")
+    job.done(urns.STAGE, database.target().to_payload(), job.given(ROWS))
+    assert database.rows() == []
+
+
+def test_a_publication_that_nobody_heard_of_is_not_made_again(
+    job: TableJob, database: Database
+) -> None:
+    to = database.target().to_payload()
+    staged = job.done(urns.STAGE, to, job.given(ROWS))
+    job.done(urns.PUBLISH, to, staged)
+    job.done(urns.PUBLISH, to, staged, attempt=2)
+    assert database.rows() == ALL
+
+
+def test_of_a_task_that_was_killed_after_its_commit_one_attempt_counts(
+    job: TableJob, database: Database
+) -> None:
+    to = database.target().to_payload()
+    staged = job.done(urns.STAGE, to, job.given(ROWS))
+    (table,) = database.tables()
+    # As Spark repeats a task: the same rows of the same share, by another attempt.
+    again = f'SELECT "id", "text", "beam_share", "beam_attempt" + 1 FROM {table}'
+    database.run(f"INSERT INTO {table} {again}")
+    assert len(database.rows(table)) == 6
+    job.done(urns.PUBLISH, to, staged)
+    assert database.rows() == ALL
+
+
+def test_what_is_there_already(job: TableJob, database: Database) -> None:
+    job.write(database.target("error"), ROWS)
+    broke = job.run(urns.STAGE, database.target("error").to_payload(), job.given(ROWS))
+    assert "there is something at words already" in broke.failure.summary
+    job.write(database.target("ignore"), ROWS, attempt=2)
+    assert database.rows() == ALL
+    job.write(database.target("append"), ROWS.slice(2), attempt=3)
+    assert database.rows() == [*ALL, (3, "ü")]
+    job.write(database.target("overwrite"), ROWS.slice(1), attempt=4)
+    assert database.rows() == ALL[1:]
+
+
+def test_columns_are_found_in_any_case_and_any_order(job: TableJob, database: Database) -> None:
+    database.run("CREATE TABLE words (text VARCHAR(9), id BIGINT, more INT)")
+    job.write(database.target(), ROWS)
+    assert database.rows() == sorted(((text, i, None) for i, text in ALL), key=str)
+
+
+def test_a_column_that_is_missing_is_told_before_anything_is_written(
+    job: TableJob, database: Database
+) -> None:
+    database.run("CREATE TABLE words (id BIGINT)")
+    broke = job.run(urns.STAGE, database.target().to_payload(), job.given(ROWS))
+    assert "jdbc words has no column 'text'; it has ID" in broke.failure.summary
+    assert database.tables() == {"words"}
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_what_the_database_refuses_is_told_and_leaves_all_as_it_was(
+    job: TableJob, database: Database, mode: str
+) -> None:
+    database.run("CREATE TABLE words (id BIGINT CHECK (id < 3), text VARCHAR(9))")
+    database.run("INSERT INTO words VALUES (0, 'old')")
+    to = database.target(mode).to_payload()
+    staged = job.done(urns.STAGE, to, job.given(ROWS))
+    broke = job.run(urns.PUBLISH, to, staged)
+    assert isinstance(broke, BundleBroke) and "check constraint" in broke.reason
+    assert database.rows() == [(0, "old")]
+    database.run("DELETE FROM words", "DROP TABLE words", "CREATE TABLE words (id INT, text CLOB)")
+    job.done(urns.PUBLISH, to, staged, attempt=2)
+    assert database.rows() == ALL
+
+
+def test_no_rows_are_a_table_without_any(job: TableJob, database: Database) -> None:
+    job.write(database.target(), ROWS.slice(0, 0))
+    assert database.rows() == []
