@@ -90,6 +90,11 @@ def test_help_tells_of_ours_where_it_is_asked_of_them(capsys: pytest.CaptureFixt
     assert "--beam_spark_task_attempts N" in capsys.readouterr().out
 
 
+def test_an_endpoint_without_a_port() -> None:
+    with pytest.raises(ValueError, match=r"is HOST:PORT, as in localhost:8099, not 'spark-host'"):
+        wishes("--job_endpoint=spark-host")
+
+
 def test_they_can_be_set_in_code() -> None:
     options = PipelineOptions([])
     options.view_as(beam_spark_executor.BeamSparkOptions).beam_spark_conf = ["spark.a=1"]

@@ -139,6 +139,13 @@ def test_an_unknown_flag_names_the_nearest(
     assert f"did you mean {nearest}?" in refusal(capsys, unknown)
 
 
+@pytest.mark.parametrize("argument", ["--web-port=0", "-web_port=8074", "--web_port"])
+def test_a_flag_of_what_is_not_installed_says_what_to_install(
+    argument: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--web-port needs beam-runner-web: " in refusal(capsys, argument)
+
+
 def test_an_unknown_flag_like_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     error = refusal(capsys, "--zzz")
     assert "unknown flag --zzz;" in error

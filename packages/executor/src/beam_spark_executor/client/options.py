@@ -85,7 +85,7 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
     """What a pipeline's options ask of the server.
 
     Raises:
-        ValueError: they ask for a given server, and for how another is to be started.
+        ValueError: they ask for a given server, and for how another is to be started; or name no port.
     """
     ours = options.view_as(BeamSparkOptions)
     wished: dict[str, Any] = {
@@ -96,6 +96,8 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
         "beam_spark_web_port": ours.beam_spark_web_port,
     }
     endpoint = options.view_as(PortableOptions).job_endpoint or ""
+    if endpoint and ":" not in endpoint:
+        raise ValueError(f"--job_endpoint is HOST:PORT, as in localhost:8099, not {endpoint!r}")
     asked = [f"--{name}" for name, value in wished.items() if value is not None]
     if endpoint and asked:
         raise ValueError(

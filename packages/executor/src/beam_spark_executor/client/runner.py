@@ -18,12 +18,12 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.direct.direct_runner import DirectRunner
 from apache_beam.runners.portability import portable_runner
-from apache_beam.runners.portability.job_server import ExternalJobServer
 from apache_beam.runners.portability.stager import Stager
 from apache_beam.transforms.environments import Environment
 from beam_runner_worker import main_classes
 
 from beam_spark_executor.client.main_classes import pickled_main_classes
+from beam_spark_executor.client.reaching import service_at
 from beam_spark_executor.client.recording import records_a_stream
 from beam_spark_executor.client.result import BeamSparkResult
 from beam_spark_executor.client.servers import GivenServer, server_for
@@ -64,7 +64,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         """What submits to the server that the options ask for; starts that if need be."""
         server = server_for(options)
         timeout = options.view_as(PortableOptions).job_server_timeout
-        service = ExternalJobServer(server.endpoint, timeout).start()
+        service = service_at(server.endpoint, timeout)
         return Submission(service, options, own_server=not isinstance(server, GivenServer))
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:

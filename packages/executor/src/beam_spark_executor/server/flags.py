@@ -34,6 +34,8 @@ _SCRIPT_HELP = "print the file for spark-submit: spark-submit $(beam-spark-jobse
 # What Prism, for which SDKs may start this program, calls them.
 _LOG_LEVELS_ELSEWHERE = {"warn": "warning"}
 _LOG_KINDS_ELSEWHERE = {"dev": "text", "console": "json"}
+# Flags that other distributions add, with what brings them.
+_ELSEWHERE = {"--web-port": "beam-runner-web: python3 -m pip install 'beam-spark-executor[web]'"}
 _SPARK_LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error": "error"}
 
 
@@ -349,14 +351,21 @@ def _with_dashes(argument: str, known: Set[str]) -> str:
     if not argument.startswith("-"):
         return argument
     name, equals, value = argument.partition("=")
-    long = "--" + name.lstrip("-").replace("_", "-")
+    long = _long(name)
     return long + equals + value if name.startswith("--") or long in known else argument
+
+
+def _long(name: str) -> str:
+    return "--" + name.lstrip("-").replace("_", "-")
 
 
 def _unknown(argument: str, parser: argparse.ArgumentParser) -> str:
     name = argument.partition("=")[0]
     if not name.startswith("-"):
         return f"unexpected argument {argument!r}: every setting is a flag"
+    long = _long(name)
+    if long in _ELSEWHERE:
+        return f"{long} needs {_ELSEWHERE[long]}"
     known = [option for action in parser._actions for option in action.option_strings]
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"unknown flag {name}" + (f": did you mean {nearest[0]}?" if nearest else "")

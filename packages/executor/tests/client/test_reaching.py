@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import logging
+import socket
+
+import pytest
+
+from beam_spark_executor.client import reaching
+from beam_spark_executor.client.reaching import service_at
+
+
+def test_that_nobody_is_there_is_told_while_it_is_waited_for_and_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reaching, "_PATIENCE_SECONDS", 0.1)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
+        with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError) as said:
+            service_at(endpoint, 1)
+    assert f"no job server has answered at {endpoint} within 1 seconds" in str(said.value)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"no job server answers at {endpoint}; waiting up to 1 seconds for it"
+    ]
