@@ -23,6 +23,7 @@ from beam_runner_urns import (
     protocols,
     python_sdk,
     requirements,
+    resource_hints,
     side_inputs,
     spark,
     state,
@@ -80,6 +81,7 @@ def python_constants() -> dict[str, str]:
         (state, urns_of(common_urns.user_state)),
         (side_inputs, urns_of(common_urns.side_inputs)),
         (requirements, urns_of(common_urns.requirements)),
+        (resource_hints, urns_of(common_urns.resource_hints)),
         (
             artifacts,
             urns_of(common_urns.artifact_types, prefix="TYPE_")
@@ -162,6 +164,7 @@ def test_every_module_is_compared() -> None:
         protocols,
         python_sdk,
         requirements,
+        resource_hints,
         side_inputs,
         spark,  # nobody else has these
         state,

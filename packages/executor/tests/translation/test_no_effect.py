@@ -48,8 +48,27 @@ def test_options_without_effect(flag: str, text: str) -> None:
 
 
 def hinted(p: beam.Pipeline) -> None:
-    p | beam.Create([1]) | beam.Map(str).with_resource_hints(min_ram="8GB")
+    few = p | beam.Create([1]).with_resource_hints(min_ram="8GB", cpu_count="2")
+    few | beam.Map(str).with_resource_hints(accelerator="type:nvidia-l4;count:1", min_ram="9GB")
 
 
-def test_resource_hints() -> None:
-    assert "beam:resources:min_ram_bytes:v1" in told(build=hinted)
+def test_resource_hints_are_told_with_what_they_ask_for_and_what_does_it() -> None:
+    said = told(build=hinted)
+    assert (
+        "min_ram=8000000000 (Spark gives that to all jobs of a server by spark.executor.memory"
+        in said
+    )
+    assert "min_ram=9000000000 " in said
+    assert "cpu_count=2 (Spark gives that to all jobs of a server by spark.task.cpus)" in said
+    assert "accelerator=type:nvidia-l4;count:1 (" in said
+
+
+def one_at_a_time(p: beam.Pipeline) -> None:
+    p | beam.Create([1]) | beam.Map(str).with_resource_hints(max_active_bundles_per_worker="1")
+
+
+def test_a_worker_has_one_bundle_at_a_time_unless_it_is_the_program_itself() -> None:
+    assert told(build=one_at_a_time) == ""
+    pool = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
+    job = samples.job_of(samples.built(one_at_a_time, *pool))
+    assert "max_active_bundles_per_worker:v1=1" in without_effect(attrs.evolve(job, options={}))

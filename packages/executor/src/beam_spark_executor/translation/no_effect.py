@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_runner_jobservices.records import JobSpec
+from beam_runner_urns import environments as environment_urns
+from beam_runner_urns import resource_hints
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.environments import experiments, option
@@ -36,6 +38,20 @@ _EXPERIMENTS = (
     "use_loopback_process_worker",
 )
 _ALIKE = 0.85
+# What they are called in programs, and by which of Spark's properties a server's tasks all have it.
+_HINTS: Mapping[str, tuple[str, str]] = {
+    resource_hints.ACCELERATOR: (
+        "accelerator",
+        "spark.executor.resource.gpu.amount and spark.task.resource.gpu.amount",
+    ),
+    resource_hints.CPU_COUNT: ("cpu_count", "spark.task.cpus"),
+    resource_hints.MIN_RAM_BYTES: (
+        "min_ram",
+        "spark.executor.memory and spark.executor.memoryOverhead",
+    ),
+}
+# A worker has one bundle at a time, unless it is a program's own process or a pool, which all of them use.
+_KEPT_BY_WORKERS = resource_hints.MAX_ACTIVE_BUNDLES_PER_WORKER
 
 
 def without_effect(job: JobSpec) -> str:
@@ -58,6 +74,15 @@ def _of_options(options: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_hints(pipeline: bytes) -> Iterator[str]:
     environments = _protos.Pipeline.FromString(pipeline).components.environments.values()
-    hints = {urn for environment in environments for urn in environment.resource_hints}
-    if hints:
-        yield f"the resource hints {', '.join(sorted(hints))}"
+    hints = {
+        (urn, value.decode(errors="replace"))
+        for environment in environments
+        for urn, value in environment.resource_hints.items()
+        if urn != _KEPT_BY_WORKERS or environment.urn == environment_urns.EXTERNAL
+    }
+    for urn, value in sorted(hints):
+        name, properties = _HINTS.get(urn, (urn, ""))
+        instead = (
+            f" (Spark gives that to all jobs of a server by {properties})" if properties else ""
+        )
+        yield f"the resource hint {name}={value}{instead}"
