@@ -6,6 +6,8 @@ import pickle
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_runner_engine.scheduler.commands import (
     Bundle,
@@ -177,12 +179,14 @@ def test_a_policy_decides_by_facts() -> None:
 
     _, bundle = opened(section_policy=Noting())
     assert (bundle.parts, bundle.inputs) == ((), (Input(data("d")),))
-    assert asked == [SectionFacts(("read", "group", "write"), 1, 10, True, 2, 4)]
+    assert asked == [SectionFacts(("read", "group", "write"), 1, 10, None, 2, 4)]
 
 
-@pytest.mark.parametrize(("splittable", "grows"), [(True, True), (False, False)])
-def test_how_much_becomes_of_restrictions_their_bytes_do_not_tell(
-    splittable: bool, grows: bool
+@pytest.mark.parametrize(
+    ("splittable", "told", "work"), [(True, 500, 500), (True, None, None), (False, None, 10)]
+)
+def test_what_restrictions_stand_for_is_what_they_say(
+    splittable: bool, told: int | None, work: int | None
 ) -> None:
     asked: list[SectionFacts] = []
 
@@ -195,8 +199,34 @@ def test_how_much_becomes_of_restrictions_their_bytes_do_not_tell(
     process = attrs.evolve(stage("process", "p", "a"), splittable=splittable)
     scheduler = Scheduler(GraphSpec((pairs, process, GROUP), ("root",)), section_policy=Noting())
     scheduler.handle(Start(roots=(Output("root", data("d")),)))
-    scheduler.handle(BundleDone(0, 1, (Output("p", data("e")),)))
-    assert [one.grows for one in asked] == [grows]
+    made = data("e")
+    made = attrs.evolve(made, facts=attrs.evolve(made.facts, work=told))
+    scheduler.handle(BundleDone(0, 1, (Output("p", made),)))
+    assert [one.work for one in asked] == [work]
+
+
+FACTS = st.builds(
+    SectionFacts,
+    stages=st.just(("read", "group")),
+    count=st.integers(1, 100),
+    size=st.integers(0, 100),
+    work=st.none() | st.integers(0, 100),
+    exchanges=st.integers(1, 4),
+    parallelism=st.integers(1, 64),
+)
+
+
+@given(section=FACTS, more=FACTS, least=st.integers(0, 100), growing=st.booleans())
+def test_more_of_anything_never_closes_a_section(
+    section: SectionFacts, more: SectionFacts, least: int, growing: bool
+) -> None:
+    policy = DefaultSectionPolicy(least, growing)
+    larger = attrs.evolve(section, size=section.size + more.size)
+    busier = attrs.evolve(section, work=(section.work or 0) + (more.work or 0))
+    assert policy.opens(larger) >= policy.opens(section)
+    assert section.work is None or policy.opens(busier) >= policy.opens(section)
+    assert DefaultSectionPolicy(least, growing=True).opens(section) >= policy.opens(section)
+    assert DefaultSectionPolicy().opens(section)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +237,7 @@ def test_how_much_becomes_of_restrictions_their_bytes_do_not_tell(
         (DefaultSectionPolicy(11, growing=True), True),
     ],
 )
-def test_the_default_goes_by_size(policy: DefaultSectionPolicy, whole: bool) -> None:
+def test_of_a_root_the_bytes_say_nothing(policy: DefaultSectionPolicy, whole: bool) -> None:
     assert bool(opened(section_policy=policy)[1].parts) is whole
 
 

@@ -73,6 +73,7 @@ class BufferPlan:
             a stage that reads it waits for side inputs window by window.
         in_order: for DEALT: little data is read by one bundle, in the order in which it was written. It has
             no restrictions, which are much work however small they are.
+        restrictions: for DEALT: its elements are restrictions with their sizes.
     """
 
     buffer_id: str
@@ -83,6 +84,7 @@ class BufferPlan:
     merging: MergingPlan | None = None
     windows: bool = False
     in_order: bool = False
+    restrictions: bool = False
 
 
 @attrs.frozen

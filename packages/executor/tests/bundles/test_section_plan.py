@@ -60,3 +60,15 @@ def test_the_first_level_has_no_more_tasks_than_have_something_to_read(
 def test_data_of_a_key_shard_goes_to_one_task() -> None:
     _, dealt = plan_from(BufferKind.GROUPED, 3, 11, 3, 11)
     assert dealt == [["0", "2"], ["1", "3"]]
+
+
+def test_restrictions_are_dealt_by_what_they_say_they_are() -> None:
+    plan = plan_of([stage("read", "source")], [buffer("source", BufferKind.DEALT)])
+    said = (1, 900, 2, 900, 3)
+    inputs = tuple(
+        Input(Data(f"{number}", DataFacts(1, 10, 0, work=work)))
+        for number, work in enumerate(said)
+    )
+    section = SectionPlan.of(plan, [SectionPart("read", inputs, (), MIN_TIMESTAMP)], SHARDS)
+    dealt = shares(plan, section.levels[0][0], 3)
+    assert [[one.data.ref for one in own] for own in dealt] == [["1"], ["3"], ["0", "2", "4"]]

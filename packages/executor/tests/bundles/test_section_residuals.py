@@ -83,6 +83,19 @@ def test_what_is_put_off_is_done_by_the_same_task(tmp_path: Path) -> None:
     assert len(FOUND) == 4
 
 
+def test_restrictions_say_what_they_stand_for(tmp_path: Path) -> None:
+    plan = plan_of(lambda p: p | beam.Create([COUNT, COUNT // 2]) | beam.ParDo(Read(0)))
+    within = [name for name, stage in plan.stages.items() if not stage.splittable]
+    host = Host(plan, tmp_path)
+    try:
+        reply = Run(host, order_of(plan, within)).all()
+    finally:
+        host.close()
+    made = [one.data.facts for each in reply.outputs for one in each.outputs]
+    assert sum(facts.count for facts in made) == 2
+    assert sum(facts.work or 0 for facts in made) == COUNT + COUNT // 2
+
+
 def test_what_is_put_off_for_long_is_refused(tmp_path: Path) -> None:
     reply, run = read(tmp_path, 3600)
     assert isinstance(reply.end, SectionRefusal)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from zlib import crc32
 
 import attrs
 import pyarrow as pa
+import pytest
 from beam_runner_worker.records import ElementChunk, KeyedChunk
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +70,26 @@ def test_many_elements_are_dealt_one_by_one_also_where_order_counts() -> None:
     port = row_port(BufferKind.DEALT, 2, 0, rows.append, in_order=True)
     port.write(chunk_of(0, LITTLE_BYTES // SIZE + 1))
     assert [numbers_in(row)[:3] for row in rows] == [[0, 2, 4], [1, 3, 5]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "work"),
+    [
+        ([3.0, 4.5, 0.0], [3, 5]),
+        ([1.0], [1]),
+        ([float("inf"), 2.0], [None, 2]),
+        ([float("nan"), -1.0], [None, None]),
+    ],
+)
+def test_dealt_restrictions_tell_what_they_stand_for(
+    sizes: list[float], work: list[int | None]
+) -> None:
+    rows: list[Row] = []
+    port = row_port(BufferKind.DEALT, 2, 0, rows.append, restrictions=True)
+    data = b"".join(b"from 0 on" + struct.pack(">d", size) for size in sizes)
+    ends = [(9 + 8) * number for number in range(1, len(sizes) + 1)]
+    port.write(ElementChunk(len(sizes), data, ends))
+    assert [row.work for row in rows] == work
 
 
 def test_tasks_begin_to_deal_at_different_shards() -> None:

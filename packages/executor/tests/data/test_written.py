@@ -53,6 +53,16 @@ def test_nothing_is_no_data(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("works", "together"), [((3, 4), 7), ((3, None), None), ((None, None), None)]
+)
+def test_what_rows_stand_for_adds_up(
+    works: tuple[int | None, ...], together: int | None, tmp_path: Path
+) -> None:
+    (output,) = write(tmp_path, BufferKind.DEALT, *[row(work=one) for one in works])
+    assert output.data.facts.work == together
+
+
 @pytest.mark.parametrize("rows", [1, 4])
 def test_up_to_the_limit_it_travels_with_the_reply(tmp_path: Path, rows: int) -> None:
     outputs = write(tmp_path, BufferKind.STORED, *[row(INLINE_BYTES // rows)] * rows)

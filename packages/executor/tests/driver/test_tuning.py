@@ -52,7 +52,7 @@ def test_sections_are_asked_for_or_data_has_no_other_way_and_a_job_is_heard_firs
     wishes = JobWishes(bulk=job)
     policy = tuning_of(plan(), 2, 1, wishes, server, shares_data=shares_data).section_policy
     assert (policy is not None) is has_sections
-    little = SectionFacts(("read", "group"), 1, 1, False, 1, 8)
+    little = SectionFacts(("read", "group"), 1, 1, None, 1, 8)
     assert policy is None or policy.opens(little)
 
 

@@ -123,6 +123,7 @@ def test_reshuffles_of_elements_are_read_in_order_while_they_are_small(
     dealt = {b for b, buffer in plan.buffers.items() if buffer.kind is BufferKind.DEALT}
     reading = [stage for stage in graph.stages if not dealt.isdisjoint(stage.inputs)]
     assert {stage.joint_pieces for stage in reading} == joint
+    assert {plan.buffers[b].restrictions for b in dealt} == {not one for one in joint}
 
 
 def test_what_nobody_writes_is_a_root_without_data() -> None:

@@ -125,15 +125,16 @@ class DefaultPolicy:
 class SectionFacts:
     """What is known of a section when its whole input is there.
 
-    `count` elements of `size` bytes are all that it reads, side inputs aside; `grows` says that some of
-    it is of a root, or is restrictions: bytes of these tell nothing of how much becomes of them. It has
-    `exchanges` inner collections. The host can run `parallelism` bundles at the same time.
+    `count` elements of `size` bytes are all that it reads, side inputs aside. `work` is how many bytes that
+    stands for: restrictions for what they say; None if some of it is of a root, or of restrictions that say
+    nothing, from which anything may come. It has `exchanges` inner collections. The host can run
+    `parallelism` bundles at the same time.
     """
 
     stages: tuple[str, ...]
     count: int
     size: int
-    grows: bool
+    work: int | None
     exchanges: int
     parallelism: int
 
@@ -150,11 +151,13 @@ class SectionPolicy(Protocol):
 
 @attrs.frozen
 class DefaultSectionPolicy:
-    """Opens sections that read at least `least_bytes`; with `growing` also those of which the bytes say nothing."""
+    """Opens sections whose work is at least `least_bytes`; with `growing` also those of which nobody knows it."""
 
     least_bytes: int = 0
     growing: bool = False
 
     def opens(self, section: SectionFacts) -> bool:
-        """Decides by the size of what is read."""
-        return section.size >= self.least_bytes or (self.growing and section.grows)
+        """Decides by the work, or by what is read if that is more."""
+        if section.work is None and self.growing:
+            return True
+        return max(section.size, section.work or 0) >= self.least_bytes

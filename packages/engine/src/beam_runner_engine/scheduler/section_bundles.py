@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from beam_runner_engine.scheduler.bundles import hand_on, has_caught_up, inputs_of
 from beam_runner_engine.scheduler.commands import (
     Bundle,
@@ -24,6 +26,7 @@ from beam_runner_engine.scheduler.state import (
     Work,
 )
 from beam_runner_engine.scheduler.transitions import Phase
+from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.times import MAX_TIMESTAMP
 
 _POLICY = "the policy for a section"
@@ -79,16 +82,15 @@ def _has_all(state: SchedulerState, section: SectionState) -> bool:
 
 def _is_opened(state: SchedulerState, section: SectionState) -> bool:
     heads = [state.stages[number] for number in section.node.heads]
-    facts = [items[0].data.facts for head in heads for items in _ready(head)]
-    if not facts or state.phase is Phase.DRAINING:
+    ready = [(head, items[0].data.facts) for head in heads for items in _ready(head)]
+    if not ready or state.phase is Phase.DRAINING:
         return False
     stages = tuple(state.stages[number].spec.name for number in section.node.stages)
-    roots = set(state.graph.roots)
     asked = SectionFacts(
         stages=stages,
-        count=sum(one.count for one in facts),
-        size=sum(one.size for one in facts),
-        grows=any(head.spec.splittable or not roots.isdisjoint(head.spec.inputs) for head in heads),
+        count=sum(facts.count for _, facts in ready),
+        size=sum(facts.size for _, facts in ready),
+        work=_work_of(state, ready),
         exchanges=len(section.node.inner),
         parallelism=state.limits.parallelism,
     )
@@ -96,6 +98,19 @@ def _is_opened(state: SchedulerState, section: SectionState) -> bool:
         return bool(state.section_policy.opens(asked))
     except Exception as error:
         raise HostCodeError(stages[0], _POLICY, f"raised {error!r}") from error
+
+
+def _work_of(state: SchedulerState, ready: Iterable[tuple[StageState, DataFacts]]) -> int | None:
+    """How many bytes data stands for, of which the stage that reads it is known; None if anything may come of it."""
+    roots = set(state.graph.roots)
+    work = 0
+    for head, facts in ready:
+        of_root = not roots.isdisjoint(head.spec.inputs)
+        told = facts.work if head.spec.splittable else None if of_root else facts.size
+        if told is None:
+            return None
+        work += told
+    return work
 
 
 def _fall_apart(state: SchedulerState, section: SectionState) -> None:

@@ -15,7 +15,7 @@ class DataFacts:
     `count` elements of `size` bytes in all, none earlier than `min_timestamp` (ms); no elements
     have no earliest one and say `MAX_TIMESTAMP`. `shard` is the key shard they belong to, None if
     they are not keyed. `windows` are all the windows the elements are in, None if there are too
-    many to tell.
+    many to tell. `work` is how many bytes they stand for, where they are restrictions that say so.
     """
 
     count: int = 0
@@ -23,14 +23,17 @@ class DataFacts:
     min_timestamp: Timestamp = MAX_TIMESTAMP
     shard: int | None = None
     windows: frozenset[Window] | None = frozenset()
+    work: int | None = None
 
     def merged(self, other: DataFacts) -> DataFacts:
         """Returns the facts about both data together; the shard stays only if it is the same."""
         known = self.windows is not None and other.windows is not None
+        told = self.work is not None and other.work is not None
         return DataFacts(
             count=self.count + other.count,
             size=self.size + other.size,
             min_timestamp=min(self.min_timestamp, other.min_timestamp),
             shard=self.shard if self.shard == other.shard else None,
             windows=self.windows | other.windows if known else None,  # type: ignore[operator]
+            work=self.work + other.work if told else None,  # type: ignore[operator]
         )

@@ -320,6 +320,7 @@ class RunningBundle:
                 written.write,
                 windows=buffer.windows,
                 in_order=buffer.in_order,
+                restrictions=buffer.restrictions,
             )
         return ports
 

@@ -89,13 +89,19 @@ def shares(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
             own.sort(key=lambda pair: pair[1].data.facts.shard or 0)
     else:
         least = [(0, task) for task in range(tasks)]
-        for place, one in sorted(inputs, key=lambda pair: -pair[1].data.facts.size):
+        for place, one in sorted(inputs, key=lambda pair: -_weight(pair[1])):
             weight, task = least[0]
             dealt[task].append((place, one))
-            heapq.heapreplace(least, (weight + one.data.facts.size + 1, task))
+            heapq.heapreplace(least, (weight + _weight(one) + 1, task))
         for own in dealt:
             own.sort(key=itemgetter(0))
     return [[one for _, one in own] for own in dealt]
+
+
+def _weight(one: Input) -> int:
+    """How much there is to do: restrictions say it, of other data it is the bytes."""
+    facts = one.data.facts
+    return facts.size if facts.work is None else facts.work
 
 
 def _portions(plan: JobPlan, stage: SectionStage) -> int:

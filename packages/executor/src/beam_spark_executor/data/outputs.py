@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import struct
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 from beam_runner_engine.values.times import MIN_TIMESTAMP
@@ -20,6 +23,8 @@ from beam_spark_executor.data.columns import (
 from beam_spark_executor.data.rows import Row, RowKind, elements_row
 from beam_spark_executor.data.written import LITTLE_BYTES
 from beam_spark_executor.plan import BufferKind
+
+_SIZE = struct.Struct(">d")
 
 RowSink = Callable[[Row], None]
 
@@ -39,6 +44,7 @@ def row_port(
     *,
     windows: bool = False,
     in_order: bool = False,
+    restrictions: bool = False,
 ) -> RowPort:
     """The port for a buffer of some kind.
 
@@ -49,12 +55,13 @@ def row_port(
         sink: takes the rows.
         windows: whether each row must be of one window and tell it. Chunks of elements already are.
         in_order: whether dealt elements stay in their order while they are few.
+        restrictions: whether dealt elements are restrictions with their sizes.
     """
     match kind:
         case BufferKind.STORED:
             return _StoredPort(sink)
         case BufferKind.DEALT:
-            return _DealingPort(shards, turn, sink, in_order=in_order)
+            return _DealingPort(shards, turn, sink, in_order=in_order, restrictions=restrictions)
         case BufferKind.GROUPED | BufferKind.KEYED:
             return _KeyedPort(shards, sink, windows=windows)
         case BufferKind.SIDE_ITERABLE | BufferKind.SIDE_MULTIMAP:
@@ -78,7 +85,10 @@ class _DealingPort:
     Where order counts, a little chunk is cut into runs instead, each of which goes to another share.
     """
 
-    def __init__(self, shards: int, turn: int, sink: RowSink, *, in_order: bool) -> None:
+    def __init__(
+        self, shards: int, turn: int, sink: RowSink, *, in_order: bool, restrictions: bool
+    ) -> None:
+        self._restrictions = restrictions
         self._shards = shards
         self._next = turn % shards
         self._sink = sink
@@ -102,8 +112,17 @@ class _DealingPort:
                 min_timestamp=chunk.min_timestamp,
                 window=chunk.window,
             )
-            self._sink(elements_row(shard, share))
+            row = elements_row(shard, share)
+            if self._restrictions:
+                row = attrs.evolve(row, work=_work_of(parts))
+            self._sink(row)
         self._next = (self._next + chunk.count) % self._shards
+
+
+def _work_of(restrictions: Iterable[memoryview]) -> int | None:
+    """What restrictions come to, each a pair whose second part, a number of eight bytes, is its size."""
+    total = math.fsum(_SIZE.unpack_from(one, len(one) - _SIZE.size)[0] for one in restrictions)
+    return math.ceil(total) if math.isfinite(total) and total >= 0 else None
 
 
 class _KeyedPort:

@@ -33,6 +33,7 @@ class Row:
         count: how many elements are in it.
         min_timestamp: the earliest event time (ms) in it; ``MIN_TIMESTAMP`` where nobody asked.
         windows: the encoded windows of its elements, or None where they were not told.
+        work: how many bytes its elements stand for, if they are restrictions that say so.
     """
 
     shard: int
@@ -41,6 +42,7 @@ class Row:
     count: int
     min_timestamp: int = MIN_TIMESTAMP
     windows: frozenset[bytes] | None = None
+    work: int | None = None
 
 
 def elements_row(shard: int, chunk: ElementChunk) -> Row:

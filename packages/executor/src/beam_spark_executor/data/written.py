@@ -33,6 +33,7 @@ class _Facts:
     count: int
     min_timestamp: int
     windows: frozenset[bytes] | None
+    work: int | None
 
 
 class WrittenBuffer:
@@ -73,7 +74,8 @@ class WrittenBuffer:
     def write(self, row: Row) -> None:
         """Takes a row; cheap until there are many, then writes to the file."""
         size = len(row.data)
-        self._rows.append(_Facts(row.shard, size, row.count, row.min_timestamp, row.windows))
+        told = (row.shard, size, row.count, row.min_timestamp, row.windows, row.work)
+        self._rows.append(_Facts(*told))
         self._size += size
         if self._file is not None:
             self._file.write(row)
@@ -150,6 +152,7 @@ class WrittenBuffer:
             min_timestamp=min(row.min_timestamp for row in rows),
             shard=rows[0].shard if self._buffer.kind.is_keyed else None,
             windows=self._windows(rows),
+            work=_together(row.work for row in rows),
         )
         return Data(self._ref(numbers), facts)
 
@@ -168,6 +171,15 @@ class WrittenBuffer:
         strategy = self._buffer.strategy
         assert strategy is not None, "what is written has a windowing strategy"
         return frozenset(decode_window(strategy.window_coder, window) for window in told)
+
+
+def _together(works: Iterable[int | None]) -> int | None:
+    total = 0
+    for work in works:
+        if work is None:
+            return None
+        total += work
+    return total
 
 
 def element_data(name: str, row: Row) -> Data:

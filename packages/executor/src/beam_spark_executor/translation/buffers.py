@@ -47,7 +47,7 @@ def plan_buffers(
     }
     buffers = {
         buffer_id: _buffer(
-            buffer_id, kind, written[buffer_id], strategies, buffer_id not in of_restrictions
+            buffer_id, kind, written[buffer_id], strategies, buffer_id in of_restrictions
         )
         for buffer_id, kind in graph.kinds.items()
     }
@@ -82,12 +82,13 @@ def _buffer(
     kind: BufferKind,
     written: list[_protos.PCollection],
     strategies: dict[str, WindowingStrategy],
-    of_elements: bool,
+    of_restrictions: bool,
 ) -> BufferPlan:
     strategy = strategies.get(written[0].windowing_strategy_id) if written else None
     bounded = all(p.is_bounded != _protos.IsBounded.UNBOUNDED for p in written)
     if not kind.is_keyed or strategy is None:
-        in_order = kind is BufferKind.DEALT and of_elements
-        return BufferPlan(buffer_id, kind, strategy, in_order=in_order)
+        dealt = kind is BufferKind.DEALT
+        in_order, restrictions = dealt and not of_restrictions, dealt and of_restrictions
+        return BufferPlan(buffer_id, kind, strategy, in_order=in_order, restrictions=restrictions)
     once = kind is BufferKind.KEYED or fires_once(strategy.trigger)
     return BufferPlan(buffer_id, kind, strategy, bulk=bounded and once, whole=bounded)
