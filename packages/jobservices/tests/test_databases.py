@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from beam_runner_jobservices import JobServicesError
-from beam_runner_jobservices.databases import Schema, open_database, transaction
+from beam_runner_jobservices.databases import Schema, copy_aside, open_database, transaction
 from beam_runner_jobservices.folders import hold_folder
 
 SCHEMA = Schema(3, "CREATE TABLE numbers (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
@@ -51,6 +51,17 @@ def test_what_is_broken_off_was_never_there(path):
             raise KeyError
         assert not connection.in_transaction
         assert count(connection) == 1000
+
+
+def test_a_copy_of_what_is_damaged_in_part_is_for_its_user_alone(path):
+    fill(path)
+    connection, _ = open_database(path, SCHEMA, durable=False)
+    with closing(connection):
+        copies = [copy_aside(connection, path) for _ in range(2)]
+    assert [copy.name for copy in copies] == ["some.sqlite.damaged-1", "some.sqlite.damaged-2"]
+    assert all(copy.stat().st_mode & 0o077 == 0 for copy in copies)
+    with closing(sqlite3.connect(copies[0])) as kept:
+        assert count(kept) == 1000
 
 
 @pytest.mark.parametrize("page", [0, 2, 5, 9])

@@ -96,7 +96,7 @@ def is_damage(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
-def name_aside(path: Path) -> Path:
+def _name_aside(path: Path) -> Path:
     """The first of `<name>.damaged-1`, `-2`, ... that is not taken."""
     number = 1
     while any(Path(f"{path}.damaged-{number}{suffix}").exists() for suffix in _COMPANIONS):
@@ -104,9 +104,17 @@ def name_aside(path: Path) -> Path:
     return Path(f"{path}.damaged-{number}")
 
 
+def copy_aside(connection: sqlite3.Connection, path: Path) -> Path:
+    """Keep what is in the database at `path` in a file of its own, for its user alone; returns its path."""
+    target = _name_aside(path)
+    connection.execute("VACUUM INTO ?", (str(target),))
+    target.chmod(0o600)
+    return target
+
+
 def set_aside(path: Path) -> Path:
     """Move a closed database with its companions; returns its new path."""
-    target = name_aside(path)
+    target = _name_aside(path)
     for suffix in _COMPANIONS:
         companion = Path(f"{path}{suffix}")
         if companion.exists():

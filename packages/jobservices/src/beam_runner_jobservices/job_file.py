@@ -15,7 +15,7 @@ import attrs
 
 from .archive import Archive, pack, unpack
 from .commits import Commits
-from .databases import name_aside, open_database, transaction
+from .databases import copy_aside, open_database, transaction
 from .error_log import Errors
 from .errors import Damaged, DiskFull, NotFound, Unavailable
 from .folders import STATE, hold_folder
@@ -121,9 +121,7 @@ class JobFile:
                 reasons[row[0]] = str(error)
         if missing is None and not reasons:
             return tuple(jobs)
-        kept = name_aside(self._path)
-        connection.execute("VACUUM INTO ?", (str(kept),))
-        kept.chmod(0o600)
+        kept = copy_aside(connection, self._path)
         if missing is not None:
             self._damage.append(
                 f"{self._path}: {missing}; jobs may be missing from the list, or be in it as they were"

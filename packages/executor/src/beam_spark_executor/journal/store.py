@@ -11,8 +11,8 @@ from pathlib import Path
 
 from beam_runner_jobservices.databases import (
     Schema,
+    copy_aside,
     is_damage,
-    name_aside,
     open_database,
     transaction,
 )
@@ -220,8 +220,7 @@ class Store:
         reasons = self._damaged_journals()
         if not reasons and damage is None:
             return
-        kept = name_aside(self._path)
-        connection.execute("VACUUM INTO ?", (str(kept),))
+        kept = copy_aside(connection, self._path)
         if damage is not None:
             self._damage.append(f"{self._path}: {damage}; a copy is kept as {kept}")
             if self._seals.was_readable:
