@@ -117,8 +117,8 @@ def test_a_worker_that_dies_takes_no_result_with_it(tmp_path: Path) -> None:
     worker.told.clear()
     rig.lose(worker)
     rig.coordinator.work()
-    assert not rig.ledger.is_open(before.bundle, before.attempt)
-    assert rig.ledger.is_open(before.bundle, before.attempt + 1)
+    assert not rig.ledger.is_open(before)
+    assert rig.ledger.is_open(Attempt(before.bundle, before.attempt + 1))
     rig.open_lane(0)
     rig.run()
     assert rig.ledger.end == DONE

@@ -15,7 +15,7 @@ from servers import Reporter
 from small_plans import buffer, plan_of, stage
 from worker_doubles import attempts_given, seen_in
 
-from beam_spark_executor.channel.attempts import UserFailure
+from beam_spark_executor.channel.attempts import Attempt, UserFailure
 from beam_spark_executor.channel.messages import (
     BundleProgressed,
     BundleReply,
@@ -139,7 +139,7 @@ def test_an_answer_that_comes_twice_or_too_late_changes_nothing(tmp_path: Path) 
     rig.coordinator.section_ended(late)
     rig.coordinator.section_ended(refused(first))
     rig.coordinator.work()
-    assert rig.ledger.is_open(first.bundle.number, 2)
+    assert rig.ledger.is_open(Attempt(first.bundle.number, 2))
     rig.sections.waiting.pop(0)
     finish(rig)
 

@@ -20,6 +20,7 @@ from ledger_jobs import (
     split,
 )
 
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.driver.kept import encode_entries, entries_of
 from beam_spark_executor.driver.ledger import Ledger
 
@@ -63,7 +64,7 @@ def look(ledger: Ledger) -> dict[str, Any]:
     """All that a server asks of a ledger."""
     return {
         "open": ledger.open_bundles,
-        "awaited": [ledger.is_open(b.number, b.attempt) for b in ledger.open_bundles],
+        "awaited": [ledger.is_open(Attempt.of(b)) for b in ledger.open_bundles],
         "splits": ledger.open_splits,
         "wake": ledger.next_wake,
         "end": ledger.end,

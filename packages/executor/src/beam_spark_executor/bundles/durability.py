@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from beam_spark_executor.bundles.bundle import broke
-from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
     BundleReply,
     Entry,
@@ -134,14 +134,13 @@ class CommittedFiles:
         Where there is no place for it at all, the bundle has failed as if by its own code: the next attempt would, too.
         """
         if isinstance(reply, BundleReply):
-            attempt = Attempt(reply.done.bundle, reply.done.attempt)
             try:
                 self.sync((reply,))
             except NoPlaceError as error:
                 name = self._stages[self._stage].spec.name
-                return BundleBroke(attempt, UserFailure(name, str(error), ""))
+                return BundleBroke(reply.attempt, UserFailure(name, str(error), ""))
             except OSError as error:
-                return broke(attempt, error)
+                return broke(reply.attempt, error)
         return reply
 
     def before(self, send: Callable[[LoopMessage], None]) -> Callable[[LoopMessage], None]:

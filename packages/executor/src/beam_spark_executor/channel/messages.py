@@ -102,6 +102,11 @@ class BundleReply:
     state: StateCommit | None
     metrics: tuple[MonitoringInfo, ...]
 
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt at which bundle that was."""
+        return Attempt(self.done.bundle, self.done.attempt)
+
 
 Entry: TypeAlias = Event | BundleReply
 """What the journal of a job consists of, in order: events of the engine, commits among them."""

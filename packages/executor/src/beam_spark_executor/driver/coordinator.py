@@ -156,14 +156,14 @@ class Coordinator:
             case BundleProgressed(attempt, fraction, elapsed, metrics, waits, lingers):
                 if self.lanes.progressed(link, attempt, fraction, waits=waits):
                     self.moved = time.monotonic()
-                if self.ledger.is_open(attempt.bundle, attempt.attempt) and not self._loop.is_out:
+                if self.ledger.is_open(attempt) and not self._loop.is_out:
                     self._metrics.progressed(attempt, metrics)
                     in_turns = self._takes_turns and waits is False
                     bundle = (attempt.bundle, attempt.attempt)
                     self._waiting.append(Progress(*bundle, fraction, elapsed, in_turns, lingers))
-            case BundleReply(done):
-                self.lanes.finished(link, Attempt(done.bundle, done.attempt))
-                if self.ledger.is_open(done.bundle, done.attempt):
+            case BundleReply():
+                self.lanes.finished(link, message.attempt)
+                if self.ledger.is_open(message.attempt):
                     self._finalizers.remember(link, message)
                 self._waiting.append(message)
             case BundleBroke(attempt):
@@ -271,8 +271,8 @@ class Coordinator:
         for entry in entries:
             if isinstance(entry, BundleReply):
                 self.moved = time.monotonic()
-                attempt = Attempt(entry.done.bundle, entry.done.attempt)
-                if self.ledger.is_open(attempt.bundle, attempt.attempt):
+                attempt = entry.attempt
+                if self.ledger.is_open(attempt):
                     self._metrics.committed(attempt, entry.metrics)
                 if self.sections.committed(attempt):
                     self._litter.section_committed(attempt)

@@ -18,8 +18,7 @@ class Finalizers:
     def remember(self, link: WorkerLink, reply: BundleReply) -> None:
         """A process has processed a bundle, and keeps its callbacks if it has any."""
         if reply.done.finalize:
-            attempt = Attempt(reply.done.bundle, reply.done.attempt)
-            self._known[reply.done.bundle] = (link, attempt)
+            self._known[reply.done.bundle] = (link, reply.attempt)
 
     def run(self, bundles: Iterable[int]) -> None:
         """Has the callbacks of committed bundles run where the bundles ran; with their process they are gone."""

@@ -149,10 +149,10 @@ class Ledger:
             return ()
         return self._segments.get((bundle.stage, bundle.shard), ())
 
-    def is_open(self, bundle: int, attempt: int) -> bool:
+    def is_open(self, attempt: Attempt) -> bool:
         """Whether this attempt at a bundle is awaited."""
-        known = self._open.get(bundle)
-        return self.end is None and known is not None and known.attempt == attempt
+        known = self._open.get(attempt.bundle)
+        return self.end is None and known is not None and known.attempt == attempt.attempt
 
     def take_garbage(self) -> list[str]:
         """Files (relative to the job's folder) that nothing will read again; tells each once."""
@@ -210,7 +210,7 @@ class Ledger:
 
     def _commit(self, entry: BundleReply) -> tuple[Command, ...]:
         done = entry.done
-        if not self.is_open(done.bundle, done.attempt):
+        if not self.is_open(entry.attempt):
             return ()
         bundle = self._open.pop(done.bundle)
         if entry.state is not None and bundle.shard is not None:
@@ -221,11 +221,12 @@ class Ledger:
         return self._handle(done)
 
     def _handle(self, event: Event) -> tuple[Command, ...]:
-        if isinstance(event, BundleFailed) and self.is_open(event.bundle, event.attempt):
-            self.last_failure = event
-            self._count(self._open[event.bundle], failed=1)
-        if isinstance(event, SectionRefused) and self.is_open(event.bundle, event.attempt):
-            del self._open[event.bundle]
+        match event:
+            case BundleFailed(number, attempt) if self.is_open(Attempt(number, attempt)):
+                self.last_failure = event
+                self._count(self._open[number], failed=1)
+            case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
+                del self._open[number]
         commands = self._scheduler.handle(event)
         if isinstance(event, BundleDone):
             for output in event.outputs:

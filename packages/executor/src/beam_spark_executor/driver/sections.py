@@ -104,13 +104,13 @@ class Sections:
 
     def ended(self, end: SectionEnd) -> Entry:
         """What came of an attempt is known: what that is to the journal."""
-        section = self._running.pop(_attempt_of(end), None)
+        section = self._running.pop(end.attempt, None)
         if section is not None:
             for place in section.places:
                 self._slots.ended(place)
         match end:
             case BundleReply():
-                self._done.add(_attempt_of(end))
+                self._done.add(end.attempt)
                 return end
             case BundleBroke():
                 _LOGGER.warning(
@@ -170,9 +170,3 @@ class Sections:
     def told(self) -> str:
         """How far they are, in words."""
         return f"{self.tasks.done} of {self.tasks.known} tasks"
-
-
-def _attempt_of(end: SectionEnd) -> Attempt:
-    if isinstance(end, BundleReply):
-        return Attempt(end.done.bundle, end.done.attempt)
-    return end.attempt
