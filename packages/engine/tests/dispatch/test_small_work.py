@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.small_work import LoopLimits, is_small
 from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
@@ -13,7 +15,14 @@ from beam_runner_engine.values.facts import DataFacts
 from .bundles import bundle
 
 LIMITS = LoopLimits(
-    bundle_ms=200, source_ms=50, parallel_ms=15, usual_weight=0.2, waiting_bytes=100
+    bundle_ms=200,
+    source_ms=50,
+    parallel_ms=15,
+    usual_weight=0.2,
+    waiting_bytes=100,
+    report_ms=300,
+    report_entries=5,
+    nap_ms=20,
 )
 
 
@@ -54,3 +63,24 @@ def test_one_slow_bundle_is_not_usual() -> None:
 
 def test_a_source_has_less_time() -> None:
     assert LIMITS.longest(is_source=True) < LIMITS.longest(is_source=False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(0, 400)), max_size=40))
+def test_what_is_done_is_told_soon_and_nothing_is_told_in_vain(
+    rounds: list[tuple[int, float]],
+) -> None:
+    """Rounds of a loop: so many entries, after so many ms. It may tell before each."""
+    entries, now, told, oldest = 0, 0.0, 0.0, 0.0
+    for more, took in rounds:
+        if LIMITS.is_time_to_tell(entries, now - told):
+            assert entries, "there is something to tell"
+            entries, told = 0, now
+        assert entries <= LIMITS.report_entries
+        assert not entries or now - oldest <= LIMITS.report_ms
+        now += took
+        oldest = oldest if entries else now
+        entries += more
+
+
+def test_a_loop_without_work_waits_for_what_is_due_soon() -> None:
+    assert [due for due in (0, 20, 21) if LIMITS.waits_for(due)] == [0, 20]

@@ -1,5 +1,5 @@
-"""Which work is for a loop in one place, and when a loop has outgrown it: small bundles cost less there, one
-by one, than their way to other places.
+"""Which work is for a loop in one place, when the loop tells what it has done, and when it has outgrown it: small
+bundles cost less there, one by one, than their way to other places.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 import attrs
 
 from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.values.times import Duration
 
 
 @attrs.frozen
@@ -17,7 +18,9 @@ class LoopLimits:
 
     A bundle may take `bundle_ms`, a source's `source_ms`, since what that puts out is seen only after its end. Where
     several wait whose usual ones take more than `parallel_ms`, or more than `waiting_bytes` wait, places side
-    by side do better. The last bundle counts for `usual_weight` in what is usual.
+    by side do better. The last bundle counts for `usual_weight` in what is usual. What was done
+    is told, to be committed, every `report_ms`, and after `report_entries` entries; and for what is due within `nap_ms`
+    the loop waits.
     """
 
     bundle_ms: float
@@ -25,6 +28,9 @@ class LoopLimits:
     parallel_ms: float
     usual_weight: float
     waiting_bytes: int
+    report_ms: float
+    report_entries: int
+    nap_ms: float
 
     def longest(self, *, is_source: bool) -> float:
         """Returns how long a bundle may take in the loop (ms)."""
@@ -40,6 +46,16 @@ class LoopLimits:
         """Says whether what waits is better done in places side by side."""
         parallel = len(waiting) > 1 and usual > self.parallel_ms
         return parallel or not is_small(waiting, self.waiting_bytes)
+
+    def is_time_to_tell(self, entries: int, since: float) -> bool:
+        """Says whether so many entries are told, where something was told `since` ms ago."""
+        return (entries > 0 and since > self.report_ms) or entries > self.report_entries
+
+    def waits_for(self, due: Duration) -> bool:
+        """Says whether a loop that has nothing to run waits for what is due after so long (ms): else it is left, and
+        nobody holds the place.
+        """
+        return due <= self.nap_ms
 
 
 def is_small(bundles: Iterable[Bundle], most_bytes: int) -> bool:

@@ -106,6 +106,9 @@ class TaskLoop:
             TUNING.loop_parallel_ms,
             TUNING.loop_usual_weight,
             TUNING.loop_waiting_bytes,
+            TUNING.loop_report_ms,
+            TUNING.loop_report_entries,
+            TUNING.loop_nap_ms,
         )
         self._usual_ms = 0.0
         self._since = 0.0
@@ -164,7 +167,7 @@ class TaskLoop:
             if self._driver.has_ended:
                 self._hand_back(outgrown=False)
                 break
-            if self._is_time_to_tell():
+            if self._limits.is_time_to_tell(len(self._entries), _ms_since(self._told_at)):
                 self._tell()
             if self._limits.is_outgrown(self._waiting, self._usual_ms):
                 self._hand_back(outgrown=True)
@@ -174,14 +177,10 @@ class TaskLoop:
                 self._hand_back(outgrown=False)
         return None
 
-    def _is_time_to_tell(self) -> bool:
-        late = bool(self._entries) and _ms_since(self._told_at) > TUNING.loop_report_ms
-        return late or len(self._entries) > TUNING.loop_report_entries
-
     def _nap(self) -> bool:
         """Waits for an alarm that is about to ring; whether there was one."""
         wait = self._driver.wait(self._clock.now())
-        if wait is None or wait > TUNING.loop_nap_ms:
+        if wait is None or not self._limits.waits_for(wait):
             return False
         time.sleep(wait / 1000)
         self._driver.happened((), self._clock.now())
