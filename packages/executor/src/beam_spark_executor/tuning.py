@@ -13,6 +13,8 @@ class Tuning:
     """All of them; units are in the names, times are elapsed ones.
 
     Attributes:
+        slots_per_core: so many lanes run at once for each core, where all is on one machine: one that is blocked in user code, or waits for its next bundle, should not keep a core idle.
+        lanes_per_core: so many of them one job has at most.
         lane_idle_seconds: how long a lane keeps its place on the cluster without work.
         lane_failures: so many lanes that Spark could not run, one after the other, fail the job.
         blocked_seconds: a bundle that has come no further for so long counts as one that uses no core.
@@ -41,6 +43,8 @@ class Tuning:
         source_busy_share: one whose thread wanted a core for more of the time is busy.
     """
 
+    slots_per_core: int = 6
+    lanes_per_core: int = 4
     lane_idle_seconds: float = 5.0
     lane_failures: int = 4
     blocked_seconds: float = 0.7

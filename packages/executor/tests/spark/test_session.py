@@ -14,7 +14,8 @@ import pytest
 from pyspark import SparkContext
 
 from beam_spark_executor.spark.session import RunningSpark, python_of_workers, start_spark
-from beam_spark_executor.spark.settings import SLOTS_PER_CORE, SparkSettings
+from beam_spark_executor.spark.settings import SparkSettings
+from beam_spark_executor.tuning import TUNING
 
 SCENARIO = """
 import json, logging, os, sys, threading, time
@@ -110,7 +111,7 @@ def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> No
 @pytest.mark.timeout(400)
 def test_the_settings_are_in_force(spark: RunningSpark) -> None:
     conf = dict(spark.session.sparkContext.getConf().getAll())
-    assert spark.master == f"local[{2 * SLOTS_PER_CORE},4]"
+    assert spark.master == f"local[{2 * TUNING.slots_per_core},4]"
     assert conf["spark.sql.adaptive.enabled"] == "false"
     assert conf["spark.driver.host"] == "127.0.0.1"
     assert conf["spark.ui.showConsoleProgress"] == "false"

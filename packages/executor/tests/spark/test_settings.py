@@ -7,7 +7,6 @@ import pytest
 
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
-    SLOTS_PER_CORE,
     SparkSettings,
     SparkUnavailable,
     check_master,
@@ -19,6 +18,7 @@ from beam_spark_executor.spark.settings import (
     slots_of,
     with_slots,
 )
+from beam_spark_executor.tuning import TUNING
 
 FOLDER = Path("/tmp/folder")
 
@@ -81,7 +81,7 @@ def test_the_surroundings_name_the_master() -> None:
 def test_the_user_wins_over_surroundings_and_defaults() -> None:
     settings = SparkSettings(master="local[3]", conf={"spark.ui.enabled": "true"})
     conf = chosen_conf({"spark.master": "yarn", "spark.ui.enabled": "false"}, settings, FOLDER)
-    assert conf["spark.master"] == f"local[{3 * SLOTS_PER_CORE},1]"
+    assert conf["spark.master"] == f"local[{3 * TUNING.slots_per_core},1]"
     assert conf["spark.default.parallelism"] == "3"
     assert conf["spark.ui.enabled"] == "true"
 
@@ -125,10 +125,10 @@ def test_java_options_do_not_contradict_the_users() -> None:
     ],
 )
 def test_a_machine_has_more_slots_than_cores(master: str, cores: int, attempts: int) -> None:
-    assert with_slots(master) == (f"local[{cores * SLOTS_PER_CORE},{attempts}]", cores)
+    assert with_slots(master) == (f"local[{cores * TUNING.slots_per_core},{attempts}]", cores)
     conf = chosen_conf({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.default.parallelism"] == str(cores)
-    assert slots_of(conf["spark.master"]) == cores * SLOTS_PER_CORE
+    assert slots_of(conf["spark.master"]) == cores * TUNING.slots_per_core
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "yarn", "spark://one:7077"])

@@ -54,7 +54,6 @@ from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
-from beam_spark_executor.driver.tuning import LANES_PER_CORE
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
 from beam_spark_executor.tuning import TUNING
@@ -237,7 +236,7 @@ class Coordinator:
         if self.sections.look():
             self.moved = time.monotonic()
         if (cores := self._slots.cores) is not None:
-            self.lanes.resize(cores, cores * LANES_PER_CORE)
+            self.lanes.resize(cores, cores * TUNING.lanes_per_core)
         self.lanes.dispatch()
         # Spark does not pre-empt: what a lane keeps, no task of a section can have.
         self.lanes.close_idle(at_once=self.sections.alive)

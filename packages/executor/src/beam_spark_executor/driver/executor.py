@@ -30,7 +30,7 @@ from beam_spark_executor.driver.reach import out_of_reach
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.starts import counted_start
-from beam_spark_executor.driver.tuning import LANES_PER_CORE, tuning_of
+from beam_spark_executor.driver.tuning import tuning_of
 from beam_spark_executor.job_options import Bulk, WrongOption, job_wishes
 from beam_spark_executor.journal.codec import FormError
 from beam_spark_executor.journal.journal import Journal
@@ -190,7 +190,7 @@ class SparkJobExecutor:
             folder,
             self._store.epoch,
             self._placement.cores,
-            self._placement.cores * LANES_PER_CORE,
+            self._placement.cores * TUNING.lanes_per_core,
             # A loop keeps state in files, which need a place.
             loop_bytes=TUNING.loop_bytes if self._settings.shares_data else -1,
             resumable=self._store.durable,

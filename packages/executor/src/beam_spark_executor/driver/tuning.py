@@ -7,8 +7,7 @@ from beam_runner_engine.scheduler import DefaultPolicy, DefaultSectionPolicy, Li
 
 from beam_spark_executor.job_options import Bulk, JobWishes
 from beam_spark_executor.plan import JobPlan
-
-LANES_PER_CORE = 4
+from beam_spark_executor.tuning import TUNING
 
 _LEAST_SHARDS_PER_CORE = 2
 _MOST_SHARDS_PER_CORE = 8
@@ -55,7 +54,7 @@ def tuning_of(
         shares_data: whether there is a place for data between stages that all bundles reach.
     """
     limits = Limits(
-        parallelism=cores * LANES_PER_CORE,
+        parallelism=cores * TUNING.lanes_per_core,
         user_attempts=wishes.task_attempts or task_attempts,
         section_exchanges=_MOST_EXCHANGES,
     )

@@ -20,9 +20,8 @@ from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.processes.children import Children
 from beam_spark_executor.processes.zygote import Zygote
+from beam_spark_executor.tuning import TUNING
 
-SLOTS_PER_CORE = 6
-"""Lanes that run at once for each core: as Spark has them on one machine."""
 _ATTEMPTS = 4
 """In how many processes a lane is tried: as Spark does it."""
 _ASK_AGAIN_SECONDS = 20.0
@@ -48,7 +47,7 @@ class PlainPlacement:
 
     def __init__(self, cores: int, zygote: Zygote | None = None) -> None:
         self.cores = cores
-        self.slots = self.cores * SLOTS_PER_CORE
+        self.slots = self.cores * TUNING.slots_per_core
         self._children = Children(self._ended, zygote)
         self._changed = threading.Condition()
         self._numbers = itertools.count()

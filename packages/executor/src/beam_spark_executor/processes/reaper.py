@@ -105,7 +105,7 @@ def _end_orphans(child: int, orphans: dict[int, float]) -> None:
         del orphans[pid]
     for pid in found:
         if now - orphans.setdefault(pid, now) > GRACE_SECONDS:
-            _kill([pid, *descendants(pid)])
+            kill_all([pid, *descendants(pid)])
 
 
 def _end_all(child: int) -> NoReturn:
@@ -115,7 +115,7 @@ def _end_all(child: int) -> NoReturn:
     while _left({child}) and time.monotonic() < limit:
         time.sleep(_LOOK_AT_THE_END_SECONDS)
     while left := _left(set()):
-        _kill(left)
+        kill_all(left)
         time.sleep(_LOOK_AT_THE_END_SECONDS)
     os._exit(0)
 
@@ -132,7 +132,8 @@ def _bury() -> None:
             pass
 
 
-def _kill(pids: Iterable[int]) -> None:
+def kill_all(pids: Iterable[int]) -> None:
+    """Kills processes; those that have ended are no error."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

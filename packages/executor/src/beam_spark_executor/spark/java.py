@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -23,6 +22,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
+from beam_spark_executor.processes.reaper import kill_all
 from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
 from beam_spark_executor.spark.java_wheel import java_of_wheel
 from beam_spark_executor.spark.settings import SparkUnavailable
@@ -197,19 +197,13 @@ class JavaProcess:
         """Kills until none is left: some may start others meanwhile."""
         deadline = time.monotonic() + _KILL_SECONDS
         while (left := self.left()) and time.monotonic() < deadline:
-            _kill(left)
+            kill_all(left)
             time.sleep(_LOOK_SECONDS)
 
     def left(self) -> list[int]:
         """Ids of the running processes that were started beneath it, itself included."""
         of_session = set(processes_of_session(self.process.pid))
         return sorted(of_session.union(_processes_with(f"{SERVER_VARIABLE}={self._mark}")))
-
-
-def _kill(pids: list[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def processes_of_session(session_id: int) -> list[int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from beam_spark_executor.tuning import TUNING
 from beam_spark_executor.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*,4]"
 """All cores, and four attempts of a task: plain ``local[*]`` never repeats one."""
-
-SLOTS_PER_CORE = 6
-"""Tasks that Spark on this machine runs at once for each core: a task that is blocked in user code,
-or that waits for its next bundle, holds a slot, but should not keep a core idle."""
 
 _SET_BY_SPARK_SUBMIT = {
     "spark.master": "local[*]",
@@ -164,7 +161,7 @@ def with_slots(master: str) -> tuple[str, int | None]:
         return master, None
     count, attempts = found.groups(default="1")
     cores = (os.cpu_count() or 1) if count == "*" else int(count)
-    return f"local[{cores * SLOTS_PER_CORE},{attempts}]", cores
+    return f"local[{cores * TUNING.slots_per_core},{attempts}]", cores
 
 
 def slots_of(master: str) -> int | None:
