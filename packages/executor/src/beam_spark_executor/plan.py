@@ -318,7 +318,3 @@ class JobPlan:
         """The stages that run in the process that asks for them."""
         stages = self.stages.values()
         return (stage.spec for stage in stages if stage.embedded and stage.table is None)
-
-    def writers(self, buffer_id: str) -> tuple[StagePlan, ...]:
-        """The stages that write a buffer, in a fixed order."""
-        return tuple(s for s in self.stages.values() if buffer_id in s.outputs.values())

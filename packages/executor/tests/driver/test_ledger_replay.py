@@ -21,7 +21,7 @@ from ledger_jobs import (
 )
 
 from beam_spark_executor.channel.attempts import Attempt
-from beam_spark_executor.driver.kept import encode_entries, entries_of
+from beam_spark_executor.driver.kept import Kept, encode_entries, entries_of
 from beam_spark_executor.driver.ledger import Ledger
 
 
@@ -75,18 +75,23 @@ def look(ledger: Ledger) -> dict[str, Any]:
     }
 
 
+def restored(snapshot: bytes) -> Ledger:
+    """The ledger of a snapshot."""
+    return Ledger.of_state(Kept(snapshot).ledger)
+
+
 @pytest.mark.parametrize("make", [history, keyed_history, failed_history])
 def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
     job = make()
     expected = look(job.ledger)
     expected_garbage = sorted(job.ledger.take_garbage())
-    ledger = Ledger.restore(job.begun)
+    ledger = restored(job.begun)
     for entry in job.entries:
         snapshot = ledger.snapshot()
         (kept,) = entries_of(encode_entries([entry]))
         assert kept == entry
         ledger.apply(kept)
-        again = Ledger.restore(snapshot)
+        again = restored(snapshot)
         again.apply(entry)
         assert look(again) == look(ledger)
     assert look(ledger) == expected
@@ -96,7 +101,7 @@ def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
 @pytest.mark.parametrize("make", [history, keyed_history])
 def test_replay_gives_the_same_commands(make: Any) -> None:
     job = make()
-    ledgers = [Ledger.restore(job.begun) for _ in range(2)]
+    ledgers = [restored(job.begun) for _ in range(2)]
     for entry in job.entries:
         one, other = (ledger.apply(entry) for ledger in ledgers)
         assert one == other

@@ -28,7 +28,7 @@ from beam_runner_jobservices.records import JobSpec
 from stateful_fn import Stateful
 
 from beam_spark_executor import _protos
-from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.plan import JobPlan, StagePlan
 from beam_spark_executor.translation.translate import translate
 
 Build = Callable[[beam.Pipeline], Any]
@@ -394,3 +394,8 @@ ALL: tuple[Build, ...] = (
     scripted_stateful,
     chain,
 )
+
+
+def writers(plan: JobPlan, buffer_id: str | None) -> list[StagePlan]:
+    """The stages of a plan that write a buffer."""
+    return [stage for stage in plan.stages.values() if buffer_id in stage.outputs.values()]

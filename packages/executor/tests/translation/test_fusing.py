@@ -48,7 +48,7 @@ def test_each_stage_comes_after_those_it_reads(
         read = [use.buffer_id for use in stage.side_inputs]
         if stage.input_buffer is not None:
             read.append(stage.input_buffer)
-        assert {writer.stage_id for b in read for writer in plan.writers(b)} <= done
+        assert {writer.stage_id for b in read for writer in samples.writers(plan, b)} <= done
         done.add(stage.stage_id)
 
 

@@ -69,7 +69,7 @@ def test_one_that_does_not_end_is_read_by_windows_that_come_in() -> None:
     stage, use = the_use(plan)
     assert transform_urns.ASSIGN_WINDOWS not in urns(stage)
     assert use.mapping_fn == window_fns.FixedWindows(7_000)
-    (writer,) = plan.writers(str(stage.input_buffer))
+    (writer,) = samples.writers(plan, stage.input_buffer)
     assert transform_urns.ASSIGN_WINDOWS in urns(writer)
 
 
@@ -90,7 +90,7 @@ def test_a_grouping_comes_in_a_stage_before(build: samples.Build, flags: tuple[s
     plan = samples.plan_of(build, *flags)
     stage, _ = the_use(plan)
     assert stage.spec.input.kind is InputKind.ELEMENTS
-    (writer,) = plan.writers(str(stage.input_buffer))
+    (writer,) = samples.writers(plan, stage.input_buffer)
     assert writer.spec.input.kind is InputKind.GROUPS
 
 

@@ -79,7 +79,7 @@ def test_each_is_read_by_key(build: samples.Build, count: int, bulk: bool) -> No
         spec = specs[stage.stage_id]
         assert (spec.kind, spec.whole_input) == (StageKind.STATEFUL, bulk)
         assert stage.spec.input.kind is InputKind.ELEMENTS
-        for writer in plan.writers(stage.input_buffer):
+        for writer in samples.writers(plan, stage.input_buffer):
             (edge,) = (
                 e for e in writer.spec.outputs if writer.outputs[e.transform_id] == buffer.buffer_id
             )

@@ -52,7 +52,7 @@ def grouped(element: Any) -> Any:
 def written(plan: JobPlan, buffer_id: str) -> set[Any]:
     return {
         edge_layout(stage, transform_id)
-        for stage in plan.writers(buffer_id)
+        for stage in samples.writers(plan, buffer_id)
         for transform_id, target in stage.outputs.items()
         if target == buffer_id
     }
@@ -103,7 +103,7 @@ def test_stages_are_in_order_and_complete(build: samples.Build, flags: tuple[str
         if stage.input_buffer is not None:
             before.append(stage.input_buffer)
         for buffer_id in before:
-            assert {writer.stage_id for writer in plan.writers(buffer_id)} <= done
+            assert {writer.stage_id for writer in samples.writers(plan, buffer_id)} <= done
         done.add(stage.stage_id)
 
 
@@ -154,7 +154,7 @@ def test_combiners_are_lifted() -> None:
 def test_a_flatten_before_a_group_is_no_stage() -> None:
     plan = samples.plan_of(samples.flatten_then_group)
     (buffer,) = (b for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
-    assert len(plan.writers(buffer.buffer_id)) == 2
+    assert len(samples.writers(plan, buffer.buffer_id)) == 2
     assert BufferKind.STORED not in {b.kind for b in plan.buffers.values()}
 
 
@@ -162,7 +162,7 @@ def test_a_flatten_of_nothing_reads_what_nobody_writes() -> None:
     plan = samples.plan_of(samples.flatten_of_nothing)
     (stage,) = plan.stages.values()
     assert stage.input_buffer is not None
-    assert plan.writers(stage.input_buffer) == ()
+    assert samples.writers(plan, stage.input_buffer) == []
 
 
 def test_side_inputs_are_stored_by_window_or_key() -> None:
@@ -171,7 +171,7 @@ def test_side_inputs_are_stored_by_window_or_key() -> None:
     assert kinds(plan).count("side_iterable") == 2 and kinds(plan).count("side_multimap") == 1
     for stage in plan.stages.values():
         for use in stage.side_inputs:
-            assert plan.writers(use.buffer_id)
+            assert samples.writers(plan, use.buffer_id)
     edges = {
         (plan.buffers[stage.outputs[edge.transform_id]].kind, edge.keyed_by_element)
         for stage in plan.stages.values()

@@ -24,16 +24,3 @@ class DataFacts:
     shard: int | None = None
     windows: frozenset[Window] | None = frozenset()
     work: int | None = None
-
-    def merged(self, other: DataFacts) -> DataFacts:
-        """Returns the facts about both data together; the shard stays only if it is the same."""
-        known = self.windows is not None and other.windows is not None
-        told = self.work is not None and other.work is not None
-        return DataFacts(
-            count=self.count + other.count,
-            size=self.size + other.size,
-            min_timestamp=min(self.min_timestamp, other.min_timestamp),
-            shard=self.shard if self.shard == other.shard else None,
-            windows=self.windows | other.windows if known else None,  # type: ignore[operator]
-            work=self.work + other.work if told else None,  # type: ignore[operator]
-        )

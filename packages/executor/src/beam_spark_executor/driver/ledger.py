@@ -37,7 +37,7 @@ from beam_runner_worker.totals import Totals
 from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.channel.messages import BundleReply, Entry
 from beam_spark_executor.data.refs import FileRows, Segment
-from beam_spark_executor.driver.kept import Kept, LedgerState, Tally, encode_ledger
+from beam_spark_executor.driver.kept import LedgerState, Tally, encode_ledger
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.translation.scheduling import graph_of
 
@@ -167,7 +167,7 @@ class Ledger:
                 yield segment.path
 
     def snapshot(self) -> bytes:
-        """The whole ledger, for `restore` and `Kept`."""
+        """The whole ledger, for `Kept`."""
         state = LedgerState(
             plan=self.plan,
             shards=self.shards,
@@ -183,15 +183,6 @@ class Ledger:
             tallies=self.tallies,
         )
         return encode_ledger(state)
-
-    @staticmethod
-    def restore(snapshot: bytes) -> Ledger:
-        """The ledger of a snapshot that this server, or an earlier one, has written.
-
-        Raises:
-            FormError: it was written by another version of this program, and can't be read.
-        """
-        return Ledger.of_state(Kept(snapshot).ledger)
 
     @classmethod
     def of_state(cls, state: LedgerState) -> Ledger:

@@ -96,7 +96,6 @@ class Store:
         self._mutex = threading.Lock()
         self._journals: dict[str, Journal] = {}
         self._damage: list[str] = []
-        self._lost: list[str] = []
         self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
         self._connection: sqlite3.Connection | None = None
         self._seals = Seals(self._path, is_restored=log is not None)
@@ -118,11 +117,6 @@ class Store:
     def damage(self) -> tuple[str, ...]:
         """Sentences that say what was found damaged and where it is kept."""
         return tuple(self._damage)
-
-    @property
-    def lost(self) -> tuple[str, ...]:
-        """Ids of the jobs whose journals were set aside, as far as they can be told."""
-        return tuple(self._lost)
 
     def journal(self, job_id: str) -> Journal:
         """The journal of this job, which begins to exist with the first append or snapshot."""
@@ -227,7 +221,6 @@ class Store:
                 # Whose commits these are is not known.
                 all_jobs = dict.fromkeys(_job_ids(connection), "the file that it is in is damaged")
                 reasons = all_jobs | reasons
-        self._lost.extend(reasons)
         self._damage.extend(
             f"the journal of job {job_id} in {self._path} is damaged ({reason}), and the job cannot"
             f" be resumed; a copy is kept as {kept}"
