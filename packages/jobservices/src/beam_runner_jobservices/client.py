@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 
@@ -44,7 +44,6 @@ _OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
-_Record = TypeVar("_Record")
 
 
 class JobClient:

@@ -70,12 +70,8 @@ class Server:
     """
 
     def __init__(self, settings: ServerSettings, zygote: Zygote | None = None) -> None:
+        self._settings = settings
         self._durable = settings.state_dir is not None
-        self._sync_data = settings.sync_data
-        self._task_attempts = settings.max_task_attempts
-        self._hides_elements = settings.hide_elements
-        self._channel = settings.channel
-        self._bulk = settings.bulk
         self._temporary: TemporaryFolder | None = None
         self._state: StatePlace | None = None
         if isinstance(settings.state_dir, StoreSpec):
@@ -185,11 +181,11 @@ class Server:
             ExecutorSettings(
                 self._data.folder,
                 self._channel_place(),
-                self._task_attempts,
-                self._hides_elements,
-                sync_data=self._sync_data,
+                self._settings.max_task_attempts,
+                self._settings.hide_elements,
+                sync_data=self._settings.sync_data,
                 store=self._data.store,
-                bulk=self._bulk,
+                bulk=self._settings.bulk,
             ),
         )
         try:
@@ -201,7 +197,7 @@ class Server:
 
     def _channel_place(self) -> ChannelPlace:
         placement = self.placement
-        return self._channel.place(
+        return self._settings.channel.place(
             placement.where,
             placement.host,
             placement.binding,
