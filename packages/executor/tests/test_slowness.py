@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from pathlib import Path
-
 import pytest
+from beam_runner_worker.core_times import CoreTime
 from clocks import clock_of
 
 from beam_spark_executor import slowness as slowness_module
-from beam_spark_executor.slowness import MOST, CoreTime, Slowness, core_time
+from beam_spark_executor.slowness import MOST, Slowness
 
 
 def test_a_turn_lasts_as_long_as_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,15 +22,6 @@ def test_a_turn_lasts_as_long_as_it_costs(monkeypatch: pytest.MonkeyPatch) -> No
         assert slowness.turn(least) == pytest.approx(lasts)
 
 
-def test_this_thread_is_known_where_linux_tells() -> None:
-    if not Path("/proc/self/schedstat").exists():
-        pytest.skip("only Linux tells it")
-    told = core_time(threading.get_native_id())
-    assert told is not None
-    assert told.wanted > 0
-    assert core_time(1) is None, "no thread of this process"
-
-
 @pytest.mark.parametrize(
     ("ran", "waited", "factor"),
     [(1.0, 0.0, 1.0), (0.5, 1.0, 3.0), (0.1, 90.0, MOST), (0.001, 0.9, 1.0)],
@@ -42,7 +31,7 @@ def test_the_factor_of_late(
 ) -> None:
     clock = clock_of(slowness_module, monkeypatch)
     times = {1: CoreTime(5.0, 5.0), 2: CoreTime(1.0, 1.0)}
-    monkeypatch.setattr(slowness_module, "_all_threads", lambda: dict(times))
+    monkeypatch.setattr(slowness_module, "core_times", lambda: dict(times))
     slowness = Slowness()
     times[1] = CoreTime(5.0 + ran, 5.0 + waited)
     del times[2]

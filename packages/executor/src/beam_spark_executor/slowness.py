@@ -5,10 +5,9 @@ Elsewhere nothing is known, and a machine counts as never crowded.
 
 from __future__ import annotations
 
-import os
 import time
 
-import attrs
+from beam_runner_worker.core_times import core_times
 
 MOST = 20.0
 """However crowded a machine is, nothing counts as slower than this many times."""
@@ -16,29 +15,6 @@ TURN_SECONDS = 0.05
 """What a turn of a source costs, about, with all bundles that it brings, where nothing is in their way."""
 _LOOK_SECONDS = 1.0
 _LEAST_RAN = 0.01
-
-
-@attrs.frozen
-class CoreTime:
-    """Seconds that a thread, or several, ran on a core and waited for one."""
-
-    ran: float
-    waited: float
-
-    @property
-    def wanted(self) -> float:
-        """For how long it would have run if it had been alone."""
-        return self.ran + self.waited
-
-
-def core_time(thread: int) -> CoreTime | None:
-    """That of a thread of this process by its native id; None if it is not known."""
-    try:
-        with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
-            ran, waited, _ = file.read().split()
-    except (OSError, ValueError):
-        return None
-    return CoreTime(int(ran) / 1e9, int(waited) / 1e9)
 
 
 class Slowness:
@@ -50,7 +26,7 @@ class Slowness:
     def __init__(self) -> None:
         self._factor = 1.0
         self._looked = time.monotonic()
-        self._times = _all_threads()
+        self._times = core_times()
 
     def turn(self, least: float) -> float:
         """How long a turn is to last: at least so many seconds, and as long as its costs take now."""
@@ -60,7 +36,7 @@ class Slowness:
         """The factor, from 1 to ``MOST``; it is looked for anew once a second."""
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return self._factor
-        before, times = self._times, _all_threads()
+        before, times = self._times, core_times()
         ran = sum(told.ran - before[n].ran for n, told in times.items() if n in before)
         waited = sum(told.waited - before[n].waited for n, told in times.items() if n in before)
         self._looked, self._times = time.monotonic(), times
@@ -68,12 +44,3 @@ class Slowness:
         if ran >= _LEAST_RAN:
             self._factor = min(MOST, 1.0 + waited / ran)
         return self._factor
-
-
-def _all_threads() -> dict[int, CoreTime]:
-    try:
-        threads = [int(name) for name in os.listdir("/proc/self/task")]
-    except OSError:
-        return {}
-    times = {thread: core_time(thread) for thread in threads}
-    return {thread: told for thread, told in times.items() if told is not None}

@@ -9,13 +9,13 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_urns import metrics as urns
+from beam_runner_worker.core_times import CoreTime
 from beam_runner_worker.records import MonitoringInfo
 
 from beam_spark_executor.bundles import telling as telling_module
 from beam_spark_executor.bundles.telling import ProgressTeller
 from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.channel.messages import BundleProgressed
-from beam_spark_executor.slowness import CoreTime
 from beam_spark_executor.tuning import TUNING
 
 

@@ -14,10 +14,11 @@ from collections.abc import Callable, Container
 
 import attrs
 from beam_runner_urns import metrics as urns
+from beam_runner_worker.core_times import core_time
 
 from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.channel.messages import BundleProgressed
-from beam_spark_executor.slowness import Slowness, core_time
+from beam_spark_executor.slowness import Slowness
 from beam_spark_executor.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)

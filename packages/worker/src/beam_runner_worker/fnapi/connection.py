@@ -94,14 +94,8 @@ class SdkConnection:
             why = self.explain()
             self.lose(f"the SDK closed its {name} stream" + (f": {why}" if why else ""))
 
-    def data_ended(self) -> None:
-        """The SDK has written all data it will ever write: it shuts down."""
-        with self._changed:
-            self._shuts_down = True
-            self._changed.notify_all()
-
-    def logs_ended(self) -> None:
-        """The SDK has logged all it will ever log, which is the last that it does.
+    def shuts_down(self) -> None:
+        """The SDK has written all data that it will ever write, or logged all, which is the last that it does.
 
         The Java SDK in a pool's process never ends its data stream.
         """

@@ -166,7 +166,7 @@ class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
             connection.outgoing.put(None)
 
         _on_end(context, closed)
-        _read_aside("fnapi-data", elements, connection.received, connection.data_ended)
+        _read_aside("fnapi-data", elements, connection.received, connection.shuts_down)
         for message, bundle in iter(connection.outgoing.get, None):
             yield message
             bundle.sent()
@@ -224,7 +224,7 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
                 self._sink.log(records)
         except grpc.RpcError:
             return  # The SDK is gone; its control stream tells those who need to know.
-        connection.logs_ended()
+        connection.shuts_down()
         yield from ()
 
 

@@ -1,0 +1,26 @@
+"""How long threads wanted a core, by what the system tells."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from beam_runner_worker.core_times import core_time, core_times
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="only Linux tells it"
+)
+
+
+def test_this_thread_is_known() -> None:
+    told = core_time(threading.get_native_id())
+    assert told is not None
+    assert told.wanted > 0
+    assert core_time(1) is None, "no thread of this process"
+    assert core_times().keys() >= {threading.get_native_id()}
+
+
+def test_nothing_is_known_of_a_process_that_is_not_there() -> None:
+    assert core_times(process=2**22 + 1) == {}
