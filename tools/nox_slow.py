@@ -30,6 +30,7 @@ from tools.nox_support import (
     need_java,
     project,
     run_beams_suites,
+    run_bench,
     run_on_a_cluster,
     run_pipelines,
     run_pytest,
@@ -271,25 +272,25 @@ def java(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def bench(session: nox.Session) -> None:
     """This runner beside FnApiRunner and, where it is found, Prism. ``-- --write`` writes the table; ``-- --pages`` compares with and without web pages."""
-    need_java(session)
-    install(session, f"{distribution('executor')}[web]")
-    session.run("python", "tests/bench/bench.py", *session.posargs, env={"PYTHONPATH": ""})
+    run_bench(session, "bench", "[web]")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_starts(session: nox.Session) -> None:
     """A new program's first pipeline by several runners, and one in a warm program. ``-- --prism PATH`` has Prism among them."""
-    need_java(session)
-    install(session, distribution("executor"))
-    session.run("python", "tests/bench/starts.py", *session.posargs, env={"PYTHONPATH": ""})
+    run_bench(session, "starts")
+
+
+@nox.session(requires=["wheels"], default=False)
+def bench_streams(session: nox.Session) -> None:
+    """Latency and throughput of a stream beside Spark's transformWithState and, where it is found, Prism. ``-- --write`` writes the table."""
+    run_bench(session, "streams")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_tables(session: nox.Session) -> None:
     """Five million rows of Parquet by Spark's readers in a pipeline, by Beam's, and by hand. ``-- --rows N`` for others."""
-    need_java(session)
-    install(session, distribution("executor"))
-    session.run("python", "tests/bench/tables.py", *session.posargs, env={"PYTHONPATH": ""})
+    run_bench(session, "tables")
 
 
 @nox.session(requires=["wheels"], default=False)

@@ -142,6 +142,13 @@ def run_pipelines(session: nox.Session, *arguments: str) -> None:
     run_pytest(session, *SIDE_BY_SIDE, *arguments)
 
 
+def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
+    """A program of tests/bench, with an extra of the executor's wheel."""
+    need_java(session)
+    install(session, distribution("executor") + extra)
+    session.run("python", f"tests/bench/{name}.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:
     """Executors apart from the server, which share nothing but a store of data: a folder stands for it."""
     need_java(session)

@@ -24,7 +24,7 @@ from targets import Failed, Outcome, Target, all_targets
 from workloads import WORKLOADS
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
-BEGIN, END = "<!-- table: bench -->\n", "<!-- end -->\n"
+END = "<!-- end -->\n"
 OURS = "ours"
 
 
@@ -121,14 +121,15 @@ def text_of(lines: list[Line], titles: list[str], arguments: argparse.Namespace)
     return f"{note}{about}\n\n{table}\n"
 
 
-def write(text: str) -> None:
-    """Puts the table where the page keeps it."""
+def write(text: str, table: str) -> None:
+    """Puts a table where the page keeps it."""
+    begin = f"<!-- table: {table} -->\n"
     page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
+    before, _, rest = page.partition(begin)
     _, found, after = rest.partition(END)
     if not found:
-        raise SystemExit(f"{PAGE} has no place for the table: {BEGIN.strip()} ... {END.strip()}")
-    PAGE.write_text(before + BEGIN + text + END + after, encoding="utf-8")
+        raise SystemExit(f"{PAGE} has no place for the table: {begin.strip()} ... {END.strip()}")
+    PAGE.write_text(before + begin + text + END + after, encoding="utf-8")
 
 
 def parse() -> argparse.Namespace:
@@ -177,7 +178,7 @@ def main() -> None:
         if arguments.pages:
             print(wall_ratios(line.outcomes for line in lines), flush=True)
     if arguments.write:
-        write(text_of(lines, titles, arguments))
+        write(text_of(lines, titles, arguments), "bench")
     if not all(line.outcomes[base] for line in lines):
         raise SystemExit("ours failed a workload")
 

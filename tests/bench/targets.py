@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
@@ -42,6 +42,10 @@ class Outcome:
     latencies: tuple[float, ...] = ()
 
 
+Program = Callable[[str, int, tuple[str, ...], str], Outcome]
+"""Runs the workload of a name, with so many elements, as flags say, and may write into a folder."""
+
+
 class Failed(Exception):
     """A target could not run a workload, or came to another result."""
 
@@ -52,13 +56,15 @@ def run(name: str, elements: int, flags: tuple[str, ...], folder: str) -> Outcom
     Raises:
         Failed: it did not end well, or with the wrong result.
     """
+    import keyed_counts
     import workloads
     from apache_beam import Pipeline
     from apache_beam.internal.cloudpickle import cloudpickle
     from apache_beam.options.pipeline_options import PipelineOptions
 
     # Workers that are not forked from here cannot import the workloads, and need not.
-    cloudpickle.register_pickle_by_value(workloads)
+    for module in (workloads, keyed_counts):
+        cloudpickle.register_pickle_by_value(module)
     # What fails is told once, by the exception.
     logging.getLogger().setLevel(logging.CRITICAL)
     workload = workloads.WORKLOADS[name]
@@ -97,11 +103,15 @@ class Target:
         title: its column.
         flags: pipeline options that lead to it.
         folder: where its workloads may write.
+        program: runs a workload in the client process, as :func:`run` does.
     """
 
-    def __init__(self, title: str, flags: tuple[str, ...], folder: Path) -> None:
+    def __init__(
+        self, title: str, flags: tuple[str, ...], folder: Path, program: Program = run
+    ) -> None:
         self.title = title
         self._flags = flags
+        self._program = program
         self._folder = str(folder)
         self._client = self._new_client()
 
@@ -112,7 +122,7 @@ class Target:
             Failed: it did not end well, or not in time.
         """
         try:
-            running = self._client.submit(run, name, elements, self._flags, self._folder)
+            running = self._client.submit(self._program, name, elements, self._flags, self._folder)
             return running.result(seconds)
         except TimeoutError:
             self._end_client()
@@ -152,7 +162,7 @@ def all_targets(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench")))
         flags = {"FnApiRunner": (f"--runner={_FN_API_RUNNER}",)}
         if prism is not None:
-            flags["Prism"] = portable(stack.enter_context(_prism(prism)), "LOOPBACK")
+            flags["Prism"] = portable(stack.enter_context(prism_process(prism)), "LOOPBACK")
         if endpoint is None:
             endpoint = stack.enter_context(server_process(server_flags)).address
         flags["ours"] = portable(endpoint, environment)
@@ -179,7 +189,7 @@ def server_process(flags: tuple[str, ...]) -> Iterator[JobServerProcess]:
 
 
 @contextmanager
-def _prism(binary: str) -> Iterator[str]:
+def prism_process(binary: str) -> Iterator[str]:
     port = free_port()
     command = [binary, f"--job_port={port}", "--serve_http=false", "--log_level=error"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -19,6 +19,7 @@ from apache_beam.transforms import trigger, userstate, window
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import TimestampedValue
+from keyed_counts import KEYS, PAUSE, WARM, counted, of_key
 
 _PIECES = 16
 _SPREAD = 2_654_435_761
@@ -350,6 +351,25 @@ def periodic(pipeline: beam.Pipeline, elements: int, folder: Path) -> Expected:
     late = impulses | beam.ParDo(Latency(folder, lambda _, at: at))
     end(late, lambda _: 1)
     return Expected(elements, elements)
+
+
+@workload(1_000, "a source that polls, 50 a second, counted by key", streaming=True)
+def polling(pipeline: beam.Pipeline, elements: int, folder: Path) -> Expected:
+    counts = counted(pipeline, elements, PAUSE)
+    warm = counts | beam.Filter(lambda number: number[0] >= WARM)
+    _ = warm | beam.ParDo(Latency(folder, lambda number, _: number[1]))
+    return end_of_counts(counts, elements)
+
+
+@workload(200_000, "a source with a backlog, counted by key", streaming=True)
+def keyed_count(pipeline: beam.Pipeline, elements: int, folder: Path) -> Expected:
+    return end_of_counts(counted(pipeline, elements, 0.0), elements)
+
+
+def end_of_counts(counts: beam.PCollection, elements: int) -> Expected:
+    end(counts, lambda number: number[2])
+    of_keys = (of_key(key, elements) for key in range(KEYS))
+    return Expected(elements, sum(sum_below(count + 1) for count in of_keys))
 
 
 def latencies(folder: Path) -> list[float]:
