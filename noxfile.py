@@ -283,7 +283,7 @@ def memory_part(session: nox.Session) -> None:
 def differential_part(session: nox.Session) -> None:
     """A few of the pipelines and streams that `differential` compares, others each time."""
     need_java(session)
-    install(session, distribution("executor"), *group("test"))
+    install(session, distribution("executor"), *group("test"), *group("pipelines"))
     run_pytest(session, "tests/differential")
     few = ("--pipelines", "20", "--streams", "10", "--batch", "10", "--environment", "LOOPBACK")
     compare = ("python", "-P", "tests/differential/differential.py")

@@ -334,7 +334,7 @@ def soak(session: nox.Session) -> None:
 def differential(session: nox.Session) -> None:
     """Thousands of random pipelines and streams. ``-- --pipelines N --streams N --seed S --environment E`` for others."""
     need_java(session)
-    install(session, distribution("executor"))
+    install(session, distribution("executor"), *group("pipelines"))
     compare = "tests/differential/differential.py"
     session.run("python", "-P", compare, *session.posargs, env={"PYTHONPATH": ""})
 

@@ -8,13 +8,20 @@ from typing import Any
 
 import attrs
 import combines
+import early
 import elementwise
+import floods
 import groupings
+import reading
 import ready
+import rows
+import scripts
 import side_inputs
 import sink
 import sources
 import stateful
+import summaries
+import utilities
 from spec import Spec, Step
 from typed import Collection
 
@@ -65,9 +72,32 @@ KINDS: dict[str, Kind] = {
     "globally": Kind(combines.globally, combines.random_globally, weight=3),
     "ready_combine": Kind(combines.ready, combines.random_ready, weight=2),
     "beside": Kind(side_inputs.beside, side_inputs.random_beside, (2, 4), 8),
+    "whole_beside": Kind(side_inputs.whole_beside, side_inputs.random_whole_beside, (2, 2), 3),
+    "filtered": Kind(side_inputs.filtered, side_inputs.random_filtered, (2, 2)),
     "remember": Kind(stateful.remember, stateful.random_remember),
     "alarms": Kind(stateful.alarms, stateful.random_alarms),
     "number": Kind(stateful.number, stateful.random_number),
+    "script": Kind(scripts.script, scripts.random_script, weight=3),
+    "early": Kind(early.early, early.random_early),
+    "whole": Kind(summaries.whole, summaries.random_whole),
+    "each": Kind(summaries.each, summaries.random_each),
+    "combine_beside": Kind(summaries.combine_beside, summaries.random_combine_beside, (2, 2)),
+    "by_fields": Kind(rows.by_fields, rows.random_by_fields),
+    "select": Kind(rows.select, rows.random_select, weight=1),
+    "frame": Kind(rows.frame, rows.random_frame, weight=1),
+    "named": Kind(utilities.named, utilities.random_named),
+    "reified": Kind(utilities.reified, utilities.random_reified),
+    "pattern": Kind(utilities.pattern, utilities.random_pattern, weight=1),
+    "once": Kind(utilities.once, utilities.random_once),
+    "batched": Kind(utilities.batched, utilities.random_batched),
+    "flatten_with": Kind(utilities.flatten_with, utilities.random_flatten_with, (2, 2), 1),
+    "dealt": Kind(utilities.dealt, utilities.random_dealt),
+    "files": Kind(reading.files, reading.random_files, (0, 0), 1),
+    "watched": Kind(reading.watched, reading.random_watched, (0, 0), 1),
+    "spell": Kind(reading.spell, reading.random_spell),
+    "expand_beside": Kind(reading.expand_beside, reading.random_expand_beside, (2, 2), 1),
+    "flood": Kind(floods.flood, floods.random_flood, weight=1),
+    "heavy": Kind(floods.heavy, floods.random_heavy, weight=1),
 }
 _SOURCES = [name for name, kind in KINDS.items() if kind.inputs == (0, 0)]
 _OTHERS = [name for name in KINDS if name not in _SOURCES]

@@ -48,9 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}: `--seed {seed}` runs the same again", flush=True)
     with tempfile.TemporaryDirectory(prefix="t") as folder, tempfile.TemporaryDirectory() as boot:
         environment = {"PYTHONPATH": str(HERE), "PIP_NO_INDEX": "1"}
-        with job_server(Path(folder), "--bulk", options.bulk, environment=environment) as server:
-            flags = _flags(Path(boot))
-            chosen = {name: flags[name] for name in options.environment or ENVIRONMENTS}
+        plain = ["--without-spark"] if options.without_spark else []
+        flags = ("--bulk", options.bulk, *plain)
+        with job_server(Path(folder), *flags, environment=environment) as server:
+            known = _flags(Path(boot))
+            chosen = {name: known[name] for name in options.environment or ENVIRONMENTS}
             return _run(options, seed, server.address, chosen)
 
 
@@ -171,6 +173,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--seed", type=int, help="what makes them (default: another one each time)")
     add("--environment", action="append", choices=ENVIRONMENTS, help="default: all")
     add("--bulk", default="auto", help="whether stages of bounded data are run as Spark's own jobs")
+    add("--without-spark", action="store_true", help="on plain processes of this machine")
     add("--only", type=int, action="append", help="run that pipeline of the seed alone")
     add("--spec", type=Path, help="run the pipeline whose expression is in that file")
     add("--batch", type=int, default=25, help="how many pipelines are run in one job")

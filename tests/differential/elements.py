@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,6 +28,16 @@ class Order(NamedTuple):
     price: decimal.Decimal
     when: Timestamp | None
     content: bytes
+
+
+class Colour(enum.Enum):
+    """An element of which there are few."""
+
+    RED = 1
+    BLUE = "blue"
+
+    def __repr__(self) -> str:
+        return f"Colour.{self.name}"
 
 
 @dataclass(frozen=True)

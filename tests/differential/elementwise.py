@@ -12,10 +12,11 @@ import apache_beam as beam
 import attrs
 import numpy
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import TimestampedValue
+from apache_beam.transforms.window import IntervalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
-from elements import Parcel, Plain, Point
+from elements import Colour, Parcel, Plain, Point
+from google.protobuf import timestamp_pb2
 from rules import told
 from sources import Ranges, claimed
 from typed import Collection, digits, is_key, keyed, texts
@@ -36,6 +37,10 @@ _MADE: dict[str, Kind] = {
     "plain": "plain",
     "parcel": "parcel",
     "row": "row",
+    "colour": "colour",
+    "big": "big",
+    "span": "span",
+    "message": "message",
     "named": ("dict", "str", "int"),
 }
 
@@ -206,6 +211,10 @@ def _made(element: Any, make: str, kind: Kind) -> Any:
         "plain": lambda n: Plain(n, text),
         "parcel": lambda n: Parcel(text.encode()),
         "row": lambda n: beam.Row(x=n, label=text),
+        "colour": lambda n: [*Colour][n % 2],
+        "big": lambda n: 10 ** (10 * n),
+        "span": lambda n: IntervalWindow(n, n + 5),
+        "message": lambda n: timestamp_pb2.Timestamp(seconds=n),
     }
     return makers[make](small)
 

@@ -143,3 +143,12 @@ def may_pause() -> bool:
     So state is told of too early. On the oracle these DoFns put nothing off.
     """
     return not _on_the_oracle
+
+
+def on_the_oracle() -> bool:
+    """5. Nor do timers ring by time there; those of the clock fail the job, as triggers of the clock do.
+
+    Where that matters, elements go past such steps on the oracle, through plain groups or a model that
+    says what comes of them.
+    """
+    return _on_the_oracle

@@ -14,7 +14,7 @@ import apache_beam as beam
 import attrs
 import numpy
 from apache_beam.utils.timestamp import Timestamp
-from elements import Order, Parcel, Plain, Point
+from elements import Colour, Order, Parcel, Plain, Point
 
 
 @attrs.frozen
@@ -62,6 +62,7 @@ class Spec:
 def from_text(text: str) -> Spec:
     """The pipeline that :meth:`Spec.__str__` wrote."""
     names = {
+        "Colour": Colour,
         "Decimal": decimal.Decimal,
         "Order": Order,
         "Parcel": Parcel,

@@ -2,7 +2,8 @@
 
 One script, in which each event is one element, a watermark or time that passes, is read by several
 groupings, each of a strategy of its own. The oracle is the engine's grouper, asked event by event in a
-loop, without scheduler, bundles, stores on disk or coders.
+loop, without scheduler, bundles, stores on disk or coders. Other readers have state and timers, whose
+oracle is a model of these.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 
 import apache_beam as beam
 import attrs
+import scripts
 import sink
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms import trigger as beam_triggers
-from apache_beam.transforms.window import TimestampedValue
+from apache_beam.transforms.window import TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
@@ -54,6 +56,14 @@ class Grouping:
 
 
 @attrs.frozen
+class Playing:
+    """How one of the readers plays scripts with state and timers; lateness in seconds."""
+
+    fn: tuple[Any, ...]
+    lateness: int = 1_000_000
+
+
+@attrs.frozen
 class StreamSpec:
     """A script and its readers.
 
@@ -63,7 +73,7 @@ class StreamSpec:
     """
 
     events: tuple[tuple[Any, ...], ...]
-    groupings: tuple[Grouping, ...]
+    groupings: tuple[Grouping | Playing, ...]
 
 
 def random_stream(seed: str, readers: int) -> StreamSpec:
@@ -80,7 +90,14 @@ def random_stream(seed: str, readers: int) -> StreamSpec:
             events.append((kind, watermark))
         else:
             events.append((kind, rng.randint(1, 15)))
-    return StreamSpec(tuple(events), tuple(_random_grouping(rng) for _ in range(readers)))
+    return StreamSpec(tuple(events), tuple(_random_reader(rng) for _ in range(readers)))
+
+
+def _random_reader(rng: random.Random) -> Grouping | Playing:
+    if rng.random() < 0.25:
+        fns = [GLOBAL, ("fixed", 20, 0), ("fixed", 60, 7), ("sliding", 20, 10, 5)]
+        return Playing(rng.choice(fns), rng.choice([0, 15, 1_000_000]))
+    return _random_grouping(rng)
 
 
 def _random_grouping(rng: random.Random) -> Grouping:
@@ -133,23 +150,44 @@ def build(root: Any, spec: StreamSpec, name: str, folder: str) -> None:
     pairs = pairs | f"{name}/Pairs" >> beam.Map(_same).with_output_types(tuple[str, int])
     for number, grouping in enumerate(spec.groupings):
         label = f"{name}/{number}"
-        mode = beam_triggers.AccumulationMode
-        windowed = pairs | f"{label}/Windows" >> beam.WindowInto(
-            window_fn(grouping.fn),
-            trigger=_of_beam(grouping.trigger),
-            accumulation_mode=mode.ACCUMULATING if grouping.accumulating else mode.DISCARDING,
-            timestamp_combiner=COMBINERS[grouping.combiner],
-            allowed_lateness=grouping.lateness,
-        )
-        grouped = windowed | f"{label}/Group" >> beam.GroupByKey()
-        sink.keep(Collection(grouped, _KIND, Windows(), label), folder, label)
+        if isinstance(grouping, Playing):
+            _build_playing(pairs, grouping, folder, label)
+        else:
+            _build_grouping(pairs, grouping, folder, label)
+
+
+def _build_grouping(pairs: Any, grouping: Grouping, folder: str, label: str) -> None:
+    mode = beam_triggers.AccumulationMode
+    windowed = pairs | f"{label}/Windows" >> beam.WindowInto(
+        window_fn(grouping.fn),
+        trigger=_of_beam(grouping.trigger),
+        accumulation_mode=mode.ACCUMULATING if grouping.accumulating else mode.DISCARDING,
+        timestamp_combiner=COMBINERS[grouping.combiner],
+        allowed_lateness=grouping.lateness,
+    )
+    grouped = windowed | f"{label}/Group" >> beam.GroupByKey()
+    sink.keep(Collection(grouped, _KIND, Windows(), label), folder, label)
+
+
+def _build_playing(pairs: Any, playing: Playing, folder: str, label: str) -> None:
+    windowed = pairs | f"{label}/Windows" >> beam.WindowInto(
+        window_fn(playing.fn), allowed_lateness=playing.lateness
+    )
+    played = windowed | f"{label}/Play" >> beam.ParDo(scripts.Played(at_once=True))
+    told = played | f"{label}/Tell" >> beam.MapTuple(_told).with_output_types(str)
+    # What a bundle has put out that begins again, since a timer was told too early, stays where it is written.
+    told = told | f"{label}/Apart" >> beam.Reshuffle()
+    sink.keep(Collection(told, "str", Windows(), label), folder, label)
 
 
 def expected(spec: StreamSpec, name: str) -> sink.Outputs:
     """What all readers put out."""
     outputs: sink.Outputs = {}
     for number, grouping in enumerate(spec.groupings):
-        rows = _grouped(spec.events, _of_engine(grouping))
+        if isinstance(grouping, Playing):
+            rows = _played(spec.events, grouping)
+        else:
+            rows = _grouped(spec.events, _of_engine(grouping))
         if rows:
             outputs[f"{name}/{number}"] = rows
     return outputs
@@ -181,6 +219,38 @@ def _grouped(
         held = min((time for time, _ in commit.summary.holds), default=MAX_TIMESTAMP)
         rows.update(_row(strategy, pane) for pane in panes)
     return rows
+
+
+def _played(events: tuple[tuple[Any, ...], ...], playing: Playing) -> Counter[str]:
+    models: dict[tuple[str, Any], scripts.Model] = {}
+    rows, watermark = Counter[str](), -1
+
+    def is_over(window: Any) -> bool:
+        return watermark > window.max_timestamp().micros // 1000 + 1000 * playing.lateness
+
+    for event in (*events, ("watermark", None)):
+        match event:
+            case ("element", key, number, time):
+                assigned = window_fn(playing.fn).assign(WindowFn.AssignContext(Timestamp(time)))
+                for window in (each for each in assigned if not is_over(each)):
+                    if (key, window) not in models:
+                        models[key, window] = scripts.Model(scripts.span(window)[1])
+                    text = models[key, window].element(number, 1000 * time)
+                    rows[_played_row(key, window, text)] += 1
+            case ("watermark", time):
+                watermark = MAX_TIMESTAMP if time is None else 1000 * time
+        for (key, window), model in list(models.items()):
+            texts = list(model.ring(watermark))
+            if is_over(window) or event == ("watermark", None):
+                texts += model.expire()
+                del models[key, window]
+            rows.update(_played_row(key, window, text) for text in texts)
+    return rows
+
+
+def _played_row(key: str, window: Any, text: str) -> str:
+    last = window.max_timestamp().micros // 1000 * 1000
+    return f"str {f'{key} {text}'!r} @{sink.told(f'{last} {window}')} pane 3 0 0 11"
 
 
 def _row(strategy: strategies.WindowingStrategy, group: Group) -> str:
@@ -265,6 +335,10 @@ def _of_beam(spec: tuple[Any, ...] | None) -> Any:
         "until": beam_triggers.OrFinally,
     }
     return kinds[spec[0]](*map(_of_beam, spec[1:]))
+
+
+def _told(key: str, text: str) -> str:
+    return f"{key} {text}"
 
 
 def _same(pair: tuple[str, int]) -> tuple[str, int]:

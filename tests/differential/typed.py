@@ -6,6 +6,7 @@ from typing import Any
 
 import apache_beam as beam
 import attrs
+from rules import on_the_oracle
 from values import KEYS, Kind, digest, hint, render
 from windows import SAFE, Windows, window_into
 
@@ -85,6 +86,21 @@ def behind_shuffle(one: Collection) -> Collection:
     return attrs.evolve(one.apply("Apart", beam.Reshuffle(), one.kind), rings=False)
 
 
+def only_here(one: Collection) -> Collection:
+    """Its elements, but on the oracle none: what comes next has no clock, or no order, there."""
+    kept = beam.Filter(_is_here).with_output_types(hint(one.kind))
+    return one.apply("Here", kept, one.kind)
+
+
+def only_on_oracle(one: Collection) -> Collection:
+    """Its elements on the oracle, to go past what it can't do.
+
+    Behind a shuffle, without which it fuses what is read beside into the stage that waits for it.
+    """
+    kept = beam.Filter(_is_past).with_output_types(hint(one.kind))
+    return one.apply("Past", kept, one.kind).apply("PastApart", beam.Reshuffle(), one.kind)
+
+
 def not_merging(one: Collection) -> Collection:
     """Its elements in windows that state can be kept for."""
     return rewindowed(one, Windows(SAFE), "NotMerging") if one.windows.merging else one
@@ -100,6 +116,14 @@ def alike(several: list[Collection]) -> list[Collection]:
     if len({each.kind for each in out}) > 1:
         out = [texts(each) for each in out]
     return out
+
+
+def _is_here(_: Any) -> bool:
+    return not on_the_oracle()
+
+
+def _is_past(_: Any) -> bool:
+    return on_the_oracle()
 
 
 def _digest(element: Any, kind: Kind, modulus: int | None) -> int:

@@ -15,9 +15,11 @@ from typing import Any
 
 import apache_beam as beam
 import numpy
+from apache_beam.transforms.window import IntervalWindow
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.utils.timestamp import Timestamp
-from elements import Order, Parcel, Plain, Point
+from elements import Colour, Order, Parcel, Plain, Point
+from google.protobuf import timestamp_pb2
 
 Kind = str | tuple[Any, ...]
 
@@ -40,14 +42,22 @@ _HINTS: dict[str, Any] = {
     "plain": Plain,
     "parcel": Parcel,
     "row": RowTypeConstraint.from_fields([("x", int), ("label", str)]),
+    "colour": Any,  # In a tuple of one Beam takes an enum for parameters of a type.
+    "big": Any,
+    "span": IntervalWindow,
+    "message": timestamp_pb2.Timestamp,
 }
 _INTS = (0, 1, 2, 3, -1, 127, 128, 2**31, -(2**31), 2**63 - 1, -(2**63))
 _FLOATS = (0.0, -0.0, 0.5, 1.0, -2.5, 1e300, float("inf"), float("nan"))
 _TEXTS = ("", "a", "b", "a\0b", "ä€𝄞", "x\ny", "long " * 100)
 _MIXED = ("int", "float", "str", "bytes", "bool", "none", ("tuple", "int", "str"), ("list", "int"))
 
-LEAVES = tuple(_HINTS)
-KEYS = ("int", "str", "bytes", "bool", "none", "mixed-key", "point", "parcel")
+LEAVES = tuple(name for name in _HINTS if name not in ("big", "span", "message"))
+"""Of which a Create may be made, and written down as an expression."""
+KEYS = (
+    *("int", "str", "bytes", "bool", "none", "mixed-key", "point", "parcel"),
+    *("plain", "time", "row", "decimal", "colour", "big", "span"),
+)
 
 
 def hint(kind: Kind) -> Any:
@@ -137,6 +147,8 @@ def _leaf(rng: random.Random, kind: str) -> Any:
             return Parcel(text.encode())
         case "row":
             return beam.Row(x=rng.randrange(5), label=text)
+        case "colour":
+            return rng.choice([*Colour])
     raise ValueError(f"no kind {kind!r}")
 
 
@@ -174,6 +186,8 @@ def render(kind: Kind, value: Any) -> str:
             place, counts = value.place, sorted(value.counts.items())
             parts = (place.x, place.label, list(value.tags), counts, value.price, value.when)
             return f"order{(*parts, value.content)!r}"
+        case "message":
+            return f"message {value.seconds}"
     return _as_it_is(value)
 
 

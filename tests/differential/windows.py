@@ -8,11 +8,13 @@ from typing import Any
 import apache_beam as beam
 import attrs
 from apache_beam.coders import Coder
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.transforms import trigger
 from apache_beam.transforms.window import (
     BoundedWindow,
     FixedWindows,
     GlobalWindows,
+    IntervalWindow,
     NonMergingWindowFn,
     Sessions,
     SlidingWindows,
@@ -34,6 +36,19 @@ TRIGGERS = {
     "late": trigger.AfterWatermark(late=trigger.AfterCount(1)),
     "watermark": trigger.AfterWatermark(),
 }
+
+
+class ByElement(NonMergingWindowFn):
+    """Tens of seconds for pairs, twice as much for all others; Python is asked for each element."""
+
+    def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
+        size = 10 if type(context.element) is tuple else 20
+        second = context.timestamp.micros // 1_000_000
+        start = second - second % size
+        return [IntervalWindow(start, start + size)]
+
+    def get_window_coder(self) -> Coder:
+        return IntervalWindowCoder()
 
 
 class Tens(BoundedWindow):
@@ -108,6 +123,7 @@ def random_windows(rng: random.Random) -> dict[str, Any]:
             ("sessions", size),
             ("sessions", 5),
             ("custom",),
+            ("by element",),
         ]
     )
     return {
@@ -132,6 +148,8 @@ def window_fn(fn: tuple[Any, ...]) -> WindowFn:
             return Sessions(gap)
         case ("custom",):
             return Custom()
+        case ("by element",):
+            return ByElement()
     raise ValueError(f"no windows {fn!r}")
 
 

@@ -1,0 +1,38 @@
+"""What the model makes of a script is what real state and timers are compared with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from scripts import Model, foretold
+
+END = 2_000_000
+
+
+def test_timers_of_the_model_ring_by_time_and_those_of_the_clock_last() -> None:
+    rung = clocks = 0
+    for number in range(200):
+        calls = [text.split()[:3] for text in foretold(number, 1_000_000, END)]
+        assert calls[0] == ["element", str(number), "0"]
+        alarms = [int(time) for cause, _, time in calls if cause == "alarm"]
+        assert alarms == sorted(alarms) and all(1_000_000 < time < END for time in alarms)
+        first_clock = next((n for n, call in enumerate(calls) if call[0] == "clock"), len(calls))
+        until_then = [call[0] for call in calls[1:first_clock]]
+        assert until_then == ["alarm"] * (first_clock - 1)
+        rung, clocks = rung + len(alarms), clocks + len(calls) - first_clock
+    assert rung > 200 and clocks > 20
+
+
+def test_a_timer_rings_when_the_watermark_is_there_and_once() -> None:
+    for number in range(50):
+        model = Model(END)
+        model.element(number, 1_000_000)
+        texts = [text for minute in range(17) for text in model.ring(60_000 * minute)]
+        assert not texts
+        whole = list(model.ring(END))
+        assert not list(model.ring(END))
+        again = list(foretold(number, 1_000_000, END))
+        assert again[1 : len(whole) + 1] == whole
