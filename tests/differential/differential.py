@@ -11,6 +11,7 @@ import secrets
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -119,6 +120,7 @@ def _of_the_dead(task: _Task, died: Died) -> Tally:
 def _begin() -> None:
     """In each process that compares."""
     logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
     make_haste()
 
 

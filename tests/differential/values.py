@@ -56,7 +56,7 @@ LEAVES = tuple(name for name in _HINTS if name not in ("big", "span", "message")
 """Of which a Create may be made, and written down as an expression."""
 KEYS = (
     *("int", "str", "bytes", "bool", "none", "mixed-key", "point", "parcel"),
-    *("plain", "time", "row", "decimal", "colour", "big", "span"),
+    *("plain", "time", "row", "colour", "big", "span"),
 )
 
 
