@@ -26,8 +26,8 @@ NOW = 1_800_000_000.0
 UNBOUNDED = runner_api.IsBounded.UNBOUNDED
 
 
-def tree(*, unbounded: bool = True) -> StepTree:
-    """Start, Topic (an unbounded source), Parse, Count (a grouping), Write."""
+def tree(*, unbounded: bool = True, lifted: bool = False) -> StepTree:
+    """Start, Topic (an unbounded source), Parse, Count (a grouping, or a combine that ends in the stage of Write), Write."""
     pipeline = runner_api.Pipeline(root_transform_ids=["r"])
     add_step(pipeline, "i", "Start", writes={"out": "start"})
     add_step(pipeline, "t", "Topic", reads={"in": "start"}, writes={"out": "messages"})
@@ -35,7 +35,13 @@ def tree(*, unbounded: bool = True) -> StepTree:
     add_step(pipeline, "c", "Count", reads={"in": "parsed"}, writes={"out": "counts"})
     add_step(pipeline, "w", "Write", reads={"in": "counts"})
     add_step(pipeline, "r", "", parts=("i", "t", "p", "c", "w"))
-    pipeline.components.transforms["c"].spec.urn = "beam:transform:group_by_key:v1"
+    grouping = "c"
+    if lifted:
+        grouping = "c1"
+        add_step(pipeline, "c1", "Count/Group", reads={"in": "parsed"}, writes={"out": "groups"})
+        add_step(pipeline, "c2", "Count/Combine", reads={"in": "groups"}, writes={"out": "counts"})
+        add_step(pipeline, "c", "Count", parts=("c1", "c2"))
+    pipeline.components.transforms[grouping].spec.urn = "beam:transform:group_by_key:v1"
     if unbounded:
         for key in ("messages", "parsed", "counts"):
             pipeline.components.pcollections[key].is_bounded = UNBOUNDED
@@ -46,18 +52,25 @@ def tree(*, unbounded: bool = True) -> StepTree:
     return StepTree(describe_pipeline(pipeline.SerializeToString()))
 
 
-def source(behind: float | None, worked: int = 0, **more: int) -> JobMetrics:
-    """The stage of the source with its watermark so many seconds before NOW; None for no event time at all."""
+def source(
+    behind: float | None, worked: int = 0, read: int = MAX_TIMESTAMP, **more: int
+) -> JobMetrics:
+    """The stage of the source with its watermark so many seconds before NOW; None for no event time at all.
+
+    `read` is the watermark of what the source reads.
+    """
     mark = -MAX_TIMESTAMP if behind is None else int((NOW - behind) * 1000)
-    given = {"input_watermark": MAX_TIMESTAMP, "output_watermark": mark, **more}
+    given = {"input_watermark": read, "output_watermark": mark, **more}
     name = "Topic + Parse"
     stages = (stage("s", name, *one) for one in given.items())
     return JobMetrics((*stages, wall("Parse", worked), count("messages", 1 + worked)))
 
 
-def sentences(*past: tuple[float, JobMetrics], unbounded: bool = True) -> list[str]:
+def sentences(
+    *past: tuple[float, JobMetrics], unbounded: bool = True, lifted: bool = False
+) -> list[str]:
     """The sentences of a job that has run for ten minutes, from what was seen so many seconds ago, the present last."""
-    steps = tree(unbounded=unbounded)
+    steps = tree(unbounded=unbounded, lifted=lifted)
     samples = tuple(Sample(NOW - ago, figures_of(given, steps)) for ago, given in past)
     running = JobInfo("words", "words", JobState.RUNNING)
     began = (StateEvent(JobState.RUNNING, NOW - 600),)
@@ -66,8 +79,9 @@ def sentences(*past: tuple[float, JobMetrics], unbounded: bool = True) -> list[s
     return [f"{one.weight.name} {one.text}" for one in causes]
 
 
-def test_an_idle_source_that_holds_event_time_is_told() -> None:
-    said = sentences((40, source(3_600)), (0, source(3_600)))
+@pytest.mark.parametrize("read", [MAX_TIMESTAMP, -MAX_TIMESTAMP], ids=["all", "put off"])
+def test_an_idle_source_that_holds_event_time_is_told(read: int) -> None:
+    said = sentences((40, source(3_600, read=read)), (0, source(3_600, read=read)))
     assert said[0] == (
         "WARN Topic holds event time back: it has stood at 2027-01-15 07:00:00 UTC for 40 s, 1 h behind, "
         "and no later window after it can close"
@@ -109,16 +123,40 @@ def test_a_step_that_holds_event_time_is_told(behind: int, told: bool) -> None:
     assert (said == [wanted]) == told
 
 
+def test_a_slow_step_is_told_though_its_input_waits_with_it() -> None:
+    at_source, behind = int((NOW - 2) * 1000), int((NOW - 170) * 1000)
+    slow = {"input_watermark": behind, "output_watermark": behind}
+    slow |= {"commit_lag": 33_000, "open_bundles": 15}
+    given = (
+        stage("t", "Topic + Parse", "input_watermark", -MAX_TIMESTAMP),
+        stage("t", "Topic + Parse", "output_watermark", at_source),
+        *(stage("w", "Write", *one) for one in slow.items()),
+        count("counts", 5),
+    )
+    assert sentences((0, JobMetrics(given)))[-1] == (
+        "WARN Write does not keep up: what comes out of it is 2 min 50 s behind, and its oldest bundle has run for "
+        "33 s (15 are not done)"
+    )
+
+
 def test_event_time_of_bounded_data_is_nobodys_concern() -> None:
     said = sentences((40, source(3_600)), (0, source(3_600)), unbounded=False)
     assert [text for text in said if "behind" in text] == []
 
 
-def grouped(*more: MonitoringInfo) -> JobMetrics:
-    """The stage of Write, of which five bundles were committed, with its watermark a second before NOW."""
+def grouped(*more: MonitoringInfo, name: str = "Write") -> JobMetrics:
+    """The stage of Write, with its watermark a second before NOW."""
     mark = int((NOW - 1) * 1000)
-    given = {"input_watermark": mark, "output_watermark": mark, "bundles_committed": 5}
-    return JobMetrics((*(stage("w", "Write", *one) for one in given.items()), *more))
+    given = {"input_watermark": mark, "output_watermark": mark}
+    return JobMetrics((*(stage("w", name, *one) for one in given.items()), *more))
+
+
+def test_what_comes_before_a_source_has_told_event_time_is_not_the_step_after_it() -> None:
+    given = {"input_watermark": -MAX_TIMESTAMP, "output_watermark": -MAX_TIMESTAMP}
+    after = JobMetrics(tuple(stage("p", "Parse", *one) for one in given.items()))
+    assert sentences((0, after)) == [
+        "GOOD Nothing stands out: no step waits, fails or holds the others up."
+    ]
 
 
 def test_values_that_came_too_late_are_told_of_the_grouping() -> None:
@@ -130,9 +168,14 @@ def test_values_that_came_too_late_are_told_of_the_grouping() -> None:
     ]
 
 
-@pytest.mark.parametrize(("given", "told"), [(0, True), (1, False)])
-def test_a_grouping_whose_windows_are_all_open_is_told(given: int, told: bool) -> None:
-    said = sentences((0, grouped(count("counts", given))))
+@pytest.mark.parametrize(("taken", "given", "told"), [(9, 0, True), (9, 1, False), (0, 0, False)])
+@pytest.mark.parametrize("lifted", [False, True])
+def test_a_grouping_whose_windows_are_all_open_is_told(
+    taken: int, given: int, told: bool, lifted: bool
+) -> None:
+    counts = (count("parsed", taken), *([count("counts", given)] if given else []))
+    name = "Count/Merge + Write" if lifted else "Write"
+    said = sentences((0, grouped(*counts, name=name)), lifted=lifted)
     wanted = "NOTE Count gathers values, and has given no group yet: no window has closed so far (global windows)"
     assert said[0].startswith("GOOD Nothing stands out")
     assert said[1:] == ([wanted] if told else [])

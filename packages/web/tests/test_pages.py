@@ -104,6 +104,7 @@ def test_a_failed_job_says_first_which_of_the_users_lines_raised(
     job.reporter.state(JobState.FAILED, TRACE)
     page = text_of(web.get(f"/jobs/{job.id}").text)
     assert "The job failed in Count: KeyError: 'b', at words.py:12 in look_up" in page
+    assert "return {'a': 1}[word]" in page[page.index("What failed") :]
     errors = text_of(web.get(f"/jobs/{job.id}/errors").text)
     assert errors.index("look_up") < errors.index("apache_beam/runners")
 

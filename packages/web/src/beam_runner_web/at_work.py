@@ -36,23 +36,11 @@ def _of_stream(facts: Facts) -> str:
     snapshot = facts.snapshot
     marks = [stage.output_watermark for stage in snapshot.figures.stages]
     known = [mark for mark in marks if mark is not None and not is_start(mark) and not is_end(mark)]
-    rates = [rate for key in _sources(facts) if (rate := snapshot.rate(grown(key))) is not None]
+    rates = [
+        rate for key in snapshot.tree.sources if (rate := snapshot.rate(grown(key))) is not None
+    ]
     told = [f"{number(sum(rates))} elements come in per second"] if rates else []
     if known:
         late = max(0.0, snapshot.taken - min(known) / 1000)
         told.append(f"no step is more than {duration(max(1.0, late))} behind")
     return ", and ".join(told) or _NOTHING_SPECIAL
-
-
-def _sources(facts: Facts) -> list[str]:
-    """The innermost steps that make something unbounded of what is not."""
-    tree = facts.snapshot.tree
-    collections = tree.pipeline.pcollections
-    unbounded = {key for key, one in collections.items() if not one.bounded}
-    return [
-        key
-        for key, step in tree.steps.items()
-        if not step.children
-        and unbounded.intersection(step.description.outputs.values())
-        and not unbounded.intersection(step.description.inputs.values())
-    ]

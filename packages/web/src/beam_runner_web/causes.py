@@ -158,8 +158,8 @@ def _no_place(facts: Facts) -> Iterator[Cause]:
         count = execution.without_place
         text = "One bundle waits" if count == 1 else f"{number(count)} bundles wait"
         more = (
-            "Spark begins a task for each place when an executor has a free core. Other jobs may hold "
-            "them all, or no executor has come yet"
+            "A place is a core of the cluster, or of this machine. Other jobs may hold them all, or no "
+            "executor has come yet"
         )
         where = f": see {execution.interface}" if execution.interface else "."
         yield Cause(Weight.WARN, f"{text} for a place on the cluster", "now", more=more + where)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices import JobState
 
-from .facts import Cause, Facts, Weight
+from .facts import GROUP_BY_KEY, Cause, Facts, Weight
 from .figures import StageFigures
 from .texts import clock, duration, is_end, is_start, number
 from .timeline import points_of
@@ -16,6 +16,7 @@ from .timeline import points_of
 _LAG_SECONDS = 20.0
 _TREND_SECONDS = 15.0
 _STANDS_SECONDS = 30.0
+_SLOW_SECONDS = 5.0
 _BUSY = 0.5
 _AS_TIME_GOES = 1.05
 _MOST_TOLD = 3
@@ -39,23 +40,32 @@ def _late(facts: Facts) -> Iterator[Cause]:
 
 def _of_stage(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
     ahead = stage.input_watermark
-    is_source = ahead is None or is_end(ahead)
+    # What a source reads has no event time: it is at the end, or at the start where some of it was put off.
+    is_source = ahead is None or is_end(ahead) or is_start(ahead)
     if is_start(mark):
         return _untold(facts, stage) if is_source else None
-    own = 0.0 if ahead is None or is_source else (ahead - mark) / 1000
+    own = 0.0 if ahead is None or is_source else (_given(facts, stage, ahead) - mark) / 1000
     oldest = (stage.commit_lag or 0) / 1000
     behind = f"what comes out of it is {duration(lag)} behind"
     step = facts.step(stage)
     if max(own, oldest) > lag / 2:
-        # A stage's watermarks are both held by what it has in its bundles: a slow one is seen by their age.
         text = f"{facts.name(stage)} holds event time back: {behind}"
-        if oldest >= own:
+        if oldest >= min(own, _SLOW_SECONDS):
             many = stage.open_bundles or 1
             ran = f"its oldest bundle has run for {duration(oldest)}"
             text = f"{facts.name(stage)} does not keep up: {behind}, and {ran}"
             text += f" ({many} are not done)" if many > 1 else ""
         return Cause(Weight.WARN, text, facts.card(stage), step)
     return _of_source(facts, stage, mark, lag) if is_source else None
+
+
+def _given(facts: Facts, stage: StageFigures, ahead: int) -> int:
+    """How far event time has come in what gives to a stage: `ahead`, the watermark of its input, is held by what waits
+    for it and by what is in its bundles.
+    """
+    told = (one.output_watermark for one in facts.before_stage(stage))
+    marks = [mark for mark in told if mark is not None and not is_end(mark)]
+    return max(min(marks, default=ahead), ahead)
 
 
 def _untold(facts: Facts, stage: StageFigures) -> Cause | None:
@@ -109,14 +119,9 @@ def _busy(facts: Facts, stage: StageFigures) -> bool:
 
 
 def _source(facts: Facts, stage: StageFigures) -> str:
-    """The first step in a stage that gives an unbounded PCollection; empty where none does."""
-    tree = facts.snapshot.tree
-    collections = tree.pipeline.pcollections
-    for key in stage.steps:
-        outputs = tree.steps[key].description.outputs.values()
-        if any(one in collections and not collections[one].bounded for one in outputs):
-            return key
-    return ""
+    """The first source of something unbounded in a stage; empty where none is."""
+    sources = facts.snapshot.tree.sources
+    return next((key for key in stage.steps if key in sources), "")
 
 
 def _dropped(facts: Facts) -> Iterator[Cause]:
@@ -139,17 +144,29 @@ def _gathers(facts: Facts) -> Iterator[Cause]:
     snapshot = facts.snapshot
     if snapshot.state is not JobState.RUNNING or not snapshot.streaming:
         return
-    counts, collections = snapshot.figures.counts, snapshot.tree.pipeline.pcollections
-    for stage in snapshot.figures.stages:
-        grouping = facts.grouping(stage)
-        if not grouping or not stage.committed or is_end(stage.output_watermark):
-            continue
-        step = snapshot.tree.steps[grouping]
-        given = [one for one in step.description.outputs.values() if one in collections]
-        if given and not any(counts.get(one) for one in given):
-            windows = collections[given[0]].windows
-            text = f"{step.name} gathers values, and has given no group yet: no window has closed so far ({windows})"
-            yield Cause(Weight.NOTE, text, facts.card(stage), grouping)
+    figures, collections = snapshot.figures, snapshot.tree.pipeline.pcollections
+    stages = {
+        _gatherer(facts, one): one for one in figures.stages if not is_end(one.output_watermark)
+    }
+    for key, stage in stages.items():
+        taken = figures.steps[key].elements_in if key in figures.steps else 0
+        given = snapshot.tree.steps[key].description.outputs.values() if taken else ()
+        if given and not any(figures.counts.get(one) for one in given):
+            name = snapshot.tree.steps[key].name
+            windows = " ".join(collections[one].windows for one in given if one in collections)
+            open_ = "its trigger has not fired" if "trigger" in windows else "no window has closed"
+            text = f"{name} gathers values, and has given no group yet: {open_} so far ({windows})"
+            yield Cause(Weight.NOTE, text, facts.card(stage), key)
+
+
+def _gatherer(facts: Facts, stage: StageFigures) -> str:
+    """What groups in a stage: the grouping before it, or the combine that it ends; empty where nothing does."""
+    tree = facts.snapshot.tree
+    first = next(iter(stage.steps), "")
+    if found := facts.grouping(stage):
+        return found
+    parts = tree.leaves(first) if first and tree.steps[first].children else ()
+    return first if any(tree.steps[one].description.urn == GROUP_BY_KEY for one in parts) else ""
 
 
 EVENT_TIME_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_late, _dropped, _gathers)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from urllib.parse import quote
 
 import attrs
@@ -14,7 +15,7 @@ from .states import StepState
 from .watching import Sample, Snapshot
 
 _LATELY_SECONDS = 10.0
-_GROUP_BY_KEY = "beam:transform:group_by_key:v1"
+GROUP_BY_KEY = "beam:transform:group_by_key:v1"
 _MOST_NAMES = 3
 
 
@@ -38,7 +39,7 @@ class Cause:
     more: str = ""
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Facts:
     """What the sentences are made of."""
 
@@ -88,8 +89,29 @@ class Facts:
         tree = self.snapshot.tree
         inputs = tree.steps[stage.steps[0]].description.inputs.values() if stage.steps else ()
         makers = [tree.producers[one] for one in inputs if one in tree.producers]
-        groupings = (key for key in makers if tree.steps[key].description.urn == _GROUP_BY_KEY)
+        groupings = (key for key in makers if tree.steps[key].description.urn == GROUP_BY_KEY)
         return next((key for key in groupings if key not in stage.steps), "")
+
+    def before_stage(self, stage: StageFigures) -> list[StageFigures]:
+        """The stages that give to a stage, past groupings and the like, which no stage runs."""
+        tree = self.snapshot.tree
+        pending, seen, found = list(stage.steps), set(stage.steps), dict[str, StageFigures]()
+        while pending:
+            described = tree.steps[pending.pop()].description
+            for tag, pcollection in described.inputs.items():
+                maker = tree.producers.get(pcollection, "")
+                if tag in described.side_inputs or maker in seen or not maker:
+                    continue
+                seen.add(maker)
+                if maker in self._stage_of:
+                    found.setdefault(self._stage_of[maker].id, self._stage_of[maker])
+                else:
+                    pending.append(maker)
+        return list(found.values())
+
+    @cached_property
+    def _stage_of(self) -> Mapping[str, StageFigures]:
+        return {key: one for one in self.snapshot.figures.stages for key in one.steps}
 
     def wall(self, key: str, at: Sample | None = None) -> int:
         """For how many ms a step had been at work, then or by now."""

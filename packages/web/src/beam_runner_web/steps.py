@@ -92,6 +92,19 @@ class StepTree:
                     found[pcollection] = step.id
         return found
 
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The innermost steps that make something unbounded of what is not."""
+        collections = self.pipeline.pcollections
+        unbounded = {key for key, one in collections.items() if not one.bounded}
+        return tuple(
+            key
+            for key, step in self.steps.items()
+            if not step.children
+            and unbounded.intersection(step.description.outputs.values())
+            and not unbounded.intersection(step.description.inputs.values())
+        )
+
 
 def _children(known: Mapping[str, StepDescription], key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(child for child in known[key].subtransforms if child in known))
