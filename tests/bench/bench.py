@@ -20,6 +20,7 @@ import attrs
 sys.path.insert(0, str(Path(__file__).parent))
 
 from pages import WITHOUT, targets_of_pages, wall_ratios
+from pages import WORKLOADS as OF_PAGES
 from targets import Failed, Outcome, Target, all_targets
 from workloads import WORKLOADS
 
@@ -134,7 +135,9 @@ def write(text: str, table: str) -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workload", help="names, with commas between them; all without")
+    parser.add_argument(
+        "--workload", help="names, with commas between them; all without, or with --pages some"
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="of every workload's size")
     parser.add_argument("--rounds", type=int, default=3, help="that count")
     parser.add_argument("--seconds", type=float, default=300.0, help="limit for one run")
@@ -158,7 +161,8 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    names = arguments.workload.split(",") if arguments.workload else list(WORKLOADS)
+    everything = OF_PAGES if arguments.pages else WORKLOADS
+    names = arguments.workload.split(",") if arguments.workload else list(everything)
     if unknown := [name for name in names if name not in WORKLOADS]:
         raise SystemExit(f"no such workload: {unknown}; there are {list(WORKLOADS)}")
     flags = tuple(arguments.server_flag)

@@ -18,6 +18,8 @@ from targets import Outcome, Target, free_port, portable, server_process
 
 WITHOUT = "without pages"
 VIEWED = "a viewer"
+WORKLOADS = ("wordcount", "gbk", "stateful", "side_dict", "periodic")
+"""Those that take seconds, batch and streaming: of a job that is over at once nobody sees anything."""
 _PAUSE_SECONDS = 0.5
 _LIMIT_SECONDS = 30.0
 
