@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
     "beam_runner_worker": "beam-runner-worker",
     "google": "protobuf",
     "grpc": "grpcio",
+    "hdfs_native": "hdfs-native",
 }
 
 ANYTHING = "*"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,13 +25,21 @@ def s3() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["file", "s3"])
+HDFS = "BEAM_HDFS"
+"""The variable with the URL of a folder in an HDFS, where there is one."""
+
+
+@pytest.fixture(params=["file", "s3", "hdfs"])
 def spec(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> StoreSpec:
     """Where a store is, for each kind of store."""
     if request.param == "file":
         return StoreSpec(f"file://{tmp_path / 'store'}")
+    if request.param == "hdfs":
+        if HDFS not in os.environ:
+            pytest.skip(f"NOT RUN: {HDFS} names no HDFS, which `nox -s hdfs` has")
+        return StoreSpec(f"{os.environ[HDFS]}/{tmp_path.name}-{secrets.token_hex(4)}")
     address = request.getfixturevalue("s3")
     for name, value in {**S3, "AWS_ENDPOINT_URL": address}.items():
         monkeypatch.setenv(name, value)

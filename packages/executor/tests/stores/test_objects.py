@@ -1,4 +1,4 @@
-"""What every store of data does, whatever it is: a folder that stands for one, and a server of S3's protocol."""
+"""What every store of data does, whatever it is: a folder that stands for one, a server of S3's protocol, and HDFS."""
 
 from __future__ import annotations
 
@@ -165,6 +165,8 @@ def test_who_has_no_credentials_is_told_so() -> None:
         ("s3:///x", "not of the form s3://BUCKET/PREFIX"),
         ("s3://bucket/x?y", "not of the form"),
         ("file://here/x", "not of the form file:///FOLDER"),
+        ("hdfs:///x", "not of the form hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER"),
+        ("viewfs:///x", "not of the form viewfs://CLUSTER/FOLDER"),
     ],
 )
 def test_what_is_no_store_is_refused(text: str, says: str) -> None:

@@ -10,8 +10,7 @@ from beam_runner_jobservices.errors import Unavailable
 from beam_spark_executor.journal.errors import JournalFenced
 from beam_spark_executor.journal.journal import Recovered
 from beam_spark_executor.journal.store import Store
-from beam_spark_executor.stores.objects import ObjectStore
-from beam_spark_executor.stores.ports import MissingFileError, StoreError
+from beam_spark_executor.stores.ports import MissingFileError, StateStore, StoreError
 from beam_spark_executor.stores.probe import probe_creation
 from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.stores.state_place import StatePlace
@@ -34,13 +33,13 @@ def test_a_store_that_tells_who_is_first_passes_and_keeps_nothing_of_it(spec: St
 def test_a_store_that_only_pretends_is_refused(
     spec: StoreSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def replace(store: ObjectStore, name: str, contents: bytes) -> bool:
+    def replace(store: StateStore, name: str, contents: bytes) -> bool:
         source = tmp_path / f"{id(contents)}"
         source.write_bytes(contents)
         store.put(name, source)
         return True
 
-    monkeypatch.setattr(ObjectStore, "create", replace)
+    monkeypatch.setattr(type(spec.open_for_state()), "create", replace)
     with pytest.raises(StoreError, match="lets several servers make the same file: .* or a folder"):
         StatePlace(spec)
     assert list(spec.open().names()) == []

@@ -62,7 +62,7 @@ def trouble_here(needs: Needs) -> str:
     if needs.file is not None and not needs.file.exists():
         return (
             f"the folder {needs.file.parent}, where data lies, is another one there: give a --data-dir that all"
-            " machines share, or s3://BUCKET/PREFIX (or gs://, az://, abfss://)"
+            " machines share, or s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://)"
         )
     if needs.store is not None:
         if trouble := _trouble_with_scratch():

@@ -54,7 +54,7 @@ class BeamSparkOptions(PipelineOptions):
             "--beam_spark_data_dir",
             metavar="URL",
             help="where data between stages lies if Spark runs on other machines: s3://BUCKET/PREFIX, gs://,"
-            " az://, abfss://, or a folder that all of them have",
+            " az://, abfss://, hdfs://, viewfs://, or a folder that all of them have",
         )
         group.add_argument(
             "--beam_spark_web_port",

@@ -267,14 +267,14 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
         type=flag_values.state_dir,
         metavar="DIR",
         help="folder in which jobs survive the server, to be resumed by the next one with the same"
-        " folder; or s3://BUCKET/PREFIX (or gs://, az://, abfss://), for a next one on any machine, which needs a"
+        " folder; or s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), for a next one on any machine, which needs a"
         " --data-dir, too (default: a temporary folder, and jobs end with the server)",
     )
     flag(
         "--data-dir",
         type=flag_values.data_dir,
         metavar="URL",
-        help="where the data between stages lies: s3://BUCKET/PREFIX, gs://, az://, abfss://, or a folder that"
+        help="where the data between stages lies: s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, or a folder that"
         " all machines have under this path; none: they share no place, and jobs that need one fail (default:"
         " one in the state folder where Spark runs on this machine, else none)",
     )

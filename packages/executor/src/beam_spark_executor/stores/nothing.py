@@ -20,7 +20,7 @@ class NoStore:
         raise NoPlaceError(
             f"{source.stat().st_size:,} bytes are too much to go along with what a bundle reports, and machines share no place"
             " for data between stages: start the server with --data-dir s3://BUCKET/PREFIX (or gs://, az://,"
-            " abfss://), or with a folder that all of them have under the same path"
+            " abfss://, hdfs://), or with a folder that all of them have under the same path"
         )
 
     def fetch(self, name: str, target: Path) -> int:

@@ -9,12 +9,18 @@ import attrs
 from beam_spark_executor.stores.nothing import NoStore
 from beam_spark_executor.stores.ports import DataStore, StateStore, StoreError
 
-SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "file")
+_HDFS = ("hdfs", "viewfs")
+SCHEMES = ("s3", "gs", "az", "abfs", "abfss", *_HDFS, "file")
 """``file`` is a folder that is treated as a store, not as one that machines share."""
+_FORMS = {
+    "file": "file:///FOLDER",
+    "hdfs": "hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER",
+    "viewfs": "viewfs://CLUSTER/FOLDER",
+}
+"""Of URLs that name no bucket."""
 _NOTHING = "none"
 PATIENCE_SECONDS = 30.0
 """As long as a bundle waits for its store; it is tried again itself then."""
-_INSTALL = "pip install 'beam-spark-executor[stores]', here and where executors run"
 
 
 @attrs.frozen
@@ -53,11 +59,20 @@ class StoreSpec:
         Raises:
             StoreError: likewise.
         """
+        is_hdfs = urlsplit(self.url).scheme in _HDFS
         try:
+            if is_hdfs:
+                from beam_spark_executor.stores.hdfs import HdfsStore
+
+                return HdfsStore(self.url, patience)
             from beam_spark_executor.stores.objects import ObjectStore
+
+            return ObjectStore(self.url, patience)
         except ImportError as error:
-            raise StoreError(f"{self.url} needs {error.name}: {_INSTALL}") from error
-        return ObjectStore(self.url, patience)
+            extra = "hdfs" if is_hdfs else "stores"
+            raise StoreError(
+                f"{self.url} needs {error.name}: pip install 'beam-spark-executor[{extra}]', here and where executors run"
+            ) from error
 
 
 NO_STORE = StoreSpec(_NOTHING)
@@ -80,7 +95,7 @@ def parse_data_dir(text: str) -> StoreSpec | None:
         raise ValueError(
             f"{parts.scheme}:// is no store of data that is known here: {known}, or a path"
         )
-    form = "file:///FOLDER" if parts.scheme == "file" else f"{parts.scheme}://BUCKET/PREFIX"
+    form = _FORMS.get(parts.scheme, f"{parts.scheme}://BUCKET/PREFIX")
     if bool(parts.netloc) is (parts.scheme == "file") or parts.query or parts.fragment:
         raise ValueError(f"{text} is not of the form {form}")
     return StoreSpec(text.rstrip("/"))
