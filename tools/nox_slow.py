@@ -303,6 +303,7 @@ def kills_long(session: nox.Session) -> None:
         "zombies",
         "random_kills",
         "kills_of_a_drain",
+        "kills_of_spark_streams",
         "state_in_a_store",
     )
     kill(session, *(f"tests/kills/test_{name}.py" for name in names))

@@ -65,6 +65,7 @@ ON_SPARK = tuple(
         "lost_workers",
         "many_jobs",
         "sections",
+        "spark_streams",
         "tables",
     )
 )

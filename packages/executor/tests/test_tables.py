@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
+from beam_spark_executor.tables import StreamSource, TableSource, TableTarget, WrongTable
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
         TableSource("jdbc", options={"url": "u", "fetchsize": 3}, columns=["a"], where="a > 1"),
         TableTarget("parquet", "out", "append", {"header": True}, ["day"], "{}"),
         TableTarget("jdbc", mode="append", options={"url": "u", "dbtable": "sales.t"}),
+        StreamSource("kafka", columns=["value", "at"], timestamp="at", max_lateness=5, poll=10),
     ],
 )
 def test_a_payload_is_read_back(spec: TableSource | TableTarget) -> None:
@@ -48,6 +49,35 @@ def test_another_payload_is_refused(payload: bytes) -> None:
 def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
     with pytest.raises(WrongTable, match=said):
         TableSource(**more)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"table": "t"}, "a stream is read by a format"),
+        ({"sql": "SELECT 1"}, "a stream is read by a format"),
+        ({"format": "socket"}, "socket gives what it has once"),
+        ({"format": "json", "schema": "{}"}, "json files needs the path"),
+        ({"format": "JSON", "path": "p"}, "JSON files needs schema="),
+        ({"format": "text", "path": "p", "options": {"CleanSource": "delete"}}, "cleanSource"),
+        (
+            {"format": "kafka", "columns": ["key"], "timestamp": "at"},
+            "'at', is to be one of columns",
+        ),
+        ({"format": "kafka", "max_lateness": -1}, "at least 0 seconds"),
+        ({"format": "kafka", "poll": -1}, "at least 0 seconds"),
+        ({"format": "kafka", "where": "reflect('a', 'b') = 1"}, "reflect calls Java"),
+    ],
+)
+def test_a_stream_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongTable, match=said):
+        StreamSource(**more)
+
+
+def test_how_much_is_read_at_a_time_is_bounded() -> None:
+    assert StreamSource("Text", path="p").share == {"maxFilesPerTrigger": "1000"}
+    assert StreamSource("kafka").share == {"maxOffsetsPerTrigger": "1000000"}
+    assert StreamSource("rate").share == {}
 
 
 @pytest.mark.parametrize(

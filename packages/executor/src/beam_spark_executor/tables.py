@@ -26,6 +26,9 @@ MODES = ("error", "ignore", "append", "overwrite")
 """What is done where there is something already."""
 
 
+_GIVEN_ONCE = frozenset({"socket"})
+"""Formats of which nothing can be read again."""
+
 _REFLECTION = re.compile(
     r"\b((?:try_)?reflect|java_method)(?:\s|/\*.*?\*/|--[^\n]*\n)*\(", re.IGNORECASE | re.DOTALL
 )
@@ -118,6 +121,58 @@ class TableSource(_Payload):
         if self.sql:
             return "a query"
         return self.table or f"{self.format} {self.path or self.options.get('dbtable', '')}".strip()
+
+
+@attrs.frozen
+class StreamSource(TableSource):
+    """What is to be read as it comes. It has a format, and no columns but those of its schema, if it has one.
+
+    Attributes:
+        timestamp: the column of event times; empty if rows have the time at which they are read.
+        max_lateness: how long (ms) after the latest row that was read earlier ones are still expected.
+        poll: how long (ms) to wait after all was read, before it is looked for more.
+    """
+
+    timestamp: str = ""
+    max_lateness: int = 0
+    poll: int = 1000
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if not self.format:
+            raise WrongTable("a stream is read by a format, and not as a table or a query")
+        if self.format.lower() in _GIVEN_ONCE:
+            raise WrongTable(
+                f"{self.format} gives what it has once, and a stream's source must give it again after a"
+                " failure: read one that keeps it, such as kafka, or files"
+            )
+        if self.has_files and not self.path:
+            raise WrongTable(f"a stream of {self.format} files needs the path of their folder")
+        if self.has_files and self.format.lower() != "text" and not self.schema:
+            raise WrongTable(
+                f"a stream of {self.format} files needs schema=: there may be none yet to ask"
+            )
+        options = {name.lower(): value.lower() for name, value in self.options.items()}
+        if options.get("cleansource", "off") != "off":
+            raise WrongTable(
+                "cleanSource removes files before it is on record what was read of them: leave it off"
+            )
+        if self.timestamp and self.columns and self.timestamp not in self.columns:
+            raise WrongTable(f"the column of times, {self.timestamp!r}, is to be one of columns")
+        if self.max_lateness < 0 or self.poll < 0:
+            raise WrongTable("max_lateness and poll are times of at least 0 seconds")
+
+    @property
+    def has_files(self) -> bool:
+        """Whether it is files that are added to a folder."""
+        return self.format.lower() in FILE_FORMATS
+
+    @property
+    def share(self) -> Mapping[str, str]:
+        """Options that bound how much is read at a time, where the user's own say nothing."""
+        if self.has_files:
+            return {"maxFilesPerTrigger": "1000"}
+        return {"maxOffsetsPerTrigger": "1000000"} if self.format.lower() == "kafka" else {}
 
 
 @attrs.frozen

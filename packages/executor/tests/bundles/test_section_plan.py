@@ -66,8 +66,7 @@ def test_restrictions_are_dealt_by_what_they_say_they_are() -> None:
     plan = plan_of([stage("read", "source")], [buffer("source", BufferKind.DEALT)])
     said = (1, 900, 2, 900, 3)
     inputs = tuple(
-        Input(Data(f"{number}", DataFacts(1, 10, 0, work=work)))
-        for number, work in enumerate(said)
+        Input(Data(f"{number}", DataFacts(1, 10, 0, work=work))) for number, work in enumerate(said)
     )
     section = SectionPlan.of(plan, [SectionPart("read", inputs, (), MIN_TIMESTAMP)], SHARDS)
     dealt = shares(plan, section.levels[0][0], 3)

@@ -81,13 +81,14 @@ def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S)
     for example in examples:
-        exec(compile(example, PAGE.name, "exec"), names)
+        exec(compile(example, PAGE.name, "exec", dont_inherit=True), names)
     assert importlib.import_module(names["spark"]["spark.python.daemon.module"])
     assert collected == ["counts"]
-    empty, tables, database, frames = Built.pipelines
+    empty, tables, database, frames, streams = Built.pipelines
     assert not empty.transforms_stack[0].parts
     assert len(tables.transforms_stack[0].parts) == 3
     assert len(database.transforms_stack[0].parts) == 2
+    assert len(streams.transforms_stack[0].parts) == 5
     first, _, last = (part.full_label for part in frames.transforms_stack[0].parts)
     assert (first, last.partition("(")[0]) == ("from_dataframe", "to_dataframe")
     assert len(session.views) == 1

@@ -30,6 +30,7 @@ from ledger_jobs import (
 from small_plans import buffer, plan_of, stage
 
 from beam_spark_executor.data.refs import FileRows
+from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.plan import BufferKind, SideInputUse
 
 # Commits count once.
@@ -195,6 +196,26 @@ def test_residuals_hold_no_file() -> None:
     job.apply(Tick(1000))
     job.commit(*job.open("end"))
     assert job.ledger.take_garbage() == ["f"]
+
+
+def test_a_residual_in_a_file_of_its_own_holds_that() -> None:
+    """As the position of a stream: the file that it replaces goes, and comes back whole from a snapshot."""
+    job = Job(CHAIN)
+    job.commit(*job.open("read"), rows("f", 0))
+    (bundle,) = job.open("end")
+    job.commit(bundle, residuals=(Residual(rows("p1", 0), delay=10),))
+    assert job.ledger.take_garbage() == ["f"]
+    assert list(job.ledger.files()) == ["p1"]
+    job.apply(Tick(1000))
+    (bundle,) = job.open("end")
+    job.commit(bundle, residuals=(Residual(rows("p2", 0), delay=10),))
+    assert job.ledger.take_garbage() == ["p1"]
+    job.apply(Tick(2000))
+    (bundle,) = job.open("end")
+    job.commit(bundle, residuals=(Residual(bundle.inputs[0].data),))
+    assert list(Ledger.restore(job.ledger.snapshot()).files()) == ["p2"]
+    job.commit(*job.open("end"))
+    assert job.ledger.take_garbage() == ["p2"]
 
 
 # State.

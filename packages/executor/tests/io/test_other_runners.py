@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.transforms.ptransform import PTransform
 
-from beam_spark_executor.io import ReadFromSpark
+from beam_spark_executor.io import ReadFromSpark, ReadStreamFromSpark
 
 COLUMNS = pa.schema([("id", pa.int64())])
 
 
-def test_another_runner_says_which_one_reads_it() -> None:
+@pytest.mark.parametrize("read", [ReadFromSpark, ReadStreamFromSpark])
+def test_another_runner_says_which_one_reads_it(read: Callable[..., PTransform]) -> None:
     pipeline = beam.Pipeline(runner=FnApiRunner())
-    pipeline | "Events" >> ReadFromSpark("parquet", path="events", schema=COLUMNS)
+    pipeline | "Events" >> read("parquet", path="events", schema=COLUMNS)
     with pytest.raises(
         RuntimeError, match="'Events/Spark'.*run the pipeline with .*BeamSparkRunner"
     ):

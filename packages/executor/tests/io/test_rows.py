@@ -13,7 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_spark_executor.io.rows import BatchesOfRows, RowsOfBatches
+from beam_spark_executor.io.rows import BatchesOfRows, RowsAtTimes, RowsOfBatches
 from beam_spark_executor.io.schemas import arrow_schema
 
 
@@ -46,6 +46,13 @@ def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
 def test_rows_come_back(rows: list[Row]) -> None:
     read = RowsOfBatches(Row)
     assert [row for batch in batches(rows) for row in read.process(batch)] == rows
+
+
+@given(st.lists(ROWS, max_size=250))
+def test_rows_come_at_the_times_of_a_column(rows: list[Row]) -> None:
+    read = RowsAtTimes("at", Row)
+    found = [each for batch in batches(rows) for each in read.process(batch)]
+    assert [(each.value, each.timestamp) for each in found] == [(row, row.at) for row in rows]
 
 
 def test_fields_are_found_by_name() -> None:

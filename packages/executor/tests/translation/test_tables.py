@@ -8,10 +8,12 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import samples
+from apache_beam.portability.api import beam_runner_api_pb2
 from beam_runner_urns import spark as urns
 
-from beam_spark_executor.io import ReadFromSpark, WriteToSpark, primitives
-from beam_spark_executor.tables import TableSource
+from beam_spark_executor.io import ReadFromSpark, ReadStreamFromSpark, WriteToSpark, primitives
+from beam_spark_executor.plan import TruncationPlan
+from beam_spark_executor.tables import StreamSource, TableSource
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.scheduling import graph_of
 from beam_spark_executor.translation.translate import translate
@@ -33,7 +35,7 @@ def read(p: beam.Pipeline) -> Any:
 def test_each_is_alone_in_a_stage_that_has_all_its_input(flags: tuple[str, ...]) -> None:
     plan = translate(samples.job_of(samples.built(copied, *flags)))
     tables = {s.stage_id: s.table.urn for s in plan.stages.values() if s.table is not None}
-    assert sorted(tables.values()) == sorted(urns.ALL)
+    assert sorted(tables.values()) == sorted(urns.ALL - {urns.READ_STREAM})
     assert plan.has_tables
     for stage in graph_of(plan, sections=True).stages:
         assert (stage.name in tables) <= (stage.whole_input and not stage.spans)
@@ -41,6 +43,38 @@ def test_each_is_alone_in_a_stage_that_has_all_its_input(flags: tuple[str, ...])
         assert {
             spec.stage_id for spec in plan.embedded_specs()
         } == plan.stages.keys() - tables.keys()
+
+
+def stream(p: beam.Pipeline) -> Any:
+    return p | "It" >> ReadStreamFromSpark("rate")
+
+
+def test_a_stream_is_read_in_turns_that_a_drain_ends() -> None:
+    plan = translate(samples.job_of(samples.proto_of(stream)))
+    (read,) = (s for s in plan.stages.values() if s.table is not None)
+    assert plan.streaming
+    assert plan.sources() == {read.stage_id}
+    assert read.truncation == TruncationPlan(None, endless=True)
+    (spec,) = (s for s in graph_of(plan).stages if s.name == read.stage_id)
+    # It is not split while it runs: a turn is short.
+    assert spec.splittable and spec.whole_input
+
+
+def test_a_stream_that_is_called_bounded_is_refused() -> None:
+    proto = samples.proto_of(stream)
+    for pcollection in proto.components.pcollections.values():
+        pcollection.is_bounded = beam_runner_api_pb2.IsBounded.BOUNDED
+    with pytest.raises(InvalidPipeline, match="'It/Spark' reads a stream, and what it gives is"):
+        translate(samples.job_of(proto))
+
+
+def test_nobody_tells_a_stream_where_to_begin() -> None:
+    def told(p: beam.Pipeline) -> Any:
+        position = p | beam.Create([b"elsewhere"]) | beam.Reshuffle()
+        return position | "It" >> primitives.read_stream(StreamSource("rate"))
+
+    with pytest.raises(InvalidPipeline, match="'It' reads a stream, and takes an impulse alone"):
+        translate(samples.job_of(samples.proto_of(told)))
 
 
 def test_a_payload_that_makes_no_sense_is_refused() -> None:

@@ -1,6 +1,7 @@
 """Batches of a table's rows in Spark tasks: written as elements of a stage, and read as what one wrote.
 
-A batch is one element: its schema and its columns as a stream of Arrow's format, in the global window.
+A batch is one element: its schema and its columns as a stream of Arrow's format, in the global window, at the
+earliest time of its rows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import attrs
 from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedValueCoder
 from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.timestamp import Timestamp
 from beam_runner_engine.scheduler import Input, Output
 from beam_runner_engine.values.times import MIN_TIMESTAMP
 from beam_runner_worker.records import ElementChunk
@@ -44,19 +46,24 @@ class ElementsWriter:
     pieces: int
 
     def write(self, elements: Iterable[bytes]) -> tuple[Output, ...]:
-        """Writes elements to their end; what it tells is kept then.
+        """Writes elements without times to their end; what it tells is kept then.
 
         Raises:
             OSError: they can't be written.
         """
+        return self.write_at((MIN_TIMESTAMP, element) for element in elements)
+
+    def write_at(self, elements: Iterable[tuple[int, bytes]]) -> tuple[Output, ...]:
+        """Writes elements, each behind its event time (ms), as `write` does."""
         writers = [
             WrittenBuffer(buffer, self.pieces, self.files.folder, f"{self.name}-{place}")
             for place, buffer in enumerate(self.buffers)
         ]
         try:
-            for element in elements:
-                encoded = _ELEMENT.encode_nested(GlobalWindows.windowed_value(element))
-                row = elements_row(0, ElementChunk(1, encoded, min_timestamp=MIN_TIMESTAMP))
+            for time, element in elements:
+                value = GlobalWindows.windowed_value(element, Timestamp(micros=1000 * time))
+                chunk = ElementChunk(1, _ELEMENT.encode_nested(value), min_timestamp=time)
+                row = elements_row(0, chunk)
                 for writer in writers:
                     writer.write(row)
             outputs = tuple(output for writer in writers for output in writer.close())

@@ -222,6 +222,8 @@ class Ledger:
         if isinstance(event, BundleDone):
             for output in event.outputs:
                 self._keep(output.data)
+            for residual in event.residuals:
+                self._keep_new(residual.data)
         for command in commands:
             match command:
                 case OpenBundles(_, bundles):
@@ -254,6 +256,11 @@ class Ledger:
     def _keep(self, data: Data) -> None:
         if isinstance(data.ref, FileRows):
             self._uses[data.ref.path] = self._uses.get(data.ref.path, 0) + 1
+
+    def _keep_new(self, data: Data) -> None:
+        """Counts the file of a residual, unless it is what the bundle had read."""
+        if isinstance(data.ref, FileRows) and data.ref.path not in self._uses:
+            self._keep(data)
 
     def _release(self, data: Data) -> None:
         """Counts down the file's uses; what a split has cut from a piece was never counted."""

@@ -70,6 +70,7 @@ class Sections:
     ) -> None:
         self._host = host
         self._plan = plan
+        self._sources = plan.sources()
         self._job_id = plan.context.job_id
         self._order = order
         self._work = work
@@ -98,7 +99,9 @@ class Sections:
             for place in places:
                 self._slots.started(place)
             title = f"{self.name(bundle)}, attempt {bundle.attempt}"
-            _LOGGER.info("job %s: %s", self._job_id, title)
+            # A turn at a stream comes every second, and is no news.
+            level = logging.DEBUG if bundle.stage in self._sources else logging.INFO
+            _LOGGER.log(level, "job %s: %s", self._job_id, title)
             start = self._host.start_section if bundle.parts else self._host.start_table
             start(self._order(bundle), self._work(), title, self._on_end)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from beam_spark_executor.io.frames import from_dataframe, to_dataframe
 from beam_spark_executor.io.reading import ReadFromSpark
+from beam_spark_executor.io.streaming import ReadStreamFromSpark
 from beam_spark_executor.io.writing import WriteToSpark
 
-__all__ = ["ReadFromSpark", "WriteToSpark", "from_dataframe", "to_dataframe"]
+__all__ = ["ReadFromSpark", "ReadStreamFromSpark", "WriteToSpark", "from_dataframe", "to_dataframe"]

@@ -12,7 +12,7 @@ from apache_beam.runners.worker.bundle_processor import BeamTransformFactory
 from apache_beam.transforms.ptransform import PTransform
 from beam_runner_urns import spark as urns
 
-from beam_spark_executor.tables import TableSource, TableTarget
+from beam_spark_executor.tables import StreamSource, TableSource, TableTarget
 
 
 class ForeignRunner(RuntimeError):
@@ -29,7 +29,8 @@ class CarriedOutBySpark(PTransform):
 
     def expand(self, input_or_inputs: pvalue.PCollection) -> pvalue.PCollection:
         """The runner does it: there are no parts."""
-        return pvalue.PCollection(input_or_inputs.pipeline, element_type=bytes, is_bounded=True)
+        bounded = self._urn != urns.READ_STREAM
+        return pvalue.PCollection(input_or_inputs.pipeline, element_type=bytes, is_bounded=bounded)
 
     def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
         """What the runner is told."""
@@ -39,6 +40,11 @@ class CarriedOutBySpark(PTransform):
 def read(source: TableSource) -> PTransform:
     """Of an impulse the batches of a table, each as a stream of Arrow's format."""
     return CarriedOutBySpark(urns.READ, source.to_payload())
+
+
+def read_stream(source: StreamSource) -> PTransform:
+    """Of an impulse the batches of a stream as they come, each as a stream of Arrow's format."""
+    return CarriedOutBySpark(urns.READ_STREAM, source.to_payload())
 
 
 def stage(target: TableTarget) -> PTransform:
@@ -63,5 +69,5 @@ def _register(urn: str) -> None:
         )
 
 
-for _urn in (urns.READ, urns.STAGE, urns.PUBLISH):
+for _urn in sorted(urns.ALL):
     _register(_urn)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 import attrs
-import pyarrow as pa
 from apache_beam import pvalue
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.typehints.native_type_compatibility import match_is_named_tuple
 
 from beam_spark_executor.io import primitives
+from beam_spark_executor.io.declared import asked, columns_of, picked
 from beam_spark_executor.io.rows import RowsOfBatches
-from beam_spark_executor.io.schemas import arrow_of_spark, arrow_schema, row_type, spark_of_arrow
+from beam_spark_executor.io.schemas import row_type, spark_of_arrow
 from beam_spark_executor.spark.frames import frame_of
-from beam_spark_executor.tables import TableSource, WrongTable
+from beam_spark_executor.tables import TableSource
 
 
 class ReadFromSpark(PTransform):
@@ -64,9 +63,13 @@ class ReadFromSpark(PTransform):
         super().__init__()
         source = TableSource(format, table, sql, path, options or {}, columns, where)
         named = schema if match_is_named_tuple(schema) and not columns else None
-        declared = _declared(schema, source)
+        declared = (
+            asked(lambda session: frame_of(session, source))
+            if schema is None
+            else columns_of(schema)
+        )
         self._make = named
-        self._type = named or (None if declared is None else row_type(_picked(declared, columns)))
+        self._type = named or (None if declared is None else row_type(picked(declared, columns)))
         self._source = source
         if declared is not None:
             self._source = attrs.evolve(source, schema=spark_of_arrow(declared))
@@ -86,34 +89,3 @@ class ReadFromSpark(PTransform):
     def default_label(self) -> str:
         """Its name in a pipeline."""
         return f"ReadFromSpark({self._source.name})"
-
-
-def _declared(schema: Any, source: TableSource) -> pa.Schema | None:
-    """The columns of the rows, if anybody tells them now."""
-    if schema is not None:
-        declared = arrow_schema(schema)
-        if declared is None:
-            raise WrongTable(
-                f"schema is a NamedTuple, a pyarrow.Schema or a StructType, not {schema!r}"
-            )
-        return declared
-    session = _session_here()
-    if session is None:
-        return None
-    return arrow_of_spark(frame_of(session, source).schema.json())
-
-
-def _picked(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """Of the columns those that are wanted, in the order in which they are."""
-    if not columns:
-        return schema
-    missing = [name for name in columns if name not in schema.names]
-    if missing:
-        raise WrongTable(f"there is no column {missing[0]!r} in schema")
-    return pa.schema([schema.field(name) for name in columns])
-
-
-def _session_here() -> Any:
-    """The Spark session of this process, if it has one."""
-    sql = sys.modules.get("pyspark.sql")
-    return None if sql is None else sql.SparkSession.getActiveSession()

@@ -11,7 +11,7 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.transforms.window import GlobalWindow, WindowedValue
+from apache_beam.transforms.window import GlobalWindow, TimestampedValue, WindowedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_spark_executor.data.columns import from_bytes, to_bytes
@@ -41,6 +41,24 @@ class RowsOfBatches(beam.DoFn):
         batch = from_bytes(element)
         columns = [_values(column) for column in batch.columns]
         return map(self._make or row_maker(tuple(batch.schema.names)), *columns)
+
+
+class RowsAtTimes(beam.DoFn):
+    """Makes rows of batches, each at the time that it has in a column.
+
+    Args:
+        column: its name; it is a timestamp, and has no nulls.
+        make: as `RowsOfBatches` has it.
+    """
+
+    def __init__(self, column: str, make: Callable[..., Any] | None = None) -> None:
+        self._column = column
+        self._rows = RowsOfBatches(make)
+
+    def process(self, element: bytes) -> Iterator[TimestampedValue]:
+        """The rows of a batch, in their order."""
+        times = _values(from_bytes(element).column(self._column))
+        return map(TimestampedValue, self._rows.process(element), times)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The DataFrame of what is to be read."""
+"""The DataFrame of what is to be read, at once or as it comes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from beam_spark_executor.tables import VIEW, TableSource, WrongTable
+from beam_spark_executor.tables import VIEW, StreamSource, TableSource, WrongTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _BY_SCHEMA = frozenset({"csv", "json", "text"})
 """Formats that don't tell types themselves, so that Spark is told."""
@@ -26,8 +27,39 @@ def frame_of(session: SparkSession, source: TableSource) -> DataFrame:
         WrongTable: it has other columns than were declared.
         Exception: whatever Spark has to say against it.
     """
+    return _wanted(_whole(session, source), source)
+
+
+def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
+    """What is to be read as it comes, with the columns that are wanted.
+
+    Raises:
+        WrongTable: it has other columns than were declared, or no such column of times.
+        Exception: whatever Spark has to say against it.
+    """
+    reader = session.readStream.format(source.format).options(**source.share)
+    reader = reader.options(**source.options)
+    if source.schema and source.has_files:
+        reader = reader.schema(_struct(source.schema))
+    frame = _wanted(reader.load(source.path) if source.path else reader.load(), source)
+    if not source.timestamp:
+        return frame
+    types = {field["name"]: field["type"] for field in json.loads(frame.schema.json())["fields"]}
+    found = types.get(source.timestamp)
+    if found is None:
+        raise WrongTable(
+            f"{source.name} has no column {source.timestamp!r} of times; it has {', '.join(types)}"
+        )
+    if found != "timestamp":
+        raise WrongTable(
+            f"the column {source.timestamp!r} of {source.name} is of Spark's type {_told(found)}, and event"
+            " times are of the type timestamp"
+        )
+    return frame
+
+
+def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
     declared = json.loads(source.schema)["fields"] if source.schema else []
-    frame = _whole(session, source)
     if source.where:
         frame = frame.where(source.where)
     wanted = source.columns or tuple(field["name"] for field in declared)
@@ -64,10 +96,14 @@ def _whole(session: SparkSession, source: TableSource) -> DataFrame:
         return reader.table(source.table)
     reader = reader.format(source.format)
     if source.schema and source.format in _BY_SCHEMA:
-        from pyspark.sql.types import StructType
-
-        reader = reader.schema(StructType.fromJson(json.loads(source.schema)))
+        reader = reader.schema(_struct(source.schema))
     return reader.load(source.path) if source.path else reader.load()
+
+
+def _struct(schema: str) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema))
 
 
 def _missing(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:

@@ -13,10 +13,11 @@ from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import LaneRef, ServeLane
 from beam_spark_executor.spark.lane import run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.reading import TableData
 from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
-from beam_spark_executor.spark.table_bundles import TableBundles, TableData
+from beam_spark_executor.spark.table_bundles import TableBundles
 from beam_spark_executor.spark.threads import job_thread
 
 _LOGGER = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class SparkJobs:
         self._group = f"beam-{job_id}"
         self._name = name or job_id
         self._runner: SectionRunner | None = None
+        self._tables: TableBundles | None = None
 
     @property
     def loss(self) -> str:
@@ -121,9 +123,12 @@ class SparkJobs:
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Runs a bundle that is Spark's own on a thread of its own, which calls ``on_end`` at last."""
-        data = TableData(self._job_id, work.folder, work.store, work.durable, work.shards)
-        runner = TableBundles(self._spark.session, self._pools, self._taken_slot(), work.plan, data)
-        self._start_job(order, runner, title, on_end)
+        if self._tables is None:
+            data = TableData(self._job_id, work.folder, work.store, work.durable, work.shards)
+            self._tables = TableBundles(
+                self._spark.session, self._pools, self._taken_slot(), work.plan, data
+            )
+        self._start_job(order, self._tables, title, on_end)
 
     def section_tasks(self) -> Tasks:
         """How far the Spark jobs are that are no lanes, together; costs some milliseconds."""
@@ -143,6 +148,8 @@ class SparkJobs:
 
     def cancel(self) -> None:
         """Stops all Spark jobs of this Beam job, and no others; returns at once."""
+        if self._tables is not None:
+            self._tables.stop()
         self._spark.context.cancelJobGroup(self._group)
         if self._stand_by is not None:
             self._spark.context.cancelJobGroup(self._stand_by.group)

@@ -1,8 +1,7 @@
 """Bundles that are Spark's own: what reads a table, and what writes one.
 
 What crosses between Spark and the stages beside it are batches in Arrow's format, each one element, so that nobody
-here needs to know a coder of rows. A task writes them as bundles on lanes do, and Spark tells which of its
-attempts count.
+here needs to know a coder of rows.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import attrs
 import pyarrow as pa
 from apache_beam.coders.coders import VarIntCoder
 from beam_runner_engine.scheduler import BundleDone, Input, Output
@@ -20,47 +18,40 @@ from beam_runner_urns import metrics as metric_urns
 from beam_runner_urns import spark as urns
 from beam_runner_worker.records import MonitoringInfo
 from pyspark import TaskContext
-from pyspark.errors import AnalysisException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    UnsupportedOperationException,
+)
 
 from beam_spark_executor.bundles.job_files import JobFiles, files_of
 from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
 from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import BundleReply, RunBundle
-from beam_spark_executor.channel.wire import decode_message, encode_message
-from beam_spark_executor.data.columns import from_bytes, to_bytes
+from beam_spark_executor.data.columns import from_bytes
 from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
 from beam_spark_executor.spark import databases, publishing
 from beam_spark_executor.spark.frames import frame_of
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.publishing import Staged, discard, publish, staged_files
-from beam_spark_executor.stores.spec import StoreSpec
-from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
+from beam_spark_executor.spark.reading import TableData, write_rows
+from beam_spark_executor.spark.stream_turns import StreamTurns
+from beam_spark_executor.tables import StreamSource, TableSource, TableTarget, WrongTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_REPLY = "reply BINARY"
 _PARTS_PER_CORE = 3
-
-
-@attrs.frozen
-class TableData:
-    """What a Spark task must know to write and read elements of a job (`Whereabouts`).
-
-    Attributes:
-        job_id: the job's.
-        folder: the job's, where machines share one.
-        store: where the job's files lie if machines share no folder.
-        durable: whether files must be on the disk before a reply names them.
-        pieces: into how many pieces what a task writes may be cut.
-    """
-
-    job_id: str
-    folder: str
-    store: StoreSpec | None
-    durable: bool
-    pieces: int
+_MISTAKES = (
+    WrongTable,
+    AnalysisException,
+    IllegalArgumentException,
+    UnsupportedOperationException,
+)
+"""What is wrong with a table itself, so that it stays wrong."""
+_NO_FORMAT = "DATA_SOURCE_NOT_FOUND"
+"""The same, which PySpark has no class for."""
 
 
 class TableBundles:
@@ -87,6 +78,11 @@ class TableBundles:
         self._slot = slot
         self._plan = plan
         self._data = data
+        self._streams = StreamTurns(session, pools, slot, data)
+
+    def stop(self) -> None:
+        """Has turns at streams end, also where Spark runs nothing for them; may be called from any thread."""
+        self._streams.stop()
 
     def run(self, order: RunBundle, title: str) -> BundleReply | BundleBroke:
         """Runs a bundle in the calling thread, which is to be one of its own; never raises.
@@ -104,18 +100,23 @@ class TableBundles:
         attempt = order.attempt
         try:
             self._pools.begin_job(self._slot, f"beam-{self._data.job_id}", title)
-            outputs = self._outputs(order, table, buffers)
-        except (WrongTable, AnalysisException) as error:
-            text = _in_short(error)
-            return BundleBroke(attempt, UserFailure(stage.spec.name, text, ""))
+            done = self._done(order, table, buffers, title)
         except Exception as error:
-            return BundleBroke(attempt, None, f"'{stage.spec.name}': {_in_short(error)}")
-        count = sum(output.data.facts.count for output in outputs) // max(1, len(buffers))
-        return BundleReply(
-            BundleDone(attempt.bundle, attempt.attempt, outputs),
-            None,
-            (_count_of(table.pcollection, count),),
-        )
+            text = _in_short(error)
+            if isinstance(error, _MISTAKES) or _NO_FORMAT in text:
+                return BundleBroke(attempt, UserFailure(stage.spec.name, text, ""))
+            return BundleBroke(attempt, None, f"'{stage.spec.name}': {text}")
+        count = sum(output.data.facts.count for output in done.outputs) // max(1, len(buffers))
+        return BundleReply(done, None, (_count_of(table.pcollection, count),))
+
+    def _done(
+        self, order: RunBundle, table: TablePlan, buffers: Sequence[BufferPlan], title: str
+    ) -> BundleDone:
+        if table.urn == urns.READ_STREAM:
+            source = StreamSource.from_payload(table.payload)
+            return self._streams.take(order, source, buffers, title)
+        outputs = self._outputs(order, table, buffers)
+        return BundleDone(order.bundle.number, order.bundle.attempt, outputs)
 
     def _outputs(
         self, order: RunBundle, table: TablePlan, buffers: Sequence[BufferPlan]
@@ -138,15 +139,8 @@ class TableBundles:
     def _read(
         self, order: RunBundle, source: TableSource, buffers: Sequence[BufferPlan]
     ) -> tuple[Output, ...]:
-        write = partial(_write, order, self._data, tuple(buffers))
         frame = frame_of(self._session, source)
-        replies = self._pools.map_in_arrow(frame, write, _REPLY, self._slot).collect()
-        outputs: list[Output] = []
-        for (encoded,) in replies:
-            reply = decode_message(bytes(encoded))
-            assert isinstance(reply, BundleReply)
-            outputs += reply.done.outputs
-        return tuple(outputs)
+        return write_rows(frame, self._pools, self._slot, order, self._data, buffers).outputs
 
     def _stage(self, order: RunBundle, target: TableTarget) -> Staged:
         there = (databases if target.is_database else publishing).is_there(self._session, target)
@@ -191,27 +185,6 @@ class TableBundles:
     @property
     def _most_parts(self) -> int:
         return self._session.sparkContext.defaultParallelism * _PARTS_PER_CORE
-
-
-def _write(
-    order: RunBundle,
-    data: TableData,
-    buffers: Sequence[BufferPlan],
-    batches: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """In a task: writes a share of a table's rows, and tells where."""
-    task = TaskContext.get()
-    assert task is not None
-    files = files_of(data)
-    try:
-        name = f"{order.name}-{task.partitionId()}-{task.taskAttemptId()}"
-        writer = ElementsWriter(files, name, buffers, data.pieces)
-        outputs = writer.write(to_bytes(batch) for batch in batches if batch.num_rows)
-    finally:
-        files.remove()
-    done = BundleDone(order.bundle.number, order.bundle.attempt, outputs)
-    reply = encode_message(BundleReply(done, None, ()))
-    yield pa.RecordBatch.from_pydict({"reply": [reply]})
 
 
 def _read_share(
@@ -266,7 +239,9 @@ def _count_of(pcollection_id: str, count: int) -> MonitoringInfo:
     return MonitoringInfo(metric_urns.ELEMENT_COUNT, metric_urns.SUM_INT64_TYPE, labels, payload)
 
 
-def _in_short(error: BaseException) -> str:
+def _in_short(error: Exception) -> str:
     """What an error says, without the stack that Java adds to it."""
+    if getattr(error, "java_exception", None) is not None:
+        return reason_of(error)
     text = str(error).split("\n\tat ")[0].split("\nJVM stacktrace")[0].strip()
     return text if isinstance(error, WrongTable) else f"{type(error).__name__}: {text}"

@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterable, Mapping
 from beam_runner_engine.values.window_fns import GlobalWindows
 from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import spark as spark_urns
+from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
-from beam_spark_executor.plan import BufferKind, BufferPlan, TablePlan
-from beam_spark_executor.tables import TableSource, TableTarget, WrongTable
+from beam_spark_executor.plan import BufferKind, BufferPlan, TablePlan, TruncationPlan
+from beam_spark_executor.tables import StreamSource, TableSource, TableTarget, WrongTable
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.windowing import window_fn
+
+_KINDS = {spark_urns.READ: TableSource, spark_urns.READ_STREAM: StreamSource}
 
 
 def table_plan(
@@ -27,15 +30,23 @@ def table_plan(
     if found is None:
         return None
     payload = found.spec.payload
-    kind = TableSource if found.spec.urn == spark_urns.READ else TableTarget
+    kind = _KINDS.get(found.spec.urn, TableTarget)
     try:
         kind.from_payload(payload)
     except WrongTable as error:
         raise InvalidPipeline(f"the transform {found.unique_name!r}: {error}") from error
     (output,) = found.outputs.values()
+    if found.spec.urn == spark_urns.READ_STREAM:
+        _check_stream(found, components)
     for pcollection_id in (*found.inputs.values(), output):
         _check_bytes(found.unique_name, components.pcollections[pcollection_id], components)
     return TablePlan(found.spec.urn, payload, output)
+
+
+def left_by_drain(table: TablePlan) -> TruncationPlan | None:
+    """What a drain leaves of what a stage has still to do: nothing of a stream, and all of everything else."""
+    is_stream = table.urn == spark_urns.READ_STREAM
+    return TruncationPlan(None, endless=True) if is_stream else None
 
 
 def check_edges(
@@ -56,6 +67,20 @@ def check_edges(
     if any(buffers[edge].kind is not BufferKind.STORED or buffers[edge].windows for edge in edges):
         raise UnsupportedPipeline(
             [f"a table of Spark's that is dealt out, grouped or a side input at once (in {name!r})"]
+        )
+
+
+def _check_stream(read: _protos.PTransform, components: _protos.Components) -> None:
+    (given,), (output,) = read.inputs.values(), read.outputs.values()
+    if components.pcollections[output].is_bounded != _protos.IsBounded.UNBOUNDED:
+        raise InvalidPipeline(
+            f"the transform {read.unique_name!r} reads a stream, and what it gives is called bounded"
+        )
+    # An element would be taken for a position: files that the server writes for Spark to read.
+    impulses = (t for t in components.transforms.values() if t.spec.urn == transform_urns.IMPULSE)
+    if not any(given in impulse.outputs.values() for impulse in impulses):
+        raise InvalidPipeline(
+            f"the transform {read.unique_name!r} reads a stream, and takes an impulse alone"
         )
 
 

@@ -39,7 +39,7 @@ from beam_spark_executor.translation.stateful import (
     stateful_head,
     stateful_plan,
 )
-from beam_spark_executor.translation.tables import check_edges, table_plan
+from beam_spark_executor.translation.tables import check_edges, left_by_drain, table_plan
 from beam_spark_executor.translation.truncation import truncation_plan
 from beam_spark_executor.translation.validation import validated
 
@@ -146,7 +146,11 @@ def _stages(
             counted_elsewhere=(
                 node.source_pcollection if node.source_pcollection in produced else ""
             ),
-            truncation=truncation_plan(spec, components.environments[environment_id], components),
+            truncation=(
+                truncation_plan(spec, components.environments[environment_id], components)
+                if table is None
+                else left_by_drain(table)
+            ),
             stable_input=any(map(needs_stable_input, node.transforms)),
             callbacks=any(map(has_callbacks, node.transforms)),
             stateful=stateful and stateful_plan(stateful, scripted_clock=scripted_clock),

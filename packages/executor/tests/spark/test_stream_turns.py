@@ -1,0 +1,282 @@
+"""A stream in turns: each goes on where a committed one has stopped, and gives the same again if it is not committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from beam_runner_engine.scheduler import Bundle, BundleDone, Input, Residual
+from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_urns import spark as urns
+from beam_runner_worker.records import InputEdge, InputKind, JobContext, StageSpec
+from pyspark.sql import SparkSession
+
+from beam_spark_executor.bundles.job_files import files_of
+from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
+from beam_spark_executor.channel.attempts import BundleBroke
+from beam_spark_executor.channel.messages import BundleReply, RunBundle
+from beam_spark_executor.channel.wire import decode_message, encode_message
+from beam_spark_executor.data import written
+from beam_spark_executor.data.columns import from_bytes
+from beam_spark_executor.io.schemas import spark_of_arrow
+from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan, StagePlan, TablePlan
+from beam_spark_executor.spark import stream_turns
+from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.reading import TableData, Written
+from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.stream_position import Position
+from beam_spark_executor.spark.table_bundles import TableBundles
+from beam_spark_executor.spark.threads import job_thread
+from beam_spark_executor.tables import StreamSource
+
+pytestmark = pytest.mark.spark
+
+BUFFER = BufferPlan("out", BufferKind.STORED)
+SCHEMA = spark_of_arrow(pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
+START = 1_767_225_600_000
+NOW = 1_800_000_000_000
+
+
+@attrs.define
+class Stream:
+    """A stream of a job, as the scheduler would have its turns taken."""
+
+    session: SparkSession
+    pools: WorkerPools
+    slot: Slot
+    data: TableData
+    source: StreamSource
+    folder: Path
+    turns: int = 0
+    left: Residual | None = None
+    bundles: TableBundles | None = None
+
+    def arrives(self, name: str, *ids: int, seconds: Callable[[int], int | None] = int) -> None:
+        """A file with rows at as many seconds as their number, or at others."""
+        lines = []
+        for number in ids:
+            second = seconds(number)
+            at = None if second is None else f"2026-01-01T00:00:{second:02}Z"
+            lines.append(json.dumps({"id": number, "at": at}))
+        waiting = self.folder.parent / name
+        waiting.write_text("\n".join(lines))
+        waiting.rename(self.folder / name)
+
+    def attempt(self, attempt: int = 1, *, truncate: bool = False) -> BundleReply | BundleBroke:
+        """What becomes of an attempt at the next turn, in a thread of its own as in a server."""
+        self.turns += attempt == 1
+        number = self.turns
+        if self.left is None:
+            files = files_of(self.data)
+            (first,) = ElementsWriter(files, "first", [BUFFER], 1).write([b""])
+            one = Input(first.data, truncate=truncate)
+        else:
+            state = self.left.estimator_state
+            one = Input(self.left.data, truncate=truncate, estimator_state=state)
+        bundle = Bundle(number, attempt, "stage1", None, (one,), (), 0, 0, 0, NOW + number)
+        order = RunBundle(bundle, f"1-{number}-{attempt}")
+        self.bundles = TableBundles(self.session, self.pools, self.slot, self._plan, self.data)
+        replies: list[Any] = []
+        run = self.bundles.run
+        thread = job_thread("turn", lambda: replies.append(run(order, "It")))
+        thread.start()
+        thread.join(60)
+        (reply,) = replies
+        assert not list(Path(self.data.folder).glob("*-checkpoint"))
+        return decode_message(encode_message(reply))  # type: ignore[return-value]
+
+    def turn(self, attempt: int = 1) -> BundleDone:
+        """A turn that is committed."""
+        reply = self.attempt(attempt)
+        assert isinstance(reply, BundleReply), reply
+        (self.left,) = reply.done.residuals
+        return reply.done
+
+    def ids(self, done: BundleDone) -> list[int]:
+        """Those of the rows that were read."""
+        inputs = [Input(output.data) for output in done.outputs]
+        elements = elements_of(files_of(self.data), inputs)
+        return [row["id"] for each in elements for row in from_bytes(each).to_pylist()]
+
+    @property
+    def position(self) -> Position:
+        """The last one that was committed."""
+        assert self.left is not None
+        (element,) = elements_of(files_of(self.data), [Input(self.left.data)])
+        return Position.from_bytes(element)
+
+    @property
+    def _plan(self) -> JobPlan:
+        spec = StageSpec("stage1", "Streams/It", "", b"", InputEdge("in", InputKind.ELEMENTS), ())
+        table = TablePlan(urns.READ_STREAM, self.source.to_payload(), "rows")
+        stage = StagePlan(spec, True, None, b"", {"write": "out"}, (), table=table)
+        return JobPlan(JobContext("job", "job", "{}", {}), {"stage1": stage}, {"out": BUFFER})
+
+
+@pytest.fixture
+def stream(spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path) -> Iterator[Stream]:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "in").mkdir()
+    data = TableData("job", str(tmp_path / "data"), None, durable=False, pieces=4)
+    source = StreamSource(
+        "json",
+        path=str(tmp_path / "in"),
+        schema=SCHEMA,
+        timestamp="at",
+        max_lateness=5_000,
+        options={"maxFilesPerTrigger": 1},
+    )
+    yield Stream(spark.session, pools, slot, data, source, tmp_path / "in")
+    assert not spark.session.streams.active
+
+
+def test_a_turn_goes_on_where_the_last_one_has_stopped(stream: Stream) -> None:
+    stream.arrives("one", 1, 2)
+    stream.arrives("two", 3)
+    done = stream.turn()
+    assert sorted(stream.ids(done)) == [1, 2]
+    # There is more: no need to wait.
+    assert stream.left is not None and stream.left.delay == 0
+    assert stream.ids(stream.turn()) == [3]
+    assert stream.left.delay == 1_000
+    before = stream.left.data
+    assert stream.ids(stream.turn()) == []
+    assert stream.left.data == before
+    stream.arrives("three", 4)
+    assert stream.ids(stream.turn()) == [4]
+
+
+def test_another_attempt_reads_the_same(stream: Stream) -> None:
+    for number in range(3):
+        stream.arrives(f"file {number}", number)
+    stream.turn()
+    lost = stream.attempt()
+    assert isinstance(lost, BundleReply)
+    # Whatever has come since then.
+    stream.arrives("later", 7)
+    again = stream.turn(attempt=2)
+    assert stream.ids(again) == stream.ids(lost.done) != []
+    names = {str(output.data.ref) for done in (lost.done, again) for output in done.outputs}
+    assert len(names) == 2
+
+
+def test_a_long_stream_gives_each_file_once_and_has_a_short_position(stream: Stream) -> None:
+    found: list[int] = []
+    for number in range(24):
+        stream.arrives(f"file {number:02}", number)
+        found += stream.ids(stream.turn())
+    assert found == list(range(24))
+    # Of Spark's log of files what goes on from the last compaction, and two of each other log.
+    assert len(stream.position.files) < 18
+
+
+def test_a_position_that_is_large_is_a_file(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "INLINE_BYTES", 100)
+    stream.arrives("one", 1)
+    stream.arrives("two", 2)
+    assert stream.ids(stream.turn()) == [1]
+    assert (Path(stream.data.folder) / "1-1-1-position-0.arrow").exists()
+    assert stream.ids(stream.turn()) == [2]
+
+
+def test_rows_have_times_and_the_watermark_follows_the_latest(stream: Stream) -> None:
+    stream.turn()
+    assert stream.left is not None and stream.left.watermark is None
+    stream.arrives("one", 12, 40)
+    done = stream.turn()
+    assert [output.data.facts.min_timestamp for output in done.outputs] == [START + 12_000]
+    assert stream.left.watermark == START + 35_000
+    stream.arrives("late", 3)
+    done = stream.turn()
+    assert [output.data.facts.min_timestamp for output in done.outputs] == [START + 3_000]
+    assert stream.left.watermark == START + 35_000
+    assert stream.left.data.facts.min_timestamp == MIN_TIMESTAMP
+
+
+def test_rows_without_times_have_that_of_their_turn(stream: Stream) -> None:
+    stream.source = attrs.evolve(stream.source, timestamp="")
+    stream.arrives("one", 12)
+    done = stream.turn()
+    assert [output.data.facts.min_timestamp for output in done.outputs] == [NOW + 1]
+    stream.turn()
+    assert stream.left is not None and stream.left.watermark == NOW + 2
+
+
+def test_columns_and_rows_are_picked(stream: Stream) -> None:
+    stream.source = attrs.evolve(stream.source, columns=("at",), where="id > 2")
+    stream.arrives("one", 1, 2, 3)
+    inputs = [Input(output.data) for output in stream.turn().outputs]
+    (batch,) = map(from_bytes, elements_of(files_of(stream.data), inputs))
+    assert (batch.schema.names, batch.num_rows) == (["at"], 1)
+
+
+def test_rows_that_have_no_time_are_told(stream: Stream) -> None:
+    stream.arrives("one", 1, 2, 3, seconds=lambda number: None if number > 1 else number)
+    reply = stream.attempt()
+    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    assert reply.failure.transform == "Streams/It"
+    assert "2 rows of json" in reply.failure.text and "'at' is null" in reply.failure.text
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"timestamp": "when"}, "no column 'when' of times; it has id, at"),
+        ({"timestamp": "id"}, "the column 'id' of json"),
+        ({"path": "/no/such"}, "PATH_NOT_FOUND"),
+        ({"format": "no.such"}, "Failed to find the data source: no.such"),
+        ({"format": "jdbc", "options": {"url": "jdbc:derby:memory:db", "dbtable": "t"}}, "jdbc"),
+        ({"where": "nothing = 1"}, "nothing"),
+    ],
+)
+def test_what_is_wrong_with_a_stream_is_told(stream: Stream, more: Any, said: str) -> None:
+    stream.source = attrs.evolve(stream.source, **more)
+    reply = stream.attempt()
+    assert isinstance(reply, BundleBroke) and reply.failure is not None, reply
+    assert said in reply.failure.text
+    assert "\tat " not in reply.failure.text
+
+
+def test_a_drain_leaves_nothing_of_it(stream: Stream) -> None:
+    stream.arrives("one", 1)
+    stream.turn()
+    stream.arrives("two", 2)
+    reply = stream.attempt(truncate=True)
+    assert isinstance(reply, BundleReply)
+    assert (reply.done.outputs, reply.done.residuals) == ((), ())
+
+
+def test_a_turn_ends_when_its_job_does(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark may have nothing running that could be cancelled."""
+    stream.arrives("one", 1)
+
+    def write(*_: Any) -> Written:
+        assert stream.bundles is not None
+        stream.bundles.stop()
+        return Written()
+
+    monkeypatch.setattr(stream_turns, "write_rows", write)
+    reply = stream.attempt()
+    assert isinstance(reply, BundleBroke) and reply.failure is None
+    assert "the job ends" in reply.reason
+
+
+def test_a_turn_that_breaks_is_told_by_what_broke_it(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.arrives("one", 1)
+
+    def write(*_: Any) -> Written:
+        raise OSError("no room")
+
+    monkeypatch.setattr(stream_turns, "write_rows", write)
+    reply = stream.attempt()
+    assert isinstance(reply, BundleBroke) and reply.failure is None
+    assert reply.reason == "'Streams/It': OSError: no room"

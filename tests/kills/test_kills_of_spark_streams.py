@@ -1,0 +1,103 @@
+"""Whatever is killed while Spark reads a stream of files: each row arrives once."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms.window import FixedWindows
+from apache_beam.utils.timestamp import Timestamp
+from beam_runner_jobservices import JobClient, JobState
+from beam_spark_executor.io import ReadStreamFromSpark
+from chaos import strike
+from job_server import wait_until
+from jobs import Pipelines, pickle_by_value
+from lives import Lives, lives
+from rounds import ROUND_SECONDS
+from victims import Count, check
+
+pickle_by_value(__name__)
+KINDS = ("worker", "java", "server", "worker")
+FILES = 8
+"""Between kills."""
+ROWS = 25
+"""In a file."""
+PAUSE_SECONDS = 1.5
+
+PipelinesOf = Callable[[Lives, str], Pipelines]
+
+
+def counted(pipeline: beam.Pipeline, folder: Path) -> None:
+    """Numbers of files, counted as they come by random keys, and in the end all together."""
+    from pyspark.sql.types import LongType, StructField, StructType, TimestampType
+
+    schema = StructType([StructField("id", LongType()), StructField("at", TimestampType())])
+    numbers = (
+        pipeline
+        | ReadStreamFromSpark(
+            "json",
+            path=str(folder),
+            schema=schema,
+            timestamp="at",
+            poll_seconds=0.1,
+            options={"maxFilesPerTrigger": 3},
+        )
+        | beam.ParDo(Count("first"))
+        | beam.Map(lambda row: (random.randrange(5), row.id))
+        | "windows" >> beam.WindowInto(FixedWindows(50))
+        | "by five" >> beam.GroupByKey()
+        | beam.FlatMapTuple(lambda key, values: values)
+        | "arrivals" >> beam.Map(lambda number: (number, number, 0))
+        | "one window" >> beam.WindowInto(FixedWindows(10**9))
+    )
+    check(numbers, None)
+
+
+def arrives(folder: Path, number: int) -> None:
+    """Adds a file, the number-th, with numbers at as many seconds."""
+    ids = range(number * ROWS, (number + 1) * ROWS)
+    lines = [json.dumps({"id": each, "at": Timestamp(each).to_rfc3339()}) for each in ids]
+    waiting = folder.parent / f"{number}.json"
+    waiting.write_text("\n".join(lines))
+    waiting.rename(folder / waiting.name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(ROUND_SECONDS)
+def test_each_row_arrives_once(
+    temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, seed: int
+) -> None:
+    chance = random.Random(seed)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    number = 0
+    with lives(temporary, tmp_path / "state") as running:
+        pipelines = pipelines_of(running, "embedded")
+        pipeline = pipelines.new()
+        counted(pipeline, folder)
+        job = pipelines.job(pipeline)
+        for kind in (*KINDS, ""):
+            for _ in range(FILES):
+                arrives(folder, number)
+                number += 1
+                time.sleep(chance.uniform(0.0, PAUSE_SECONDS / FILES))
+            if kind:
+                wait_until(lambda: job.counter("first"), 60, "something is committed")
+                strike(running, kind, chance.randrange(100))
+        total = number * ROWS
+        wait_until(
+            lambda: job.counter("first") >= total,
+            120,
+            lambda: f"all of {total} rows are read: {job.counter('first')}",
+        )
+        with JobClient(running.address) as client:
+            client.drain(job.job_id)
+        assert job.wait() is JobState.DRAINED
+        print(f"KILLS seed {seed} of a stream of Spark's: {dict(running.kills)}", flush=True)
+        found = {name: job.counter(name) for name in ("first", "arrived", "lost", "doubled")}
+        assert found == {"first": total, "arrived": total, "lost": 0, "doubled": 0}
