@@ -21,7 +21,8 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))  # nox may come from an environment of its own
 
-import tools.nox_slow  # noqa: F401 - its sessions are there by being imported
+import tools.nox_hdfs
+import tools.nox_slow  # noqa: F401 - their sessions are there by being imported
 from tools.nox_support import (
     CLUSTER,
     CONSTRAINTS,
@@ -116,7 +117,7 @@ def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version."""
     install(
         session,
-        f"{distribution('executor')}[stores,web]",
+        f"{distribution('executor')}[hdfs,stores,web]",
         "nox",
         "pip",
         *group("types"),

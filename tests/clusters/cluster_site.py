@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import attrs
+from hdfs_machine import HdfsMachine
 from machines import Layout, Network
-from s3_machine import BUCKET, S3Machine, s3_machine
+from s3_machine import S3Machine, s3_machine
 from spark_machines import MEMORY, QUICK_JAVA, SparkMachines
 
 PREFIX = "jobs"
@@ -27,14 +28,14 @@ class Site:
 
     network: Network
     layout: Layout
-    store: S3Machine
+    store: S3Machine | HdfsMachine
     spark: SparkMachines
 
     def flags(self, prefix: str) -> list[str]:
-        """What a server needs to be told to work here, with data below a prefix of the bucket."""
+        """What a server needs to be told to work here, with data below a prefix of the store."""
         stated = [f"--spark-conf={key}={value}" for key, value in self._conf.items()]
         master = f"--spark-master-url={self.spark.url}"
-        return [master, f"--data-dir=s3://{BUCKET}/{prefix}", *stated]
+        return [master, f"--data-dir={self.store.place(prefix)}", *stated]
 
     @property
     def properties(self) -> list[str]:

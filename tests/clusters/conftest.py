@@ -1,4 +1,4 @@
-"""A cluster of machines that share nothing but Spark and a store, and a server beside it. Needs root, and versitygw on the path."""
+"""A cluster of machines that share nothing but Spark and a store, and a server beside it. Needs root, and versitygw on the path, or Maven."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parent))
 
+import hdfs_servers
 import victims
 from cluster_site import PREFIX, Site
 from harness_commands import boot_command
+from hdfs_machine import HdfsMachine, hdfs_machine
 from job_server import ServerEnded, wait_until
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, Network, network, reason_not_to
-from s3_machine import BUCKET, S3Machine, s3_machine
+from s3_machine import S3Machine, s3_machine
 from seeds import add_seed_options, run_for_each_seed
 from spark_machines import spark_home, spark_machines
 
@@ -30,6 +32,7 @@ WORKERS = 2
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much, how often, and which."""
+    parser.addoption("--store", choices=("s3", "hdfs"), default="s3", help="what machines share")
     parser.addoption("--gigabytes", type=float, default=0.02, help="how much is grouped by key")
     add_seed_options(parser, rounds="how often machines are killed")
 
@@ -45,10 +48,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def layout() -> Iterator[Layout]:
+def kind(request: pytest.FixtureRequest) -> str:
+    """What kind of store there is."""
+    chosen: str = request.config.getoption("--store")
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def of_s3(kind: str) -> None:
+    """For tests of what is S3's alone."""
+    if kind != "s3":
+        pytest.skip("it is about S3")
+
+
+@pytest.fixture(scope="session")
+def layout(kind: str) -> Iterator[Layout]:
     """What is where on machines, which are skipped where none can be made."""
     reason = reason_not_to()
-    if not reason and shutil.which("versitygw") is None:
+    if not reason and kind == "hdfs":
+        reason = hdfs_servers.reason_not_to()
+    elif not reason and shutil.which("versitygw") is None:
         reason = "there is no versitygw, a server of S3's protocol"
     if reason:
         pytest.skip(f"NOT RUN: {reason}")
@@ -67,14 +86,20 @@ def lines(layout: Layout) -> Iterator[Network]:
 
 
 @pytest.fixture(scope="session")
-def store(lines: Network, layout: Layout) -> Iterator[S3Machine]:
+def store(
+    lines: Network, layout: Layout, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[S3Machine | HdfsMachine]:
     """The store of all machines."""
-    with s3_machine(lines, layout) as made:
+    if kind == "hdfs":
+        making = hdfs_machine(lines, layout, tmp_path_factory.mktemp("hdfs"))
+    else:
+        making = s3_machine(lines, layout)
+    with making as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def site(lines: Network, layout: Layout, store: S3Machine) -> Iterator[Site]:
+def site(lines: Network, layout: Layout, store: S3Machine | HdfsMachine) -> Iterator[Site]:
     """The cluster that most tests share."""
     with spark_machines(lines, layout, store.environment, WORKERS) as spark:
         yield Site(lines, layout, store, spark)
@@ -88,7 +113,7 @@ def running(site: Site) -> Iterator[Lives]:
     """
     temporary = site.layout.private / "server"
     temporary.mkdir()
-    places = (temporary, f"s3://{BUCKET}/state")
+    places = (temporary, site.store.place("state"))
     try:
         with lives(*places, *site.flags(PREFIX), environment=site.environment) as made:
             yield made

@@ -58,6 +58,10 @@ class S3Machine:
         self.machine.start(self._layout, self._command, {})
         wait_until(self._answers, _SECONDS, lambda: f"the store answers: {self.machine.log}")
 
+    def place(self, prefix: str) -> str:
+        """The URL of a part of the bucket."""
+        return f"s3://{BUCKET}/{prefix}"
+
     @property
     def client(self) -> boto3.client:
         """A client of this process."""

@@ -22,6 +22,7 @@ from job_server import job_server
 from jobs import Pipelines, pickle_by_value
 from processes import cpu_seconds, marked
 
+pytestmark = pytest.mark.usefixtures("of_s3")
 _MARK = "BEAM_TEST_BY_HAND"
 _SMALL = 20
 """Pieces of a job that only warms up."""

@@ -14,6 +14,7 @@ import pytest
 from apache_beam.metrics import Metrics
 from beam_runner_jobservices import JobState
 from cluster_site import Site
+from hdfs_machine import HdfsMachine
 from job_server import PROGRAM, job_server
 from jobs import Pipelines
 from machines import Layout, Network
@@ -26,7 +27,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def bare(lines: Network, layout: Layout, store: S3Machine) -> Iterator[Site]:
+def bare(lines: Network, layout: Layout, store: S3Machine | HdfsMachine) -> Iterator[Site]:
     """A cluster whose workers see neither this checkout nor any Python environment that is used here."""
     hidden = {_ROOT, *map(Path, (sys.prefix, sys.base_prefix))}
     outer = [

@@ -33,6 +33,7 @@ def test_every_element_arrives_once(pipelines: Pipelines, victim: Victim) -> Non
     check(submit(pipelines, victim, 600, Path("/nowhere")), 600)
 
 
+@pytest.mark.usefixtures("of_s3")
 @pytest.mark.timeout(600, func_only=True)
 def test_words_are_counted_from_the_store_into_the_store(pipelines: Pipelines, site: Site) -> None:
     texts = [Path(sys.modules[name].__file__ or "").read_text() for name in ("re", "os", "typing")]

@@ -18,6 +18,7 @@ from lives import Lives
 from s3_machine import BUCKET
 from victims import bounded
 
+pytestmark = pytest.mark.usefixtures("of_s3")
 _DEBIAN_PYTHON = "/usr/bin/python3"
 _COUNT = 600
 

@@ -1,0 +1,73 @@
+"""A machine with a real HDFS, a namenode and a data node, whose data outlives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from beam_spark_executor.stores.ports import StoreError
+from beam_spark_executor.stores.spec import StoreSpec
+from hdfs_servers import DATA_NODE, NAMENODE, class_path, java, settings, write_settings
+from job_server import wait_until
+from machines import Layout, Network
+
+_PORT, _PAGES = 8020, 9870
+_SECONDS = 120.0
+_PATIENCE = 5.0
+
+
+class HdfsMachine:
+    """Both servers, and their machine.
+
+    Attributes:
+        environment: what programs need to know to use it.
+    """
+
+    def __init__(self, network: Network, layout: Layout, folder: Path) -> None:
+        self._layout = layout
+        self.machine = network.machine("store")
+        self._url = f"hdfs://{self.machine.address}:{_PORT}"
+        conf = folder / "conf"
+        disk = layout.private / "hdfs"
+        write_settings(conf, settings(self.machine.address, _PORT, _PAGES, disk))
+        classes = class_path(folder)
+        namenode, data_node = (" ".join(java(classes, conf, it)) for it in (NAMENODE, DATA_NODE))
+        script = f"[ -e {disk} ] || {namenode} -format -nonInteractive; {namenode} & {data_node}"
+        self._command = ("sh", "-c", script)
+        self.environment = {"HADOOP_CONF_DIR": str(conf)}
+        self.start()
+
+    def start(self) -> None:
+        """Boots it, again if it was killed, and waits until it takes files."""
+        # On these machines /tmp can't be written.
+        environment = {"JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={self._layout.private}/tmp"}
+        self.machine.start(self._layout, self._command, environment)
+        wait_until(self._answers, _SECONDS, lambda: f"the store answers: {self.machine.log}")
+
+    def place(self, prefix: str) -> str:
+        """The URL of a folder in it."""
+        return f"{self._url}/{prefix}"
+
+    def names(self, prefix: str) -> list[str]:
+        """All files below a folder."""
+        return list(StoreSpec(self.place(prefix)).open(_PATIENCE).names())
+
+    def _answers(self) -> bool:
+        try:
+            store = StoreSpec(self.place("up")).open_for_state(_PATIENCE)
+            store.create("up", b"")
+            store.delete(["up"])
+        except StoreError:
+            return False
+        return True
+
+
+@contextmanager
+def hdfs_machine(network: Network, layout: Layout, folder: Path) -> Iterator[HdfsMachine]:
+    """A store for the time of a ``with``; its settings are in a folder that all machines see."""
+    made = HdfsMachine(network, layout, folder)
+    try:
+        yield made
+    finally:
+        made.machine.stop()

@@ -1,0 +1,28 @@
+"""What every store does, a real HDFS does, too, by a namenode and by a table of mounts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hdfs_servers import HdfsServers
+
+_CONTRACT = Path(__file__).parents[2] / "packages" / "executor" / "tests" / "stores"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["hdfs", "viewfs"])
+def test_hdfs_keeps_the_contract_of_stores(hdfs: HdfsServers, kind: str) -> None:
+    base = hdfs.url if kind == "hdfs" else "viewfs://tests"
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-k", "hdfs]", "-q", "-rs", str(_CONTRACT)],
+        env={**os.environ, **hdfs.environment, "BEAM_HDFS": f"{base}/jobs/contract"},
+        capture_output=True,
+        text=True,
+    )
+    print(done.stdout[-3000:])
+    assert done.returncode == 0
+    assert "NOT RUN" not in done.stdout

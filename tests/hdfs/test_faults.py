@@ -1,0 +1,178 @@
+"""Whatever HDFS does meanwhile, what was taken is there, whole and once, and what was not is nowhere."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from beam_spark_executor.stores import hdfs_calls
+from beam_spark_executor.stores.ports import MissingFileError, StoreError
+from beam_spark_executor.stores.spec import StoreSpec
+from cut_line import CutLine
+from hdfs_servers import DATA_NODE, NAMENODE, HdfsServers, write_settings
+
+_AWAY_SECONDS = 10.0
+_PATIENCE_SECONDS = 120.0
+"""More than a namenode takes to start, and to hear of all blocks again, on a busy machine."""
+_MEGABYTES = 20
+
+
+@pytest.fixture
+def spec(hdfs: HdfsServers) -> Iterator[StoreSpec]:
+    """A folder that nobody else has, and that is gone after the test when its files are."""
+    made = StoreSpec(f"{hdfs.url}/faults/{secrets.token_hex(8)}")
+    yield made
+    store = made.open()
+    store.delete(list(store.names()))
+    assert list(store.names()) == []
+
+
+def made(folder: Path, name: str, megabytes: int = 1) -> Path:
+    source = folder / name
+    source.write_bytes(secrets.token_bytes(megabytes << 20))
+    return source
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from beam_spark_executor.stores import hdfs
+from beam_spark_executor.stores.spec import StoreSpec
+def pieces(source):
+    while True:
+        yield bytes(1 << 20)
+        print("written", flush=True)
+hdfs._pieces = pieces
+StoreSpec(sys.argv[1]).open().put("file", Path("any"))
+"""
+
+
+def test_nobody_sees_a_part_of_a_file_whose_writer_is_killed(
+    spec: StoreSpec, tmp_path: Path
+) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, spec.url], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    for _ in range(8):
+        assert writer.stdout.readline() == "written\n"
+    store = spec.open_for_state()
+    with pytest.raises(MissingFileError):
+        store.fetch("file", tmp_path / "target")
+    writer.kill()
+    writer.wait()
+    with pytest.raises(MissingFileError):
+        store.read("file")
+    (left,) = store.names()
+    assert left.startswith(".writing/")
+    assert store.create("file", b"another's")
+    store.delete([left])
+    assert list(store.names()) == ["file"]
+
+
+def test_a_namenode_that_was_killed_is_waited_for(
+    hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path
+) -> None:
+    store = spec.open_for_state(_PATIENCE_SECONDS)
+    before = made(tmp_path, "before")
+    store.put("before", before)
+    hdfs.kill(NAMENODE)
+    with ThreadPoolExecutor() as threads:
+        meanwhile = made(tmp_path, "meanwhile", _MEGABYTES)
+        waiting = [
+            threads.submit(store.put, "meanwhile", meanwhile),
+            threads.submit(store.fetch, "before", tmp_path / "fetched"),
+            threads.submit(store.create, "created", b"once"),
+        ]
+        time.sleep(_AWAY_SECONDS)
+        assert not any(one.done() for one in waiting)
+        hdfs.start(NAMENODE)
+        results = [one.result() for one in waiting]
+    assert results == [None, before.stat().st_size, True]
+    assert (tmp_path / "fetched").read_bytes() == before.read_bytes()
+    assert store.read("meanwhile") == meanwhile.read_bytes()
+    assert {"before", "meanwhile", "created"} <= set(store.names())
+
+
+@pytest.mark.parametrize("program", [NAMENODE, DATA_NODE], ids=["namenode", "data node"])
+def test_who_says_nothing_is_not_waited_for_without_end_and_may_come_back(
+    hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, program: str
+) -> None:
+    patience = 3.0
+    store = spec.open(patience)
+    source = made(tmp_path, "source")
+    store.put("before", source)
+    with hdfs.silent(program):
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="does not take file: "):
+            store.put("file", source)
+        assert time.monotonic() - began < 4 * patience
+    again = spec.open(_PATIENCE_SECONDS)
+    again.put("file", source)
+    assert again.fetch("file", tmp_path / "target") == source.stat().st_size
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_that_get_lost_lose_and_double_nothing(
+    hdfs: HdfsServers,
+    spec: StoreSpec,
+    tmp_path: Path,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A block of which the namenode alone knows keeps a file open for good, so a call for as long as it is waited for.
+    monkeypatch.setattr(hdfs_calls, "_ANSWER_SECONDS", 2.0)
+    line = CutLine(hdfs.port, seed, share=0.03)
+    cut = StoreSpec(spec.url.replace(f":{hdfs.port}/", f":{line.port}/"))
+    rivals, names = 3, [f"a/{number}" for number in range(8)]
+
+    def rival(number: int) -> list[bool | None]:
+        store = cut.open_for_state(_PATIENCE_SECONDS)
+        taken: list[bool | None] = []
+        for name in names:
+            contents = f"{number} has {name}".encode()
+            # As the log does it: who is told that it was not the first looks whether it was.
+            taken.append(store.create(name, contents) or store.read(name) == contents)
+            source = tmp_path / f"{number}"
+            source.write_bytes(contents)
+            store.put(f"{number}/{name}", source)
+        return taken
+
+    with ThreadPoolExecutor(rivals) as threads:
+        taken = list(threads.map(rival, range(rivals)))
+    line.close()
+    print(f"CUT {line.cuts} times", flush=True)
+    assert line.cuts > rivals
+    store = spec.open_for_state()
+    for at, name in enumerate(names):
+        (winner,) = (number for number in range(rivals) if taken[number][at])
+        assert store.read(name) == f"{winner} has {name}".encode()
+        for number in range(rivals):
+            assert store.read(f"{number}/{name}") == f"{number} has {name}".encode()
+    store.delete(names)
+    store.delete(names)
+
+
+def test_a_name_service_whose_first_namenode_says_nothing_is_of_use(
+    hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        service = {
+            "dfs.nameservices": "pair",
+            "dfs.ha.namenodes.pair": "first,second",
+            "dfs.namenode.rpc-address.pair.first": f"127.0.0.1:{mute.getsockname()[1]}",
+            "dfs.namenode.rpc-address.pair.second": f"127.0.0.1:{hdfs.port}",
+        }
+        write_settings(tmp_path / "conf", service)
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "conf"))
+        folder = spec.url.partition(str(hdfs.port))[2]
+        store = StoreSpec(f"hdfs://pair{folder}").open(_PATIENCE_SECONDS)
+        store.put("file", made(tmp_path, "source"))
+        assert list(store.names()) == ["file"]

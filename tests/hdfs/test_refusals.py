@@ -1,0 +1,86 @@
+"""What HDFS refuses is told in a line, with what to do, and as soon as it is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from beam_spark_executor.stores.ports import StoreError
+from beam_spark_executor.stores.probe import probe
+from beam_spark_executor.stores.spec import StoreSpec
+from hdfs_servers import DATA_NODE, HdfsServers
+
+_SOON = 20.0
+
+
+def refusal(url: str) -> str:
+    """What a server says that starts there, in a line."""
+    began = time.monotonic()
+    with pytest.raises(StoreError) as told:
+        probe(StoreSpec(url))
+    assert time.monotonic() - began < _SOON
+    said = str(told.value)
+    print(f"REFUSED {said}", flush=True)
+    assert len(said.splitlines()) == 1
+    assert "org.apache" not in said
+    return said
+
+
+def test_a_user_who_may_not(hdfs: HdfsServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
+    said = refusal(f"{hdfs.url}/theirs")
+    assert "AccessControlException: Permission denied: user=stranger" in said
+    assert "needs leave to write" in said
+
+
+def test_safe_mode(hdfs: HdfsServers) -> None:
+    hdfs.admin("-safemode", "enter")
+    try:
+        said = refusal(f"{hdfs.url}/safe")
+    finally:
+        hdfs.admin("-safemode", "leave")
+    assert "SafeModeException" in said
+    assert "hdfs dfsadmin -safemode get" in said
+    probe(StoreSpec(f"{hdfs.url}/safe"))
+
+
+@pytest.mark.parametrize(("flag", "value"), [("-setQuota", "1"), ("-setSpaceQuota", "1m")])
+def test_a_quota_that_is_used_up(hdfs: HdfsServers, tmp_path: Path, flag: str, value: str) -> None:
+    spec = StoreSpec(f"{hdfs.url}/quota{flag}")
+    source = tmp_path / "source"
+    source.write_bytes(bytes(2 << 20))
+    spec.open().put("kept", source)
+    hdfs.admin(flag, value, f"/quota{flag}")
+    said = refusal(spec.url)
+    assert "QuotaExceededException" in said
+    assert "the quota of a folder above is used up" in said
+
+
+def test_a_file_in_the_way(hdfs: HdfsServers, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"x")
+    StoreSpec(f"{hdfs.url}/way").open().put("file", source)
+    assert "there is a file in the way" in refusal(f"{hdfs.url}/way/file")
+
+
+def test_no_data_node(hdfs: HdfsServers) -> None:
+    with away(hdfs):
+        said = refusal(f"{hdfs.url}/nowhere")
+    assert "hdfs dfsadmin -report" in said
+
+
+@contextmanager
+def away(hdfs: HdfsServers) -> Iterator[None]:
+    hdfs.kill(DATA_NODE)
+    try:
+        yield
+    finally:
+        hdfs.start(DATA_NODE)
+        hdfs.wait()
+
+
+def test_the_port_of_the_pages(hdfs: HdfsServers) -> None:
+    assert "not that of its pages" in refusal(f"hdfs://127.0.0.1:{hdfs.pages}/x")

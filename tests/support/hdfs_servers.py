@@ -1,0 +1,166 @@
+"""A real HDFS: Hadoop's own namenode and data node, each a process that can be killed and goes on from its disk."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from beam_spark_executor.stores.spec import StoreSpec
+
+POM = Path(__file__).parents[1] / "hdfs" / "pom.xml"
+_SERVERS = "org.apache.hadoop.hdfs.server"
+NAMENODE = f"{_SERVERS}.namenode.NameNode"
+DATA_NODE = f"{_SERVERS}.datanode.DataNode"
+_ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
+_SECONDS = 120.0
+
+
+def reason_not_to() -> str:
+    """Why no HDFS can be had here; empty if one can."""
+    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    return f"{' and '.join(missing)} not found" if missing else ""
+
+
+def class_path(folder: Path) -> str:
+    """Where Hadoop's classes are, which Maven fetches once."""
+    listed = folder / "classpath"
+    command = ("mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={listed}")
+    subprocess.run(command, cwd=POM.parent, check=True, timeout=1800)
+    return listed.read_text(encoding="utf-8").strip()
+
+
+def settings(address: str, port: int, pages: int, disk: Path) -> dict[str, str]:
+    """Those of both servers, which serve at one address, and of clients; each writes below its own part of the disk.
+
+    Args:
+        address: of both.
+        port: of the namenode.
+        pages: the port of its pages.
+        disk: a folder.
+    """
+    return {
+        "fs.defaultFS": f"hdfs://{address}:{port}",
+        "dfs.replication": "1",
+        "dfs.namenode.name.dir": f"file://{disk}/names",
+        "dfs.namenode.http-address": f"{address}:{pages}",
+        "dfs.namenode.safemode.extension": "0",
+        # Blocks are told of at once, and a namenode that came back is found soon.
+        "dfs.blockreport.initialDelay": "0",
+        "dfs.heartbeat.interval": "1",
+        "ipc.client.connect.retry.interval": "500",
+        "ipc.client.connect.max.retries": "1000",
+        "dfs.datanode.data.dir": f"file://{disk}/blocks",
+        "dfs.datanode.address": f"{address}:0",
+        "dfs.datanode.http.address": f"{address}:0",
+        "dfs.datanode.ipc.address": f"{address}:0",
+        "fs.viewfs.mounttable.tests.link./jobs": f"hdfs://{address}:{port}/mounted",
+        "fs.viewfs.mounttable.tests.linkFallback": f"hdfs://{address}:{port}/",
+    }
+
+
+def write_settings(folder: Path, wanted: Mapping[str, str]) -> None:
+    """Makes a folder of settings, for ``HADOOP_CONF_DIR``."""
+    folder.mkdir(exist_ok=True)
+    each = "".join(
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in wanted.items()
+    )
+    text = f"<configuration>{each}</configuration>"
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def java(classes: str, conf: Path, program: str, *arguments: str) -> list[str]:
+    """The command of one of Hadoop's programs."""
+    quick = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx192m")
+    return [*quick, "-cp", f"{conf}:{classes}", program, *arguments]
+
+
+class HdfsServers:
+    """Both servers on this machine, at loopback.
+
+    Attributes:
+        port: of the namenode.
+        pages: the port of its pages.
+        url: of this HDFS.
+        conf: the folder of its settings.
+        log: what both have said.
+    """
+
+    def __init__(self, folder: Path, classes: str) -> None:
+        self._classes = classes
+        self.port, self.pages = _free_ports(2)
+        self.conf = folder / "conf"
+        self.log = folder / "hdfs.log"
+        self.url = f"hdfs://127.0.0.1:{self.port}"
+        write_settings(self.conf, settings("127.0.0.1", self.port, self.pages, folder))
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._run(NAMENODE, "-format", "-nonInteractive")
+        self.start(NAMENODE)
+        self.start(DATA_NODE)
+        self.wait()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of clients."""
+        return {"HADOOP_CONF_DIR": str(self.conf)}
+
+    def start(self, program: str) -> None:
+        """Starts one of both; clients wait for it."""
+        with self.log.open("ab") as log:
+            self._running[program] = subprocess.Popen(
+                java(self._classes, self.conf, program),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait(self) -> None:
+        """Waits until it takes files."""
+        store = StoreSpec(f"{self.url}/up").open_for_state(_SECONDS)
+        store.create("up", b"it is")
+        store.delete(["up"])
+
+    def kill(self, program: str) -> None:
+        """Kills one of both."""
+        process = self._running.pop(program)
+        process.kill()
+        process.wait()
+
+    @contextmanager
+    def silent(self, program: str) -> Iterator[None]:
+        """One of both says nothing, and keeps its connections."""
+        process = self._running[program]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+    def admin(self, *arguments: str) -> None:
+        """``hdfs dfsadmin``."""
+        self._run(_ADMIN, *arguments)
+
+    def close(self) -> None:
+        """Ends both."""
+        for program in tuple(self._running):
+            self.kill(program)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command: Sequence[str] = java(self._classes, self.conf, program, *arguments)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _free_ports(count: int) -> list[int]:
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
