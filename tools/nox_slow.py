@@ -242,10 +242,11 @@ def clusters(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
-    """All ways in: the tutorial, a notebook, ``spark-submit``, Prism's door, PostgreSQL, parents that are killed."""
+    """All ways in: the tutorial, a notebook, ``spark-submit``, Prism's door and Beam's tests of it, PostgreSQL, parents that are killed."""
     need_java(session)
     packages = (distribution("executor"), distribution("web"))
-    install(session, *packages, *group("test"), *group("notebook"), *group("postgresql"))
+    groups = ("test", "notebook", "postgresql", "validates-runner")
+    install(session, *packages, *(one for name in groups for one in group(name)))
     run_pytest(session, "tests/doors", *session.posargs)
 
 

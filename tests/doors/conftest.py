@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from marks import declare_marks_of_beam
 from processes import marked
 
 GONE_SECONDS = 60.0
@@ -21,6 +22,16 @@ GONE_SECONDS = 60.0
 READY_SECONDS = 300.0
 """Until a server says where it is."""
 _MARK = "BEAM_TEST_PROGRAM"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds what is compared with."""
+    parser.addoption("--prism", help="Prism's binary, to run Beam's tests of it with that")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the marks that Beam's test modules use."""
+    declare_marks_of_beam(config)
 
 
 class Program:

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from job_server import JobServerProcess, job_server
+from marks import declare_marks_of_beam
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,12 +36,4 @@ def server(request: pytest.FixtureRequest) -> Iterator[JobServerProcess]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the marks that Beam's test modules use."""
-    for mark in (
-        "it_validatesrunner",
-        "it_postcommit",
-        "no_sickbay_batch",
-        "no_sickbay_streaming",
-        "no_xdist",
-        "uses_dill",
-    ):
-        config.addinivalue_line("markers", f"{mark}: one of Beam's own")
+    declare_marks_of_beam(config)

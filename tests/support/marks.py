@@ -1,0 +1,20 @@
+"""Marks of pytest's that Beam's own test modules use."""
+
+from __future__ import annotations
+
+import pytest
+
+_OF_BEAM = (
+    "it_validatesrunner",
+    "it_postcommit",
+    "no_sickbay_batch",
+    "no_sickbay_streaming",
+    "no_xdist",
+    "uses_dill",
+)
+
+
+def declare_marks_of_beam(config: pytest.Config) -> None:
+    """Has pytest know them."""
+    for mark in _OF_BEAM:
+        config.addinivalue_line("markers", f"{mark}: one of Beam's own")
