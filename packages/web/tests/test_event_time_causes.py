@@ -139,6 +139,19 @@ def test_a_slow_step_is_told_though_its_input_waits_with_it() -> None:
     )
 
 
+def test_a_step_after_two_sources_is_not_blamed_for_the_one_that_stands() -> None:
+    marks = {"t": 1_200, "u": 2, "w": 1_200}
+    names = {"t": "Topic + Parse", "u": "Parse", "w": "Write"}  # Parse joins them, in both stages
+    given = [
+        stage(key, names[key], field, int((NOW - behind) * 1000))
+        for key, behind in marks.items()
+        for field in ("input_watermark", "output_watermark")
+    ]
+    late = stage("w", "Write", "input_watermark", int((NOW - 1_000) * 1000))
+    found = sentences((0, JobMetrics((*given, late, count("counts", 5)))))
+    assert not [text for text in found if "Write" in text]
+
+
 def test_event_time_of_bounded_data_is_nobodys_concern() -> None:
     said = sentences((40, source(3_600)), (0, source(3_600)), unbounded=False)
     assert [text for text in said if "behind" in text] == []

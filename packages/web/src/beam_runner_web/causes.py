@@ -29,6 +29,7 @@ _DOES_NOT_ANSWER = re.compile(
 )
 _GIVES = re.compile(r", which (.*) has not given yet$")
 _TRIED_AGAIN = re.compile(r"^attempt \d+ at a bundle failed, and it is tried again: ")
+_LEFT_OUT = re.compile(r"^\(\d+ earlier messages are no longer kept\)$")
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
 
 
@@ -222,7 +223,9 @@ def _hot_step(facts: Facts) -> Iterator[Cause]:
 
 
 def _warnings(facts: Facts) -> Iterator[Cause]:
-    found = [m for m in facts.snapshot.messages if m.importance is Importance.WARNING]
+    messages = facts.snapshot.messages
+    found = [m for m in messages if m.importance is Importance.WARNING]
+    found = [m for m in found if not _LEFT_OUT.match(m.text)]
     if any(group.retried for group in facts.failures):
         found = [m for m in found if not _TRIED_AGAIN.match(m.text)]
     if found:

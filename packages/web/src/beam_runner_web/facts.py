@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from urllib.parse import quote
@@ -103,15 +104,19 @@ class Facts:
                 if tag in described.side_inputs or maker in seen or not maker:
                     continue
                 seen.add(maker)
-                if maker in self._stage_of:
-                    found.setdefault(self._stage_of[maker].id, self._stage_of[maker])
-                else:
+                found.update((one.id, one) for one in self._stages_of.get(maker, ()))
+                if maker not in self._stages_of:
                     pending.append(maker)
         return list(found.values())
 
     @cached_property
-    def _stage_of(self) -> Mapping[str, StageFigures]:
-        return {key: one for one in self.snapshot.figures.stages for key in one.steps}
+    def _stages_of(self) -> Mapping[str, Sequence[StageFigures]]:
+        """By step the stages that it is in: a flatten is in all that give to it."""
+        found: dict[str, list[StageFigures]] = defaultdict(list)
+        for one in self.snapshot.figures.stages:
+            for key in one.steps:
+                found[key].append(one)
+        return dict(found)
 
     def wall(self, key: str, at: Sample | None = None) -> int:
         """For how many ms a step had been at work, then or by now."""
