@@ -397,5 +397,4 @@ ALL: tuple[Build, ...] = (
 
 
 def writers(plan: JobPlan, buffer_id: str | None) -> list[StagePlan]:
-    """The stages of a plan that write a buffer."""
     return [stage for stage in plan.stages.values() if buffer_id in stage.outputs.values()]
