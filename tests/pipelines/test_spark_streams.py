@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import FixedWindows
@@ -22,11 +23,8 @@ SECONDS = 180.0
 """The first query of a Spark takes half a minute where others use the machine, too."""
 
 
-class Event(typing.NamedTuple):
-    """What happens at a second after the start."""
-
-    id: int
-    at: Timestamp
+EVENTS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+"""What happens at a second after the start."""
 
 
 def arrives(folder: Path, ids: Iterable[int]) -> None:
@@ -44,7 +42,7 @@ def arrives(folder: Path, ids: Iterable[int]) -> None:
 
 def events(folder: Path, **more: typing.Any) -> ReadStreamFromSpark:
     """The events of all files that come."""
-    known = {"schema": Event, "timestamp": "at", "poll_seconds": 0.2, **more}
+    known = {"schema": EVENTS, "timestamp": "at", "poll_seconds": 0.2, **more}
     return ReadStreamFromSpark("json", path=str(folder), **known)
 
 
@@ -109,7 +107,7 @@ def test_a_stream_without_times_goes_on_with_the_clock(embedded: Pipelines, tmp_
     folder, out = tmp_path / "in", tmp_path / "out"
     arrives(folder, [1])
     p = embedded.new()
-    rows = p | ReadStreamFromSpark("json", path=str(folder), schema=Event, poll_seconds=0.2)
+    rows = p | ReadStreamFromSpark("json", path=str(folder), schema=EVENTS, poll_seconds=0.2)
     out.mkdir()
     _ = (
         rows

@@ -9,13 +9,26 @@ import apache_beam as beam
 import pytest
 import samples
 from apache_beam.portability.api import beam_runner_api_pb2
+from beam_runner_engine.scheduler import (
+    BundleDone,
+    Data,
+    Drain,
+    FinishJob,
+    Outcome,
+    Output,
+    Residual,
+    Scheduler,
+    Start,
+)
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.times import MIN_TIMESTAMP
 from beam_runner_urns import spark as urns
 
 from beam_spark_executor.io import ReadFromSpark, ReadStreamFromSpark, WriteToSpark, primitives
 from beam_spark_executor.plan import TruncationPlan
 from beam_spark_executor.tables import StreamSource, TableSource
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
-from beam_spark_executor.translation.scheduling import graph_of
+from beam_spark_executor.translation.scheduling import graph_of, roots_of
 from beam_spark_executor.translation.translate import translate
 
 
@@ -46,7 +59,7 @@ def test_each_is_alone_in_a_stage_that_has_all_its_input(flags: tuple[str, ...])
 
 
 def stream(p: beam.Pipeline) -> Any:
-    return p | "It" >> ReadStreamFromSpark("rate")
+    return p | "It" >> ReadStreamFromSpark("rate") | beam.Map(print)
 
 
 def test_a_stream_is_read_in_turns_that_a_drain_ends() -> None:
@@ -58,6 +71,32 @@ def test_a_stream_is_read_in_turns_that_a_drain_ends() -> None:
     (spec,) = (s for s in graph_of(plan).stages if s.name == read.stage_id)
     # It is not split while it runs: a turn is short.
     assert spec.splittable and spec.whole_input
+
+
+def some(ref: str, time: int = MIN_TIMESTAMP) -> Data:
+    return Data(ref, DataFacts(1, 1, time, None, None))
+
+
+def test_positions_move_the_watermark_and_a_drain_truncates_the_last_one() -> None:
+    plan = translate(samples.job_of(samples.proto_of(stream)))
+    scheduler = Scheduler(graph_of(plan))
+    scheduler.handle(Start(0, roots_of(plan)))
+    (impulse,) = scheduler.open_bundles
+    (begin,) = plan.stages[impulse.stage].outputs.values()
+    scheduler.handle(BundleDone(impulse.number, 1, (Output(begin, some("nothing")),)))
+    (turn,) = scheduler.open_bundles
+    (rows,) = plan.stages[turn.stage].outputs.values()
+    left = Residual(some("position"), 1_000, 11_000, estimator_state=14_000)
+    scheduler.handle(BundleDone(turn.number, 1, (Output(rows, some("rows", 5_000)),), (left,)))
+    (reader,) = scheduler.open_bundles
+    assert scheduler.report(reader.stage).output_watermark == 5_000
+    scheduler.handle(BundleDone(reader.number, 1))
+    assert scheduler.report(reader.stage).output_watermark == 11_000
+    assert scheduler.open_bundles == ()
+    scheduler.handle(Drain())
+    (last,) = scheduler.open_bundles
+    assert (last.inputs[0].truncate, last.inputs[0].estimator_state) == (True, 14_000)
+    assert FinishJob(Outcome.DRAINED) in scheduler.handle(BundleDone(last.number, 1))
 
 
 def test_a_stream_that_is_called_bounded_is_refused() -> None:
