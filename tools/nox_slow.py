@@ -242,10 +242,10 @@ def clusters(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
-    """All ways in: the tutorial, a notebook, ``spark-submit``, Prism's door and Beam's tests of it, PostgreSQL, parents that are killed."""
+    """All ways in: the tutorial, a notebook, YAML, ``spark-submit``, Prism's door and Beam's tests of it, PostgreSQL, parents that are killed."""
     need_java(session)
     packages = (distribution("executor"), distribution("web"))
-    groups = ("test", "notebook", "postgresql", "validates-runner")
+    groups = ("test", "notebook", "postgresql", "validates-runner", "yaml")
     install(session, *packages, *(one for name in groups for one in group(name)))
     run_pytest(session, "tests/doors", *session.posargs)
 
