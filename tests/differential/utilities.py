@@ -124,17 +124,16 @@ def once(one: Collection, *, time: str, keys: bool) -> Collection:
     if keys:
         pairs = here.map("Key", _halved, ("tuple", "int", "int"))
         first = pairs.apply("Once", DeduplicatePerKey(**durations), pairs.kind)
-        first = first.apply("Values", beam.Values(), "int")
+        # Which of a key's values comes first is up to chance.
+        first = first.apply("Keys", beam.Keys(), "int")
     else:
         first = here.apply("Once", Deduplicate(**durations), "int")
     # The oracle fails where timers don't ring.
     past = only_on_oracle(numbers)
     if keys:
         past = past.map("Halve", _halved, ("tuple", "int", "int"))
-        past = past.apply("First", beam.CombinePerKey(max), past.kind)
-        past = past.apply("PastValues", beam.Values(), "int")
-    else:
-        past = past.apply("Distinct", beam.Distinct(), "int")
+        past = past.apply("PastKeys", beam.Keys(), "int")
+    past = past.apply("Distinct", beam.Distinct(), "int")
     return _together(first, past)
 
 
