@@ -110,6 +110,14 @@ def test_a_step_to_which_little_has_come_only_waits_for_its_turn(
     assert (weight, text) in causes(web, job)
 
 
+def test_what_waits_is_the_step_that_the_sentence_names(web: TestClient, job: Any) -> None:
+    text = "Count waits for its side input, which Read has not given yet"
+    name = "Count + Write"
+    job.given = JobMetrics((waits("s", name, text), stage("s", name, "backlog_bytes", 9_999)))
+    (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
+    assert (told["text"], told["step"]) == (text, "t3")
+
+
 def test_parts_of_one_composite_that_wait_for_each_other_are_no_news(
     web: TestClient, job: Any
 ) -> None:

@@ -115,8 +115,8 @@ def _stands_still(facts: Facts) -> Iterator[Cause]:
         # A step to which next to nothing has come yet may only wait for its turn.
         little = stage.backlog_bytes is not None and stage.backlog_bytes < _LITTLE_BYTES
         weight = Weight.NOTE if little else Weight.WARN
-        step = facts.step(stage)
         for wait in stage.waits:
+            step = snapshot.tree.find(wait.partition(" waits ")[0]) or facts.step(stage)
             if not (little and _is_in_one_composite(facts, step, wait)):
                 yield Cause(weight, wait, facts.card(stage), step)
     last = snapshot.messages[-1] if snapshot.messages else None
