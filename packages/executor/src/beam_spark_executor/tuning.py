@@ -41,6 +41,7 @@ class Tuning:
         lingers_ms: what a source that waits has put out by then is handed on.
         source_look_seconds: how often a source is looked at.
         source_busy_share: one whose thread wanted a core for more of the time is busy.
+        section_tasks_per_core: so many Spark tasks has each level of a section for a core, or one for each key shard if these are fewer.
     """
 
     slots_per_core: int = 6
@@ -71,6 +72,7 @@ class Tuning:
     lingers_ms: int = 50
     source_look_seconds: float = 0.025
     source_busy_share: float = 0.5
+    section_tasks_per_core: int = 4
 
 
 TUNING = Tuning()

@@ -182,6 +182,25 @@ def test_a_section(
     assert list(run.host.scratch.iterdir()) == []
 
 
+@pytest.mark.parametrize("shards", [1, 3, 7])
+def test_its_tasks_are_as_many_as_it_is_given(shards: int, hosts: Any, found: list[Any]) -> None:
+    """However many key shards the job has; what leaves it is cut by these."""
+
+    def build(p: beam.Pipeline) -> None:
+        some = pairs(p) | beam.GroupByKey() | beam.FlatMapTuple(lambda k, v: [(k, n) for n in v])
+        some | "out" >> beam.GroupByKey() | "keep" >> beam.Map(keep)
+
+    plan = plan_of(build)
+    within = [name for name, stage in plan.stages.items() if "keep" not in stage.spec.name]
+    run = Run(hosts(plan), order_of(plan, within), shards)
+    assert run.tasks[1:] == (shards,) * (run.levels - 1)
+    reply = run.all()
+    assert_whole(run, reply)
+    ends = [one.data.facts for each in reply.outputs for one in each.outputs]
+    assert sum(facts.count for facts in ends) == 400
+    assert {facts.shard for facts in ends} == set(range(SHARDS))
+
+
 def test_windows_and_panes(hosts: Any, found: list[Any]) -> None:
     plan = plan_of(windowed)
     run = Run(hosts(plan), order_of(plan))

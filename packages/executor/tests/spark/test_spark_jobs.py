@@ -18,9 +18,11 @@ from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.spark import spark_jobs as module
 from beam_spark_executor.spark.pool import Slot
 from beam_spark_executor.spark.spark_jobs import SparkJobs
+from beam_spark_executor.tuning import TUNING
 
 ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
 WORK = Mock(plan="the plan", shards=4)
+CORES = 3
 REFUSAL = SectionRefusal(Attempt(7, 2), "no")
 
 
@@ -60,7 +62,7 @@ def jobs_with(monkeypatch: pytest.MonkeyPatch) -> Jobs:
         monkeypatch.setattr(module, "SectionRunner", Runner)
         pools = Mock()
         pools.acquire.return_value = Slot(3)
-        return SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", "the job"), pools
+        return SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", lambda: CORES, "the job"), pools
 
     return make
 
@@ -90,6 +92,17 @@ def test_a_section_is_run_in_the_slot_of_its_job_under_its_title(jobs_with: Jobs
     assert not jobs.heard(LaneOpened(1))
     jobs.close(workers_gone=True)
     pools.release.assert_called_once_with(Slot(3))
+
+
+@pytest.mark.parametrize(
+    ("shards", "tasks"), [(4, 4), (100, CORES * TUNING.section_tasks_per_core)]
+)
+def test_a_level_has_a_few_tasks_for_each_core(shards: int, tasks: int, jobs_with: Jobs) -> None:
+    jobs, _ = jobs_with(lambda order, title: REFUSAL)
+    told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
+    jobs.start_section(ORDER, Mock(plan="the plan", shards=shards), "section of A to B", told.put)
+    assert told.get(timeout=60) == REFUSAL
+    assert Runner.made[-1] == tasks
 
 
 def test_a_runner_that_raises_has_broken_the_section(jobs_with: Jobs) -> None:

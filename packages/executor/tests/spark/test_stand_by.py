@@ -122,7 +122,7 @@ def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterato
     server.start()
     stand_bys.renew()
     endpoint = server.endpoints.of(to_job("job-1"))
-    jobs = SparkJobs(spark, pools, stand_bys, endpoint, "job-1")
+    jobs = SparkJobs(spark, pools, stand_bys, endpoint, "job-1", lambda: 1)
     yield OnSpark(job, stand_bys, jobs)
     stand_bys.close()
     server.stop()

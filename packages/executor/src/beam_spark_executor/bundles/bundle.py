@@ -315,7 +315,7 @@ class RunningBundle:
             turn = self._data.turn(self._order.bundle)
             ports[transform_id] = row_port(
                 buffer.kind,
-                work.shards,
+                written.shards,
                 turn,
                 written.write,
                 windows=buffer.windows,

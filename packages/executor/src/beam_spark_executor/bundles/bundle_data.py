@@ -32,6 +32,10 @@ class BufferWriter(Protocol):
         """The buffer's."""
 
     @property
+    def shards(self) -> int:
+        """Into how many shards, or shares, its rows are to be cut."""
+
+    @property
     def has_rows(self) -> bool:
         """Whether anything was written."""
 
@@ -64,7 +68,7 @@ class BundleData(Protocol):
 
         Args:
             buffer: what is written to.
-            pieces: into how many pieces a stored buffer is cut at most.
+            pieces: how many key shards the job has, and into how many pieces a stored buffer is cut at most.
             name: unique to this output of this attempt.
         """
 

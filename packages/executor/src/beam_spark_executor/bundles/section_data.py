@@ -66,7 +66,7 @@ class SectionData:
             inline = min(INLINE_BYTES, _INLINE_OF_ALL // self.shards)
             return WrittenBuffer(buffer, pieces, self.folder, name, inline)
         here = self.source % self.shards if buffer.kind is BufferKind.STORED else None
-        return _ToStage(buffer.buffer_id, reader.place, self.outbox, here)
+        return _ToStage(buffer.buffer_id, reader.place, self.outbox, self.shards, here)
 
 
 class _ToStage:
@@ -76,11 +76,15 @@ class _ToStage:
         buffer_id: the buffer's.
         stage: its place in the section.
         outbox: takes the rows.
+        shards: how many tasks they are for.
         here: the shard that takes all of them; None if the rows say which.
     """
 
-    def __init__(self, buffer_id: str, stage: int, outbox: Outbox, here: int | None) -> None:
+    def __init__(
+        self, buffer_id: str, stage: int, outbox: Outbox, shards: int, here: int | None
+    ) -> None:
         self.buffer_id = buffer_id
+        self.shards = shards
         self.has_rows = False
         self._stage = stage
         self._outbox = outbox

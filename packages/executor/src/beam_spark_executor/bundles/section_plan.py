@@ -41,7 +41,7 @@ class SectionPlan:
 
     Attributes:
         levels: the stages of each level, in order.
-        tasks: how many each level has: one for each shard, but on the first no more than have something to read.
+        tasks: how many each level has: one for each of the section's shards, but on the first no more than have something to read.
         readers: by the id of a buffer within the section, the stage that reads it.
     """
 

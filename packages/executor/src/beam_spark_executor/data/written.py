@@ -41,14 +41,15 @@ class WrittenBuffer:
 
     Args:
         buffer: what is written to.
-        pieces: into how many pieces a stored buffer is cut at most, so that several bundles can
-            read it at the same time.
+        pieces: how many key shards the job has, and into how many pieces a stored buffer is cut at
+            most, so that several bundles can read it at the same time.
         folder: the job's.
         name: unique to this output of this attempt: the file's name, without suffix.
         inline: how many bytes don't go to a file; `INLINE_BYTES` by default.
 
     Attributes:
         buffer_id: the buffer's.
+        shards: into how many shards, or shares, its rows are to be cut.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class WrittenBuffer:
     ) -> None:
         self.buffer_id = buffer.buffer_id
         self._buffer = buffer
-        self._pieces = pieces
+        self.shards = pieces
         self._folder = folder
         self._name = name
         self._most_inline = INLINE_BYTES if inline is None else inline
@@ -125,7 +126,7 @@ class WrittenBuffer:
         if self._buffer.kind is not BufferKind.STORED:
             yield list(range(len(self._rows)))
             return
-        aim = max(PIECE_BYTES, self._size / self._pieces)
+        aim = max(PIECE_BYTES, self._size / self.shards)
         run: list[int] = []
         filled = 0
         for number, row in enumerate(self._rows):

@@ -141,7 +141,8 @@ class SparkPlacement:
         assert self._stand_bys is not None
         assert self._endpoints is not None
         endpoint = self._endpoints.of(to_job(job_id))
-        return SparkJobs(self._spark, self._pools, self._stand_bys, endpoint, job_id, name)
+        stand_bys, cores = self._stand_bys, lambda: self.cores
+        return SparkJobs(self._spark, self._pools, stand_bys, endpoint, job_id, cores, name)
 
     def job_ended(self) -> None:
         """See `PlacementService.job_ended`."""

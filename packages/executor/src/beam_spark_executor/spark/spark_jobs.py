@@ -19,6 +19,7 @@ from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
 from beam_spark_executor.spark.table_bundles import TableBundles
 from beam_spark_executor.spark.threads import job_thread
+from beam_spark_executor.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class SparkJobs:
         stand_bys: the tasks that wait for a job.
         endpoint: of the channel, for the job's processes.
         job_id: the job's.
+        cores: how many tasks Spark can run at once.
         name: what Spark's own pages call the job.
     """
 
@@ -56,12 +58,14 @@ class SparkJobs:
         stand_bys: StandBys,
         endpoint: Endpoint,
         job_id: str,
+        cores: Callable[[], int],
         name: str = "",
     ) -> None:
         self._spark = spark
         self._pools = pools
         self._endpoint = endpoint
         self._job_id = job_id
+        self._cores = cores
         self._stand_bys = stand_bys
         self._stand_by: StandBy | None = None
         self._slot: Slot | None = None
@@ -111,7 +115,7 @@ class SparkJobs:
                 self._endpoint,
                 self._job_id,
                 work.plan,
-                work.shards,
+                min(work.shards, TUNING.section_tasks_per_core * self._cores()),
             )
         self._start_job(order, self._runner, title, on_end)
 
