@@ -23,11 +23,8 @@ class ReadStreamFromSpark(PTransform):
     """Reads rows by the sources of Spark's Structured Streaming, without end: files that are added to a folder, Kafka.
 
         ReadStreamFromSpark("json", path="events", schema=Event, timestamp="at", max_lateness=60)
-        ReadStreamFromSpark(
-            "kafka",
-            options={"kafka.bootstrap.servers": "localhost:9092", "subscribe": "events"},
-            timestamp="timestamp",
-        )
+        kafka = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "events"}
+        ReadStreamFromSpark("kafka", options=kafka, timestamp="timestamp")
 
     Only `BeamSparkRunner` and its server carry it out. It is read in turns, each by a query of one batch: what it
     has read and where the next one goes on are committed together, so that each row is there once, whatever is tried again
