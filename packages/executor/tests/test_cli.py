@@ -250,9 +250,9 @@ def test_a_second_signal_hurries(running: Running) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @needs_proc
-@pytest.mark.parametrize("wait", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("wait", [0.0, 0.5, 1.0])
 def test_a_signal_while_it_starts_ends_it_soon(running: Running, wait: float) -> None:
-    """After so many seconds some machines still wait for Java, others for Spark, and quick ones serve."""
+    """So many seconds after Java began even a quick machine does not serve."""
     deadline = time.monotonic() + 100
     while len(running.children()) < 2:
         assert time.monotonic() < deadline
@@ -263,8 +263,7 @@ def test_a_signal_while_it_starts_ends_it_soon(running: Running, wait: float) ->
     signalled = time.monotonic()
     assert running.process.wait(60) == 0
     assert time.monotonic() - signalled < START_LIMIT_SECONDS / 4
-    if wait == 0.0:
-        assert running.lines.empty()
+    assert running.lines.empty()
     assert processes_of_session(java) == []
     # Spark may have come up before the signal, which the log then says.
     assert [line for line in running.errors if "INFO" not in line] == [

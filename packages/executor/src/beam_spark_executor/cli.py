@@ -171,7 +171,7 @@ def _start(server: Server, signals: _Signals) -> str | None:
     thread.start()
     while thread.is_alive() and not signals.received.is_set():
         thread.join(_START_CHECK_SECONDS)
-    if signals.received.is_set():
+    if thread.is_alive():
         server.kill()
         thread.join(_GIVE_UP_SECONDS)
     return failures[0] if failures else None

@@ -171,5 +171,5 @@ def run(
     stateful = StatefulBundle(plan, strategy, order, stores, merger, trust=trust)
     code.state = stateful.user_state
     code.play(stateful.chunks(batches, parts), strategy.window_coder)
-    summary, commit = stateful.commit(name)
-    return summary, () if commit is None else commit.segments
+    commit = stateful.commit(name)
+    return commit.summary, () if commit.state is None else commit.state.segments

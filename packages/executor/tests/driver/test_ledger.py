@@ -30,6 +30,7 @@ from ledger_jobs import (
 from small_plans import buffer, plan_of, stage
 
 from beam_spark_executor.data.refs import FileRows
+from beam_spark_executor.driver.kept import Kept
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.plan import BufferKind, SideInputUse
 
@@ -213,7 +214,7 @@ def test_a_residual_in_a_file_of_its_own_holds_that() -> None:
     job.apply(Tick(2000))
     (bundle,) = job.open("end")
     job.commit(bundle, residuals=(Residual(bundle.inputs[0].data),))
-    assert list(Ledger.restore(job.ledger.snapshot()).files()) == ["p2"]
+    assert list(Ledger.of_state(Kept(job.ledger.snapshot()).ledger).files()) == ["p2"]
     job.commit(*job.open("end"))
     assert job.ledger.take_garbage() == ["p2"]
 
