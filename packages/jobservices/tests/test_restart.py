@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from beam_runner_jobservices import (
     Execution,
     Importance,
     JobApiError,
+    JobClient,
     JobMessage,
     JobMetrics,
     JobRejected,
@@ -53,6 +56,22 @@ def servers(request, tmp_path):
 
 def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
+
+
+def test_a_new_client_finds_a_server_that_has_just_come_back(executor, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("localhost", 0))
+        port = taken.getsockname()[1]
+    with JobClient(f"localhost:{port}", timeout=LIMIT) as other:
+        began = time.monotonic()
+        while time.monotonic() - began < 2.5:  # it waits longer and longer until it looks again
+            with pytest.raises(JobApiError, match="onnect"):
+                other.jobs()
+        with (
+            JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=port) as server,
+            JobClient(server.address, timeout=LIMIT) as client,
+        ):
+            assert not client.jobs()
 
 
 @WHEREVER

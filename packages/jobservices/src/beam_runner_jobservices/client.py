@@ -43,6 +43,8 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Else a new client takes over the wait of another one of its process, which had found nobody there.
+    ("grpc.use_local_subchannel_pool", 1),
 )
 
 
