@@ -176,6 +176,6 @@ def test_an_endless_source_is_cancelled(
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "the first window is closed")
     state, seconds = job.cancel_and_measure()
-    assert state is JobState.CANCELLED
+    assert state is JobState.CANCELLED, [m.text for m in job.messages()][-3:]
     assert seconds < 10
     server.wait_until_idle()

@@ -227,8 +227,9 @@ class WorkerProcess:
     def _loop(self, order: RunLoop) -> None:
         self._files.begin(order)
         sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
-        loop = TaskLoop(order, self.folder, self, send, sources, self._clock)
-        self._looping = loop
+        self._looping = loop = TaskLoop(order, self.folder, self, send, sources, self._clock)
+        if self._giving_up.has_begun:
+            loop.leave()
         reply = loop.run()
         self._looping = None
         if reply is not None:
@@ -363,6 +364,9 @@ class WorkerProcess:
         return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
     def _obey(self, command: FromServer) -> None:
+        # A loop would take for failures of the job that nothing begins any more.
+        if isinstance(command, LeaveLoop | GiveUp | Abort) and (looping := self._looping):
+            looping.leave()
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
@@ -371,10 +375,6 @@ class WorkerProcess:
             case GiveUp():
                 self._giving_up.begin()
                 self._requests.put(command)
-            case LeaveLoop():
-                looping = self._looping
-                if looping is not None:
-                    looping.leave()
             case Abort():
                 self._giving_up.begin()
                 giving_up = threading.Thread(target=self._giving_up.stop, daemon=True)
