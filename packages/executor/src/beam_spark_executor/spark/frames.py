@@ -40,7 +40,7 @@ def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
     reader = session.readStream.format(source.format).options(**source.share)
     reader = reader.options(**source.options)
     if source.schema and source.has_files:
-        reader = reader.schema(_struct(source.schema))
+        reader = reader.schema(struct_of(source.schema))
     frame = _wanted(reader.load(source.path) if source.path else reader.load(), source)
     if not source.timestamp:
         return frame
@@ -56,6 +56,13 @@ def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
             " times are of the type timestamp"
         )
     return frame
+
+
+def struct_of(schema: str) -> StructType:
+    """Spark's type of rows, of its JSON."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema))
 
 
 def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
@@ -96,14 +103,8 @@ def _whole(session: SparkSession, source: TableSource) -> DataFrame:
         return reader.table(source.table)
     reader = reader.format(source.format)
     if source.schema and source.format in _BY_SCHEMA:
-        reader = reader.schema(_struct(source.schema))
+        reader = reader.schema(struct_of(source.schema))
     return reader.load(source.path) if source.path else reader.load()
-
-
-def _struct(schema: str) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(json.loads(schema))
 
 
 def _missing(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:

@@ -6,7 +6,6 @@ here needs to know a coder of rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ from beam_spark_executor.channel.messages import BundleReply, RunBundle
 from beam_spark_executor.data.columns import from_bytes
 from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
 from beam_spark_executor.spark import databases, publishing
-from beam_spark_executor.spark.frames import frame_of
+from beam_spark_executor.spark.frames import frame_of, struct_of
 from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.publishing import Staged, discard, publish, staged_files
 from beam_spark_executor.spark.reading import TableData, write_rows
@@ -40,7 +39,6 @@ from beam_spark_executor.tables import StreamSource, TableSource, TableTarget, W
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 _PARTS_PER_CORE = 3
 _MISTAKES = (
@@ -154,7 +152,7 @@ class TableBundles:
         writer = f"{self._data.job_id}-{order.bundle.stage}"
         if target.is_database:
             table = databases.staging_table(target, f"{writer}/{order.name}")
-            databases.check(self._session, target, _schema(target).fieldNames())
+            databases.check(self._session, target, struct_of(target.schema).fieldNames())
             databases.stage(self._session, target, table, self._rows(order, target))
             return Staged(table, ())
         folder = target.staging(writer, order.name)
@@ -168,13 +166,13 @@ class TableBundles:
 
     def _publish(self, target: TableTarget, staged: Staged) -> None:
         if staged.folder and target.is_database:
-            databases.publish(self._session, target, _schema(target), staged.folder)
+            databases.publish(self._session, target, struct_of(target.schema), staged.folder)
         else:
             publish(self._session, target, staged)
 
     def _rows(self, order: RunBundle, target: TableTarget) -> DataFrame:
         """What stages have written, as rows; for a database with what tells one attempt from another."""
-        schema = _schema(target)
+        schema = struct_of(target.schema)
         if target.is_database:
             schema = schema.add(databases.SHARE, "long").add(databases.ATTEMPT, "long")
         shares = _shares(order.bundle.inputs, self._most_parts)
@@ -211,12 +209,6 @@ def _told_apart(rows: pa.RecordBatch, share: int) -> pa.RecordBatch:
     for name, value in ((databases.SHARE, share), (databases.ATTEMPT, attempt)):
         rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.int64()))
     return rows
-
-
-def _schema(target: TableTarget) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(json.loads(target.schema))
 
 
 def _shares(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...], ...]:
