@@ -25,6 +25,13 @@ GOAL = 300
 STOPPING = threading.Event()
 
 
+def write_whole(file: Path, text: str) -> None:
+    """A kill in the middle leaves what was there before, never a part."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.rename(file)
+
+
 class CountingJob:
     def __init__(self, journal: Path, reporter: JobReporter) -> None:
         self.journal = journal
@@ -42,9 +49,7 @@ class CountingJob:
                 self.reporter.state(JobState.CANCELLED)
                 return
             self.reporter.message(Importance.BASIC, str(number))
-            new = self.journal.with_suffix(".new")
-            new.write_text(str(number))
-            new.rename(self.journal)
+            write_whole(self.journal, str(number))
         self.reporter.state(JobState.DONE)
 
     def cancel(self) -> None:
@@ -64,7 +69,7 @@ def main(folder: Path, port: int) -> None:
         journal = folder / f"{job.job_id}.count"
         assert journal.exists() or not job.resumed
         if not journal.exists():
-            journal.write_text("0")
+            write_whole(journal, "0")
         jobs.append(CountingJob(journal, reporter))
         return jobs[-1]
 
