@@ -45,6 +45,7 @@ from tools.nox_support import (
     group,
     install,
     kill,
+    need_chromium,
     need_java,
     results_of,
     run_beams_suites,
@@ -68,6 +69,7 @@ nox.options.sessions = [
     "docs",
     "purity",
     "tests",
+    "web",
     "browser",
     "plain",
     "pipelines_part",
@@ -176,10 +178,16 @@ def tests(session: nox.Session, suite: str) -> None:
 
 
 @nox.session(requires=["wheels"])
+def web(session: nox.Session) -> None:
+    """Unit tests of the web interface on its own wheel, and what it shows of Beam's own job server and, where it is found, of Prism."""
+    install(session, distribution("web"), *group("test"), *group("web"))
+    run_pytest(session, "packages/web/tests", *SIDE_BY_SIDE, *session.posargs)
+
+
+@nox.session(requires=["wheels"])
 def browser(session: nox.Session) -> None:
-    """The pages of the web interface in a real Chromium, which is to be there: `apt-get install chromium`."""
-    if not (shutil.which("chromium") or shutil.which("chromium-browser")):
-        session.skip("NOT RUN: there is no chromium: `apt-get install chromium` installs it")
+    """The pages of the web interface in a real Chromium: Debian's, which is installed where it may be."""
+    need_chromium(session)
     install(session, distribution("web"), *group("test"), *group("web"), *group("browser"))
     run_pytest(
         session, "packages/web/tests/browser", *SIDE_BY_SIDE, "--dist=load", *session.posargs

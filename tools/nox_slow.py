@@ -27,6 +27,7 @@ from tools.nox_support import (
     group,
     install,
     kill,
+    need_chromium,
     need_java,
     project,
     run_beams_suites,
@@ -167,6 +168,7 @@ def sizes(session: nox.Session) -> None:
 def web_pictures(session: nox.Session) -> None:
     """Takes the pictures of docs/web.md from real jobs."""
     need_java(session)
+    need_chromium(session)
     install(session, f"{distribution('executor')}[web]", *group("browser"))
     session.run("python", "-P", "tests/pictures/take.py", "docs/web", env={"PYTHONPATH": ""})
 

@@ -25,14 +25,15 @@ PACKAGES = {
     "executor": "beam_spark_executor",
     "web": "beam_runner_web",
 }
-# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, a browser's like, or a store of data.
-MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "executor": "executor", "web": "web"}
+# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, or a store of data.
+MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "executor": "executor"}
 # These install and import alone: they are made to be used without this runner.
 REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
 # Examples of their documentation that need nothing but the package's own wheel.
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
-SUITES = (*PACKAGES, "contracts", "architecture")
+# The tests of the web interface have a session of their own.
+SUITES = (*(name for name in PACKAGES if name != "web"), "contracts", "architecture")
 # Two of them left half of two cores idle: much of what tests do is waiting.
 PROCESSES = min(6, (os.cpu_count() or 2) * 3 // 2)
 # The tests of a file share what they have set up, where no other --dist follows.
@@ -117,6 +118,23 @@ def need_java(session: nox.Session) -> None:
         f"Spark needs Java {OLDEST_JAVA} or newer and {found}: install it, for example with "
         f"`apt-get install openjdk-{OLDEST_JAVA}-jre-headless`, or set JAVA_HOME to where it is"
     )
+
+
+def need_chromium(session: nox.Session) -> None:
+    """Installs Debian's chromium where there is none and this may be done; skips the session where it can't."""
+    if _chromium():
+        return
+    asked = () if os.geteuid() == 0 else ("sudo", "--non-interactive")
+    if all(shutil.which(tool) for tool in ("apt-get", *asked[:1])):
+        apt = (*asked, "apt-get", "--quiet", "--yes")
+        for step in (("update",), ("install", "--no-install-recommends", "chromium")):
+            session.run(*apt, *step, external=True, silent=True, success_codes=range(256))
+    if not _chromium():
+        session.skip("NOT RUN: there is no chromium, and `apt-get install chromium` can't be done")
+
+
+def _chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def why_no_machines() -> str:
