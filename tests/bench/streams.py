@@ -33,7 +33,7 @@ def targets_of_streams(prism: str | None) -> Iterator[list[Target]]:
     """The targets, started, for the time of a ``with``; without its binary Prism is left out."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench")))
-        ours = stack.enter_context(server_process(()))
+        ours = stack.enter_context(server_process(())).address
         targets = [
             Target(OURS, portable(ours, ""), folder),
             Target("this runner, LOOPBACK", portable(ours, "LOOPBACK"), folder),
