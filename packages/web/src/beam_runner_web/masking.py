@@ -6,10 +6,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_SECRET = re.compile(
-    r"passw|secret|token|credential|api_?key|private|access_?key|auth_?key", re.IGNORECASE
+_NAMES = (
+    r"passw|pwd|secret|token|credential|private|signature|connection_?string"
+    r"|(?:api|access|auth|account)_?key"
 )
+_SECRET = re.compile(_NAMES, re.IGNORECASE)
+_WITHIN = re.compile(
+    # Bounded, so that a long text takes no longer than its length says.
+    rf"(?:\bsig|(?:{_NAMES})[\w.-]{{0,40}})[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?P<secret>[^\s\"'&;,}}]+)",
+    re.IGNORECASE,
+)
+"""A secret beside its name in a text: of a URL's query, a connection string, or JSON."""
 _URL_SECRET = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
+_PLAIN = re.compile(r"[\w.-]+")
 MASK = "••••••"
 
 _OPTION = re.compile(r"^beam:option:(?P<name>.+):v\d+$")
@@ -35,10 +44,6 @@ def shown(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def _masked(name: str, value: Any) -> Any:
     if _SECRET.search(name):
         return MASK
-    if isinstance(value, Mapping):
-        return {key: _masked(str(key), inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_masked_item(inner) for inner in value]
     return _masked_item(value)
 
 
@@ -46,12 +51,18 @@ def _masked_item(value: Any) -> Any:
     """A value of no name of its own: `key=value` is one that has, in experiments and the like."""
     if isinstance(value, Mapping):
         return {key: _masked(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked_item(inner) for inner in value]
     if not isinstance(value, str):
         return value
     key, equals, _ = value.partition("=")
-    if equals and _SECRET.search(key):
+    if equals and _PLAIN.fullmatch(key) and _SECRET.search(key):
         return f"{key}={MASK}"
-    return _URL_SECRET.sub(MASK, value)
+    return _WITHIN.sub(_without_secret, _URL_SECRET.sub(MASK, value))
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    return found[0].removesuffix(found["secret"]) + MASK
 
 
 def option(options: Mapping[str, Any], name: str) -> Any:
