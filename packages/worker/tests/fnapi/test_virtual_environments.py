@@ -114,6 +114,29 @@ def test_where_environments_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert cache_folder().parent.parent == tmp_path / f"beam-runner-{os.getuid()}"
 
 
+@pytest.mark.parametrize("theirs", ["a link", "a folder that others write to", "a file"])
+def test_what_others_have_put_into_a_shared_folder_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("BEAM_RUNNER_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(virtual_environments.tempfile, "gettempdir", lambda: str(tmp_path))
+    shared = tmp_path / f"beam-runner-{os.getuid()}"
+    match theirs:
+        case "a link":
+            (tmp_path / "elsewhere").mkdir(mode=0o700)
+            shared.symlink_to(tmp_path / "elsewhere")
+        case "a file":
+            shared.touch()
+        case _:
+            shared.mkdir()
+            shared.chmod(0o777)
+    with pytest.raises(CannotInstall, match="BEAM_RUNNER_CACHE_DIR"):
+        cache_folder()
+    assert not list(tmp_path.glob("*/beam-runner"))
+
+
 def test_no_folder_to_install_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("BEAM_RUNNER_CACHE_DIR", str(tmp_path / "file"))

@@ -85,8 +85,7 @@ def cache_folder() -> Path:
         except OSError:
             continue
         # Whoever can write here can have their code run as this user.
-        mine = found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH
-        if mine and os.access(folder, os.W_OK):
+        if _is_this_users(found) and os.access(folder, os.W_OK):
             return folder
     raise CannotInstall(
         f"there is no folder to install packages in; name one by the variable {CACHE_VARIABLE}"
@@ -100,7 +99,17 @@ def _bases() -> Iterator[Path]:
         return
     with contextlib.suppress(RuntimeError):  # a user without a home
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    yield Path(tempfile.gettempdir()) / f"beam-runner-{os.getuid()}"
+    shared = Path(tempfile.gettempdir()) / f"beam-runner-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        shared.mkdir(mode=0o700, exist_ok=True)
+        # Whose name it is, or the link that stands there, decides for ever what is found in it.
+        found = shared.lstat()
+        if stat.S_ISDIR(found.st_mode) and _is_this_users(found):
+            yield shared
+
+
+def _is_this_users(found: os.stat_result) -> bool:
+    return found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH
 
 
 def _key(packages: StagedPackages) -> str:
