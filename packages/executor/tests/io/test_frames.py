@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +15,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 from beam_spark_executor.io import frames, from_dataframe, to_dataframe
 from beam_spark_executor.spark.frames import frame_of
 from beam_spark_executor.tables import VIEW, TableSource, WrongTable
+from beam_spark_executor.temporary import remove_left
 
 
 class Ends(PipelineRunner):
@@ -46,6 +50,24 @@ def test_rows_are_given_of_a_pipeline_that_has_come_to_its_end(session: SimpleNa
     assert given.startswith("rows of out/rows-") and again.startswith("rows of out/rows-")
     assert given != again
     assert "beam-spark-frames-" in str(to_dataframe(rows(PipelineState.DONE)))
+
+
+def test_rows_that_a_killed_program_has_left_go_with_the_next_start(
+    session: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    killed = os.fork()
+    if killed == 0:
+        try:
+            to_dataframe(rows(PipelineState.DONE))
+        finally:
+            os._exit(0)
+    os.waitpid(killed, 0)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert folder.stat().st_mode & 0o777 == 0o700
+    remove_left()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("state", [PipelineState.CANCELLED, PipelineState.DRAINED])

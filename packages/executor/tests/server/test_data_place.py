@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def test_two_servers_never_have_one_place_and_one_keeps_its_own(
     assert (first.folder, first.store) != (other.folder, other.store)
     if first.store is not None and other.store is not None:
         assert first.store.url != other.store.url
+
+
+def test_a_folder_that_machines_share_has_a_part_for_its_user_alone(tmp_path: Path) -> None:
+    place = DataPlace.of(tmp_path / "shared", tmp_path)
+    place.check()
+    assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
+    place.folder.chmod(0o770)
+    place.check()
+    assert stat.S_IMODE(place.folder.stat().st_mode) == 0o770
 
 
 def test_a_place_that_can_not_be_made_is_named(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import shutil
-import tempfile
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,7 @@ from beam_spark_executor.io.reading import ReadFromSpark
 from beam_spark_executor.io.writing import WriteToSpark
 from beam_spark_executor.spark.ambient import session_here
 from beam_spark_executor.tables import VIEW, WrongTable
+from beam_spark_executor.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,9 +96,9 @@ def _temporary(session: SparkSession) -> str:
         raise WrongTable(
             f"Spark runs on other machines ({master}): give to_dataframe a path= that they can reach"
         )
-    folder = tempfile.mkdtemp(prefix="beam-spark-frames-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    folder = TemporaryFolder("frames-")
+    atexit.register(folder.remove)
+    return str(folder.path)
 
 
 def _check(frame: Any) -> None:

@@ -66,7 +66,8 @@ class DataPlace:
             probe(self.store)
         else:
             try:
-                self.folder.mkdir(parents=True, exist_ok=True)
+                # Whoever lets others in afterwards keeps that: the mode is set only once.
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise StoreError(
                     f"the folder {self.folder} can't be made: {error.strerror}"
