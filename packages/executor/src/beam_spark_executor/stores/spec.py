@@ -96,6 +96,9 @@ def parse_data_dir(text: str) -> StoreSpec | None:
             f"{parts.scheme}:// is no store of data that is known here: {known}, or a path"
         )
     form = _FORMS.get(parts.scheme, f"{parts.scheme}://BUCKET/PREFIX")
+    # What is wrong may be a secret, and is not repeated.
+    if parts.password is not None:
+        raise ValueError(f"{form} has no password in it: credentials are those of each machine")
     if bool(parts.netloc) is (parts.scheme == "file") or parts.query or parts.fragment:
-        raise ValueError(f"{text} is not of the form {form}")
+        raise ValueError(f"{text.partition('?')[0]} is not of the form {form}, and no more")
     return StoreSpec(text.rstrip("/"))
