@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from typing import Any
 
 import pytest
@@ -32,6 +34,49 @@ def test_another_payload_is_refused(payload: bytes) -> None:
         TableSource.from_payload(payload)
 
 
+SPECS = (
+    TableSource("parquet", path="p"),
+    StreamSource("kafka"),
+    TableTarget("parquet", "p"),
+    TableTarget("jdbc", options={"url": "u", "dbtable": "t"}),
+)
+OTHERS = (None, True, 5, -1, 1.5, 10**30, float("inf"), "\ud800", [], [1], [[]], {}, {"a": 1})
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{type(spec).__name__}-{spec.format}")
+def test_a_payload_of_other_kinds_is_refused_or_what_it_says(
+    spec: TableSource | TableTarget,
+) -> None:
+    told = json.loads(spec.to_payload())
+    refused = 0
+    for name in told:
+        for other in (*OTHERS, ["\ud800"], {"a": "\ud800"}, {"\ud800": "a"}):
+            try:
+                found = type(spec).from_payload(json.dumps({**told, name: other}).encode())
+            except WrongTable:
+                refused += 1
+                continue
+            known = json.loads(found.to_payload())
+            assert {key: type(value) for key, value in known.items()} == {
+                key: type(value) for key, value in told.items()
+            }
+            assert found.name.encode()
+    assert refused > 9 * len(told)
+
+
+@pytest.mark.parametrize("payload", [b"[" * 100_000, b'{"format":' * 100_000])
+def test_a_payload_that_is_too_deep_is_refused(payload: bytes) -> None:
+    with pytest.raises(WrongTable, match="does not say what is to be read"):
+        TableSource.from_payload(payload)
+
+
+@pytest.mark.parametrize("more", ["/**/", "/* ", " ", "--\n", "reflect"])
+def test_a_query_is_looked_into_in_a_time_that_grows_with_its_length(more: str) -> None:
+    began = time.thread_time()
+    assert TableSource(sql="SELECT reflect" + more * 100_000).sql
+    assert time.thread_time() - began < 1
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -39,10 +84,7 @@ def test_another_payload_is_refused(payload: bytes) -> None:
         ({"format": "csv", "sql": "SELECT 1"}, "one of format, table and sql"),
         ({"table": "t", "path": "p"}, "a path needs a format"),
         ({"sql": "SELECT java_method('java.lang.System', 'exit', 1)"}, "java_method calls Java"),
-        (
-            {"sql": "SELECT `Reflect` /* it */ ('java.lang.System', 'exit', 1)"},
-            "Reflect calls Java",
-        ),
+        ({"sql": "SELECT `Reflect` ('java.lang.System', 'exit', 1)"}, "Reflect calls Java"),
         ({"table": "t", "where": "try_reflect\n('a', 'b') = 1"}, "try_reflect calls Java"),
     ],
 )

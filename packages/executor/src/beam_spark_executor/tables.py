@@ -29,10 +29,12 @@ MODES = ("error", "ignore", "append", "overwrite")
 _GIVEN_ONCE = frozenset({"socket"})
 """Formats of which nothing can be read again."""
 
-_REFLECTION = re.compile(
-    r"\b((?:try_)?reflect|java_method)(?:\s|/\*.*?\*/|--[^\n]*\n)*\(", re.IGNORECASE | re.DOTALL
-)
+REFLECTION = ("reflect", "try_reflect", "java_method")
 """Functions of Spark's SQL that run any Java method, as one that ends the server."""
+_REFLECTION = re.compile(rf"\b({'|'.join(REFLECTION)})\s*\(", re.IGNORECASE)
+"""What most likely calls one; what it does not find the session of the server refuses."""
+
+_LONGEST = 1000 * 366 * 24 * 3600 * 1000
 
 _PLAIN_NAME = re.compile(r"(\w+\.)*\w+")
 
@@ -45,12 +47,42 @@ def _options(options: Mapping[str, Any] | None) -> dict[str, str]:
     """Options as Spark takes them: texts, and booleans as it spells them."""
     return {
         str(name): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in (options or {}).items()
+        for name, value in dict(options or {}).items()
     }
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
+
+
+def _check_text(spec: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    """Refuses what is no text, or one that can't be sent to anybody, as half of a pair of UTF-16."""
+    if not isinstance(value, str):
+        raise WrongTable(f"{field.name} is to be a text, and not a {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise WrongTable(f"{field.name} has characters in it that are none") from None
+
+
+def _check_texts(spec: Any, field: attrs.Attribute[Any], value: Iterable[Any]) -> None:
+    for one in value:
+        _check_text(spec, field, one)
+
+
+def _check_options(spec: Any, field: attrs.Attribute[Any], value: Mapping[Any, Any]) -> None:
+    _check_texts(spec, field, (*value, *value.values()))
+
+
+def _check_time(spec: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if type(value) is not int:
+        raise WrongTable(f"{field.name} is to be a time, and not a {type(value).__name__}")
+    if not 0 <= value <= _LONGEST:
+        raise WrongTable(f"{field.name} is a time of at least 0 seconds, and at most 1,000 years")
+
+
+def _text(default: Any = attrs.NOTHING, *, repr: bool = True) -> Any:
+    return attrs.field(default=default, validator=_check_text, repr=repr)
 
 
 @attrs.frozen
@@ -71,10 +103,11 @@ class _Payload:
         names = {field.name for field in attrs.fields(cls)}
         try:
             told = json.loads(payload)
-            known = {name: told[name] for name in names}
-        except (ValueError, KeyError, TypeError) as error:
+            return cls(**{name: told[name] for name in names})
+        except WrongTable:
+            raise
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise WrongTable(f"its payload does not say what is to be {cls.KIND}") from error
-        return cls(**{n: tuple(v) if isinstance(v, list) else v for n, v in known.items()})
 
 
 @attrs.frozen
@@ -94,14 +127,16 @@ class TableSource(_Payload):
 
     KIND: ClassVar[str] = "read"
 
-    format: str = ""
-    table: str = ""
-    sql: str = ""
-    path: str = ""
-    options: Mapping[str, str] = attrs.field(factory=dict, converter=_options, repr=False)
-    columns: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    where: str = ""
-    schema: str = attrs.field(default="", repr=False)
+    format: str = _text("")
+    table: str = _text("")
+    sql: str = _text("")
+    path: str = _text("")
+    options: Mapping[str, str] = attrs.field(
+        factory=dict, converter=_options, validator=_check_options, repr=False
+    )
+    columns: tuple[str, ...] = attrs.field(default=(), converter=_names, validator=_check_texts)
+    where: str = _text("")
+    schema: str = _text("", repr=False)
 
     def __attrs_post_init__(self) -> None:
         if sum(map(bool, (self.format, self.table, self.sql))) != 1:
@@ -133,9 +168,9 @@ class StreamSource(TableSource):
         poll: how long (ms) to wait after all was read, before it is looked for more.
     """
 
-    timestamp: str = ""
-    max_lateness: int = 0
-    poll: int = 1000
+    timestamp: str = _text("")
+    max_lateness: int = attrs.field(default=0, validator=_check_time)
+    poll: int = attrs.field(default=1000, validator=_check_time)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -159,8 +194,6 @@ class StreamSource(TableSource):
             )
         if self.timestamp and self.columns and self.timestamp not in self.columns:
             raise WrongTable(f"the column of times, {self.timestamp!r}, is to be one of columns")
-        if self.max_lateness < 0 or self.poll < 0:
-            raise WrongTable("max_lateness and poll are times of at least 0 seconds")
 
     @property
     def has_files(self) -> bool:
@@ -190,12 +223,16 @@ class TableTarget(_Payload):
 
     KIND: ClassVar[str] = "written"
 
-    format: str
-    path: str = ""
-    mode: str = "error"
-    options: Mapping[str, str] = attrs.field(factory=dict, converter=_options, repr=False)
-    partition_by: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    schema: str = attrs.field(default="", repr=False)
+    format: str = _text()
+    path: str = _text("")
+    mode: str = _text("error")
+    options: Mapping[str, str] = attrs.field(
+        factory=dict, converter=_options, validator=_check_options, repr=False
+    )
+    partition_by: tuple[str, ...] = attrs.field(
+        default=(), converter=_names, validator=_check_texts
+    )
+    schema: str = _text("", repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FILE_FORMATS | {DATABASE}:

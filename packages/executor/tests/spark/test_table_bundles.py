@@ -81,6 +81,49 @@ def test_what_is_wrong_with_a_source_is_told_by_the_transforms_name(
     assert "\tat " not in reply.failure.text
 
 
+CALLS = "('java.lang.System', 'setProperty', 'beam.test.called', 'yes')"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reflect/* it */",
+        "IDENTIFIER('ref' || 'lect')",
+        "IDENTIFIER('try_reflect')",
+        "system.builtin.`java_method`/**/",
+        "/*+ a hint */ `Reflect`-- (\n",
+    ],
+)
+@pytest.mark.parametrize("where", [True, False])
+def test_java_is_called_by_no_name(
+    job: TableJob, spark: RunningSpark, name: str, where: bool
+) -> None:
+    source = TableSource(sql=f"SELECT {name}{CALLS} AS it")
+    if where:
+        source = TableSource(
+            sql="SELECT 1 AS it", where=f"{name.removeprefix('/*+ a hint */')}{CALLS} = ''"
+        )
+    reply = job.run(urns.READ, source.to_payload())
+    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    java: Any = spark.context._jvm
+    assert java.java.lang.System.getProperty("beam.test.called") is None
+    # The session of a program that has one is as it was.
+    assert spark.session.sql("SELECT reflect('java.lang.Math', 'abs', -3)").first() is not None
+
+
+def test_what_is_wrong_with_a_query_is_told_of_its_job_and_not_logged_by_pyspark(
+    job: TableJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loggers = pytest.importorskip("pyspark.logger").PySparkLogger
+    logger = loggers.getLogger("SQLQueryContextLogger")
+    logged: list[Any] = []
+    monkeypatch.setattr(logger, "handle", logged.append)
+    reply = job.run(urns.READ, TableSource(sql="SELECT no_such_function() AS one").to_payload())
+    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    assert "no_such_function" in reply.failure.summary
+    assert logged == []
+
+
 def test_rows_are_written_by_folders(job: TableJob, tmp_path: Path) -> None:
     job.write(target(tmp_path / "out", partition_by=("day",)), ROWS.slice(0, 1), ROWS.slice(1))
     assert [row["id"] for row in written(tmp_path / "out")] == [1, 2, 3]

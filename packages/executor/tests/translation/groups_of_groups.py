@@ -74,6 +74,11 @@ def groups_everywhere(p: beam.Pipeline) -> None:
     main | "map" >> beam.Map(lambda x, y: y, pvalue.AsMultiMap(groups))
 
 
+def side_input_of_groups(p: beam.Pipeline) -> None:
+    grouped = p | beam.Create([("a", 1)]) | beam.GroupByKey()
+    p | "main" >> beam.Create([1]) | beam.Map(lambda x, y: y, pvalue.AsIter(grouped))
+
+
 ALL: tuple[Callable[[beam.Pipeline], Any], ...] = (
     group_groups,
     group_iterables,
@@ -82,4 +87,5 @@ ALL: tuple[Callable[[beam.Pipeline], Any], ...] = (
     reshuffle_groups_then_group,
     combine_iterables,
     groups_everywhere,
+    side_input_of_groups,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -22,6 +23,7 @@ _KINDS: tuple[type[Any], ...] = (
 )
 _NUMBERS = (0, 1, 2, 3, 5, -1, 2**31 - 1, -(2**31))
 _LARGE = (2**63 - 1, -(2**63))
+_JSON = (None, True, 5, -1.5, "", "x", "\ud800", "reflect" + "/**/" * 40, [], [1], {}, {"x": 1})
 
 
 def mutated(pipeline: bytes, seed: int, changes: int) -> bytes:
@@ -64,7 +66,12 @@ def _places(message: Message) -> Iterator[tuple[Any, Any]]:
 
 
 def _change_inside(message: Any, random: Random) -> bool:
-    """Changes the message that is serialized in a payload; whether there is one."""
+    """Changes the message, or the object of JSON, that is serialized in a payload; whether there is one."""
+    if message.payload.startswith(b"{"):
+        told = json.loads(message.payload)
+        told[random.choice(sorted(told))] = random.choice(_JSON)
+        message.payload = json.dumps(told).encode()
+        return True
     for kind in random.sample(_KINDS, len(_KINDS)):
         try:
             inner = kind.FromString(message.payload)

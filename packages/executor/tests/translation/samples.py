@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 import groups_of_groups
+import table_samples
 from apache_beam import pvalue
 from apache_beam.coders import StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
@@ -148,11 +149,6 @@ def side_inputs(p: beam.Pipeline) -> None:
     main | "list" >> beam.Map(lambda x, y: y, pvalue.AsList(side))
     main | "dict" >> beam.Map(lambda x, y: y, pvalue.AsMultiMap(side))
     main | "itself" >> beam.Map(lambda x, y: y, pvalue.AsIter(main))
-
-
-def side_input_of_groups(p: beam.Pipeline) -> None:
-    grouped = p | beam.Create([("a", 1)]) | beam.GroupByKey()
-    p | "main" >> beam.Create([1]) | beam.Map(lambda x, y: y, pvalue.AsIter(grouped))
 
 
 class _Offsets(RestrictionProvider):
@@ -369,7 +365,6 @@ ALL: tuple[Build, ...] = (
     flatten_of_nothing,
     flatten_of_siblings,
     side_inputs,
-    side_input_of_groups,
     splittable,
     splittable_with_side_input,
     side_input_behind_a_group,
@@ -393,6 +388,7 @@ ALL: tuple[Build, ...] = (
     stateful_with_side_input,
     scripted_stateful,
     chain,
+    *table_samples.ALL,
 )
 
 

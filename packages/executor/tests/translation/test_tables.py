@@ -26,7 +26,7 @@ from beam_runner_urns import spark as urns
 
 from beam_spark_executor.io import ReadFromSpark, ReadStreamFromSpark, WriteToSpark, primitives
 from beam_spark_executor.plan import TruncationPlan
-from beam_spark_executor.tables import StreamSource, TableSource
+from beam_spark_executor.tables import StreamSource, TableSource, TableTarget
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
 from beam_spark_executor.translation.scheduling import graph_of, roots_of
 from beam_spark_executor.translation.translate import translate
@@ -113,6 +113,18 @@ def test_nobody_tells_a_stream_where_to_begin() -> None:
         return position | "It" >> primitives.read_stream(StreamSource("rate"))
 
     with pytest.raises(InvalidPipeline, match="'It' reads a stream, and takes an impulse alone"):
+        translate(samples.job_of(samples.proto_of(told)))
+
+
+@pytest.mark.parametrize("between", [None, TableTarget("csv", "elsewhere")])
+def test_nobody_tells_a_publication_what_to_move(between: TableTarget | None) -> None:
+    def told(p: beam.Pipeline) -> Any:
+        names = p | beam.Create([b'{"folder": "/home", "files": ["mine"]}']) | beam.Reshuffle()
+        if between is not None:
+            names = names | "Stage" >> primitives.stage(between)
+        return names | "It" >> primitives.publish(TableTarget("csv", "out"))
+
+    with pytest.raises(InvalidPipeline, match="'It' publishes what was written, and takes that"):
         translate(samples.job_of(samples.proto_of(told)))
 
 

@@ -10,6 +10,7 @@ There are three ways to it:
 
 from __future__ import annotations
 
+import contextlib
 import importlib.resources
 import logging
 import os
@@ -51,6 +52,9 @@ _LACKING = "the SparkSession that is there works, but jobs start seconds later t
 
 _AMBIENT = {"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
 """Environment variables by which a configuration that we do not see may name another master."""
+
+_QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Loggers of PySpark's with handlers of their own."""
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +159,7 @@ class RunningSpark:
             self._context, self._session = there.sparkContext, there
             return
         self.check()
+        _hush_queries()
         if self._settings.master is not None:
             check_master(self._settings.master)
         try:
@@ -246,6 +251,15 @@ def start_spark(settings: SparkSettings) -> RunningSpark:
     spark = RunningSpark(settings)
     spark.start()
     return spark
+
+
+def _hush_queries() -> None:
+    """Has PySpark not write to standard error what is wrong with a query, which is its job's to tell: text of others, unescaped."""
+    with contextlib.suppress(ImportError):  # before 4.0 it did not
+        from pyspark.logger import PySparkLogger
+
+        for name in _QUERY_LOGGERS:
+            PySparkLogger.getLogger(name).disabled = True
 
 
 def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:

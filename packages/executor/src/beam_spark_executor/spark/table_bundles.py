@@ -31,6 +31,7 @@ from beam_spark_executor.data.columns import from_bytes
 from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
 from beam_spark_executor.spark import databases, publishing
 from beam_spark_executor.spark.frames import frame_of, struct_of
+from beam_spark_executor.spark.guarded_session import guarded
 from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.publishing import Staged, discard, publish, staged_files
 from beam_spark_executor.spark.reading import TableData, write_rows
@@ -71,12 +72,12 @@ class TableBundles:
         plan: JobPlan,
         data: TableData,
     ) -> None:
-        self._session = session
+        self._session = guarded(session)
         self._pools = pools
         self._slot = slot
         self._plan = plan
         self._data = data
-        self._streams = StreamTurns(session, pools, slot, data)
+        self._streams = StreamTurns(self._session, pools, slot, data)
 
     def stop(self) -> None:
         """Has turns at streams end, also where Spark runs nothing for them; may be called from any thread."""

@@ -38,6 +38,8 @@ def table_plan(
     (output,) = found.outputs.values()
     if found.spec.urn == spark_urns.READ_STREAM:
         _check_stream(found, components)
+    elif found.spec.urn == spark_urns.PUBLISH:
+        _check_publish(found, components)
     for pcollection_id in (*found.inputs.values(), output):
         _check_bytes(found.unique_name, components.pcollections[pcollection_id], components)
     return TablePlan(found.spec.urn, payload, output)
@@ -81,6 +83,18 @@ def _check_stream(read: _protos.PTransform, components: _protos.Components) -> N
     if not any(given in impulse.outputs.values() for impulse in impulses):
         raise InvalidPipeline(
             f"the transform {read.unique_name!r} reads a stream, and takes an impulse alone"
+        )
+
+
+def _check_publish(publish: _protos.PTransform, components: _protos.Components) -> None:
+    (given,) = publish.inputs.values()
+    # An element would be taken for names of files, and the server would move these.
+    stages = (t for t in components.transforms.values() if t.spec.urn == spark_urns.STAGE)
+    made = (t.spec.payload for t in stages if given in t.outputs.values())
+    if publish.spec.payload not in made:
+        raise InvalidPipeline(
+            f"the transform {publish.unique_name!r} publishes what was written, and takes that of a transform alone"
+            " which writes the same"
         )
 
 
