@@ -101,3 +101,11 @@ def test_compiled_modules_of_beam_are_not_the_users(names: StepNames) -> None:
 def test_a_step_whose_name_holds_quotes_is_found(names: StepNames) -> None:
     text = f"ValueError: no [while running 'Ev\"il' <img> 's']\n{trace(4)}"
     assert failure_of(text, names).step == "quoted"
+
+
+def test_what_only_looks_like_a_traceback_does_no_harm(names: StepNames) -> None:
+    text = (
+        f'Traceback (most recent call last):\n  File "x", line {"9" * 5000}, in f\nValueError: no\n'
+    )
+    found = failure_of(text, names)
+    assert (found.type, found.text, found.frames) == ("ValueError", "no", ())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.log_records import LogRecord, Severity
-from beam_runner_worker.texts import encodable
+from beam_runner_worker.texts import MOST_CHARACTERS, encodable
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -32,3 +32,13 @@ def test_errors_and_log_records_can_be_encoded(text: str) -> None:
 
 def test_halves_of_pairs_are_shown() -> None:
     assert encodable("a\ud800b ä") == "a\\ud800b ä"
+
+
+@given(ANY_TEXT, st.integers(1, 3))
+def test_long_texts_keep_their_ends_and_stay_one_line(text: str, times: int) -> None:
+    made = encodable(f"begin{'x' * times * MOST_CHARACTERS}{text}end")
+    assert made.startswith("beginx") and made.endswith(encodable(f"{text}end"))
+    assert "characters left out" in made
+    assert made.count("\n") == text.count("\n")
+    assert len(encodable("x" * times * MOST_CHARACTERS)) <= MOST_CHARACTERS
+    assert encodable(encodable("x" * 3 * MOST_CHARACTERS)) == encodable("x" * 3 * MOST_CHARACTERS)

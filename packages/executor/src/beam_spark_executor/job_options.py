@@ -9,9 +9,17 @@ from typing import Any
 import attrs
 from beam_runner_urns import options as option_urns
 
+_DIGITS = 20
+_SHOWN = 100
+
 
 class WrongOption(ValueError):
     """An option has a value that it cannot have; the text says which it can."""
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 class Bulk(enum.Enum):
@@ -48,9 +56,11 @@ class JobOption:
         if value is None:
             return None
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        if not text.isdecimal() or not self.least <= int(text) <= self.most:
+        # Python refuses to make a number of thousands of digits.
+        is_short = text.isdecimal() and len(text) <= _DIGITS
+        if not is_short or not self.least <= int(text) <= self.most:
             raise WrongOption(
-                f"--{self.name} is to be a number from {self.least} to {self.most}, not {value!r}"
+                f"--{self.name} is to be a number from {self.least} to {self.most}, not {_shown(value)}"
             )
         return int(text)
 
@@ -80,7 +90,9 @@ class JobChoice:
             return None
         words = [each.value for each in self.choices]
         if value not in words:
-            raise WrongOption(f"--{self.name} is to be one of {', '.join(words)}, not {value!r}")
+            raise WrongOption(
+                f"--{self.name} is to be one of {', '.join(words)}, not {_shown(value)}"
+            )
         return self.choices(value)
 
 

@@ -12,7 +12,7 @@ _WHERE = re.compile(r"\[?while running '(?P<step>.+?)'")
 _LONGEST_NAME = 2_000
 _LONGEST_LINE = 2_000
 _FRAME = re.compile(
-    r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>.+)\n'
+    r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<function>.+)\n'
     r"(?:(?!\s*File )[ \t]+(?P<code>.+)\n)?",
     re.MULTILINE,
 )

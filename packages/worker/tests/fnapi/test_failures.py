@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from beam_runner_worker.fnapi.failures import bundle_failed, which_element
+from beam_runner_worker.texts import MOST_CHARACTERS
 
 PYTHON = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1498, in process
@@ -97,3 +100,13 @@ def test_which_element_is_told_as_far_as_it_is_known() -> None:
     one = which_element(0.0, 1, b"abc")
     assert one == "616263 (encoded, with its time, windows and pane)"
     assert "..." in which_element(0.0, 1, bytes(1000))
+
+
+@pytest.mark.parametrize(
+    "piece", [" [while running '", '  File "', "goroutine 1 [running]:\n", "panic: "]
+)
+def test_what_an_sdk_says_is_read_in_a_time_that_grows_with_its_length(piece: str) -> None:
+    began = time.thread_time()
+    failed = bundle_failed(piece * (10_000_000 // len(piece)), "stage", {})
+    assert time.thread_time() - began < 5
+    assert len(failed.trace) <= MOST_CHARACTERS

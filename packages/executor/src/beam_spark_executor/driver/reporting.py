@@ -22,7 +22,8 @@ _IMPORTANCE = {
     Severity.CRITICAL: Importance.ERROR,
 }
 # Beam's registries of transforms and coders are dictionaries of this name.
-_UNKNOWN = re.compile(r"_known_urns\[.*?KeyError: '([^'\n]*)'", re.DOTALL)
+_REGISTRY = "_known_urns["
+_KEY_ERROR = re.compile(r"KeyError: '([^'\n]*)'")
 
 
 def report_logs(reporter: JobReporter, records: Iterable[LogRecord], worker: str) -> None:
@@ -68,7 +69,7 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
 
 def _of_unknown(cause: str) -> str:
     """What a bare KeyError means by which Python's SDK tells that it does not know a URN; else nothing."""
-    unknown = _UNKNOWN.search(cause)
+    unknown = _KEY_ERROR.search(cause.partition(_REGISTRY)[2])
     if unknown is None:
         return ""
     return (

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 
 from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.texts import encodable
 
-_RUNNING = re.compile(r" \[while running '(?P<transform>.*?)'\]", re.DOTALL)
+# Names are bounded, so that looking for one takes no longer than the text's length says.
+_RUNNING = re.compile(r" \[while running '(?P<transform>.{,5000}?)'\]", re.DOTALL)
 _PYTHON_FRAME = re.compile(r'^  File ".*", line \d+')
 _JAVA_FRAME = re.compile(r"^\s+at \S+\(.*\)", re.MULTILINE)
 _JAVA_CAUSE = "Caused by: "
@@ -34,6 +36,7 @@ def bundle_failed(
         transform_names: the full names of the stage's transforms, by their ids.
         element: what is known of the element that was processed.
     """
+    text = encodable(text)
     running = _RUNNING.search(text)
     if running:
         transform = running["transform"]
