@@ -33,6 +33,12 @@ class TableJob:
     pools: WorkerPools
     slot: Slot
     data: TableData
+    running: list[TableBundles] = attrs.field(factory=list)
+
+    def stop(self) -> None:
+        """Has what runs end, as a cancel does."""
+        for bundles in self.running:
+            bundles.stop()
 
     def run(self, urn: str, payload: bytes, inputs: Sequence[Output] = (), attempt: int = 1) -> Any:
         """What becomes of a bundle, in a thread of its own as in a server."""
@@ -45,6 +51,7 @@ class TableJob:
         )
         bundles = TableBundles(self.session, self.pools, self.slot, plan, self.data)
         order = RunBundle(bundle, f"1-7-{attempt}")
+        self.running[:] = [bundles]
         replies: list[Any] = []
         thread = job_thread("table", lambda: replies.append(bundles.run(order, "It")))
         thread.start()

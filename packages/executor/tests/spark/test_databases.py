@@ -13,6 +13,7 @@ from table_jobs import TableJob
 
 from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.io.schemas import spark_of_arrow
+from beam_spark_executor.spark import databases
 from beam_spark_executor.spark.databases import WRITES
 from beam_spark_executor.tables import TableTarget
 
@@ -148,3 +149,26 @@ def test_what_the_database_refuses_is_told_and_leaves_all_as_it_was(
 def test_no_rows_are_a_table_without_any(job: TableJob, database: Database) -> None:
     job.write(database.target(), ROWS.slice(0, 0))
     assert database.rows() == []
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_job_that_has_ended_meanwhile_commits_nothing(
+    job: TableJob, database: Database, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.write(database.target("error"), ROWS.slice(2))
+    to = database.target(mode).to_payload()
+    staged = job.done(urns.STAGE, to, job.given(ROWS), attempt=2)
+    copy = databases._copy
+
+    def cancelled_by_then(*args: Any) -> str:
+        job.stop()
+        return copy(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(databases, "_copy", cancelled_by_then)
+        broke = job.run(urns.PUBLISH, to, staged, attempt=2)
+    assert isinstance(broke, BundleBroke) and "the job ends" in broke.reason
+    assert database.rows() == [(3, "ü")]
+    # Nothing is locked, and another server may go on with it.
+    job.done(urns.PUBLISH, to, staged, attempt=3)
+    assert database.rows() == ([*ALL, (3, "ü")] if mode == "append" else ALL)

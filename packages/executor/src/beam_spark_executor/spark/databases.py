@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_spark_executor.spark.pool import reason_of
@@ -78,8 +78,21 @@ def stage(session: SparkSession, target: TableTarget, table: str, frame: DataFra
         raise
 
 
-def publish(session: SparkSession, target: TableTarget, schema: StructType, table: str) -> None:
+def publish(
+    session: SparkSession,
+    target: TableTarget,
+    schema: StructType,
+    table: str,
+    go_on: Callable[[], None],
+) -> None:
     """Puts what is in the table beside into the target's, which is made if need be; again does nothing.
+
+    Args:
+        session: Spark's.
+        target: the table.
+        schema: of its rows.
+        table: the name of the one beside.
+        go_on: raises if that is not wanted any more; asked last before the commit.
 
     Raises:
         WrongTable: the table lacks a column.
@@ -100,6 +113,8 @@ def publish(session: SparkSession, target: TableTarget, schema: StructType, tabl
             if target.mode == "overwrite":
                 _run(connection, f"DELETE FROM {target.table}")
             _run(connection, copy)
+        # Databases don't hear of a cancel, and who was told of that may begin again.
+        go_on()
         connection.commit()
         connection.setAutoCommit(True)
         try:

@@ -8,7 +8,6 @@ committed once.
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,10 +32,6 @@ _POSITIONS = BufferPlan("positions", BufferKind.STORED)
 _LOOK_SECONDS = 0.05
 
 
-class StreamStopped(Exception):
-    """The job ends, and with it the turn."""
-
-
 class StreamTurns:
     """Takes the turns of one job at its streams.
 
@@ -45,20 +40,22 @@ class StreamTurns:
         pools: of Python workers.
         slot: the job's.
         data: where the job's files are.
+        go_on: raises once the job ends.
     """
 
     def __init__(
-        self, session: SparkSession, pools: WorkerPools, slot: Slot, data: TableData
+        self,
+        session: SparkSession,
+        pools: WorkerPools,
+        slot: Slot,
+        data: TableData,
+        go_on: Callable[[], None],
     ) -> None:
         self._session = session
         self._pools = pools
         self._slot = slot
         self._data = data
-        self._stopped = threading.Event()
-
-    def stop(self) -> None:
-        """Has all turns end at once, and no other begin; may be called from any thread."""
-        self._stopped.set()
+        self._go_on = go_on
 
     def take(
         self, order: RunBundle, source: StreamSource, buffers: Sequence[BufferPlan], title: str
@@ -76,12 +73,11 @@ class StreamTurns:
 
         Raises:
             WrongTable: it can't be read so.
-            StreamStopped: `stop` was called.
-            Exception: whatever Spark has to say against it.
+            Exception: the job ends, or whatever Spark has to say against it.
         """
         number, attempt = order.bundle.number, order.bundle.attempt
         (before,) = order.bundle.inputs
-        self._check()
+        self._go_on()
         if before.truncate:
             return BundleDone(number, attempt)
         # All rows of a turn that have no time of their own have that at which it began.
@@ -116,10 +112,6 @@ class StreamTurns:
         residual = _residual(data, source, times, latest, 0 if turn.more else source.poll)
         return BundleDone(number, attempt, written.outputs, (residual,))
 
-    def _check(self) -> None:
-        if self._stopped.is_set():
-            raise StreamStopped("the job ends")
-
     def _read(
         self,
         order: RunBundle,
@@ -137,7 +129,7 @@ class StreamTurns:
             query = writer.option("checkpointLocation", folder.as_uri()).start()
             try:
                 while not query.awaitTermination(_LOOK_SECONDS) and not turn.more:
-                    self._check()
+                    self._go_on()
             except Exception as error:
                 if turn.error is None:
                     raise
@@ -145,7 +137,7 @@ class StreamTurns:
                 raise turn.error from error
             finally:
                 query.stop()
-            self._check()
+            self._go_on()
             if not turn.more:
                 turn.position = Position.of_folder(folder)
         finally:

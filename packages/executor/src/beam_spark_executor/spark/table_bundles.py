@@ -6,6 +6,7 @@ here needs to know a coder of rows.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -53,6 +54,10 @@ _NO_FORMAT = "DATA_SOURCE_NOT_FOUND"
 """The same, which PySpark has no class for."""
 
 
+class JobEnds(Exception):
+    """The job ends, and with it its bundles."""
+
+
 class TableBundles:
     """Runs the bundles of one job that are Spark's own.
 
@@ -77,11 +82,16 @@ class TableBundles:
         self._slot = slot
         self._plan = plan
         self._data = data
-        self._streams = StreamTurns(self._session, pools, slot, data)
+        self._stopped = threading.Event()
+        self._streams = StreamTurns(self._session, pools, slot, data, self._go_on)
 
     def stop(self) -> None:
-        """Has turns at streams end, also where Spark runs nothing for them; may be called from any thread."""
-        self._streams.stop()
+        """Has bundles end, also where Spark runs nothing for them, and databases take nothing more; for any thread."""
+        self._stopped.set()
+
+    def _go_on(self) -> None:
+        if self._stopped.is_set():
+            raise JobEnds("the job ends")
 
     def run(self, order: RunBundle, title: str) -> BundleReply | BundleBroke:
         """Runs a bundle in the calling thread, which is to be one of its own; never raises.
@@ -167,7 +177,8 @@ class TableBundles:
 
     def _publish(self, target: TableTarget, staged: Staged) -> None:
         if staged.folder and target.is_database:
-            databases.publish(self._session, target, struct_of(target.schema), staged.folder)
+            schema = struct_of(target.schema)
+            databases.publish(self._session, target, schema, staged.folder, self._go_on)
         else:
             publish(self._session, target, staged)
 
