@@ -55,3 +55,9 @@ def test_prepare_refuses_it():
         check(composites(60_000))
     shared = {str(n): (str(n + 1),) * 2 if n < 40 else () for n in range(41)}
     check(attrs.evolve(EMPTY, coders=shared))
+
+
+def test_the_names_that_beams_dataframes_make_are_no_excess():
+    # Of a file with 300 columns, where Beam itself comes to the end of Python's stack.
+    graph = attrs.evolve(EMPTY, transforms={"t": TransformNode("get_column" * 5_000)})
+    assert not list(excesses(graph))

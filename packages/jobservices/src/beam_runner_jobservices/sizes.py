@@ -19,7 +19,8 @@ class PipelineLimits:
 
     - `transforms`, `pcollections`, `coders`, `windowing_strategies`, `environments`: how many.
     - `composites_deep`: how deep composites may be nested; `coders_deep`: coders within coders.
-    - `name_chars`: of a full name or an id.
+    - `name_chars`: of a full name or an id. Beam's dataframes make them, of 165 characters for each column of a file.
+    - `job_name_chars`: of the job's name.
     """
 
     transforms: int = 30_000
@@ -29,7 +30,8 @@ class PipelineLimits:
     environments: int = 1_000
     composites_deep: int = 500
     coders_deep: int = 50
-    name_chars: int = 20_000
+    name_chars: int = 100_000
+    job_name_chars: int = 20_000
 
 
 PIPELINE_LIMITS = PipelineLimits()

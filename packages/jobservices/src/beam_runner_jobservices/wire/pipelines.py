@@ -88,10 +88,10 @@ def prepare_request(message: Any) -> PrepareRequest:
             see `graph.check`, or the job's name is too long.
     """
     pipeline = message.pipeline
-    if len(message.job_name) > PIPELINE_LIMITS.name_chars:
+    if len(message.job_name) > PIPELINE_LIMITS.job_name_chars:
         raise InvalidRequest(
             f"the job's name has {len(message.job_name)} characters, and"
-            f" {PIPELINE_LIMITS.name_chars} is the most"
+            f" {PIPELINE_LIMITS.job_name_chars} is the most"
         )
     if not pipeline.HasField("components"):
         raise InvalidRequest("the request has no pipeline, or the pipeline has no components")
