@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import apache_beam as beam
 import attrs
@@ -18,6 +19,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from beam_runner_jobservices import JobClient, JobState
+from beam_spark_executor.io import ReadFromSpark, WriteToSpark
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -39,6 +41,10 @@ REFUSED_RIGHTLY = {
     # Two messages, or none, to a method that takes one; a stream that the client left.
     *("RESOURCE_EXHAUSTED", "CANCELLED", "DEADLINE_EXCEEDED"),
 }
+
+
+class Row(NamedTuple):
+    id: int
 
 
 @attrs.define
@@ -85,9 +91,13 @@ def pipelines() -> list[bytes]:
         total = windowed | beam.CombineGlobally(sum).without_defaults()
         _ = windowed | beam.Map(lambda one, all: one, beam.pvalue.AsIter(total))
 
+    def copied(pipeline: beam.Pipeline) -> None:
+        rows = pipeline | ReadFromSpark(sql="SELECT 1 AS id", schema=Row)
+        _ = rows | WriteToSpark("csv", "out", schema=Row)
+
     found = []
     options = PipelineOptions(["--environment_type=EXTERNAL", "--environment_config=localhost:1"])
-    for build in (grouped, combined):
+    for build in (grouped, combined, copied):
         pipeline = beam.Pipeline(options=options)
         build(pipeline)
         proto = PortableRunner.get_proto_pipeline(pipeline, options)

@@ -61,7 +61,10 @@ def test_a_runner_that_does_not_tell_is_said_not_to(client: JobClient, pipeline:
         assert refused.value.code == "UNIMPLEMENTED"
 
 
-@pytest.mark.parametrize("query", [5, {"before": "x"}, {"most": []}, [1]])
+@pytest.mark.parametrize(
+    "query",
+    [5, {"before": "x"}, {"most": []}, {"before": float("inf")}, {"most": float("nan")}, [1]],
+)
 def test_a_query_that_is_none_is_refused(client: JobClient, pipeline: bytes, query: object) -> None:
     job_id = client.submit(pipeline)
     with pytest.raises(JobApiError) as refused:

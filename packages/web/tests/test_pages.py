@@ -221,6 +221,16 @@ def test_whatever_comes_from_users_is_text(server: Server, web: TestClient, text
             assert marker in text_of(found.text)
 
 
+@pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", "1e9", "²", "9" * 15])
+def test_whatever_number_an_address_has_there_is_a_page(
+    server: Server, web: TestClient, number: str
+) -> None:
+    job = server.submit()
+    for page in ("/", *(f"/jobs/{job.id}{page}" for page in PAGES)):
+        found = web.get(page, params={"page": number, "from": number, "before": number})
+        assert found.status_code == 200, page
+
+
 def test_pages_hold_nothing_that_runs_and_load_from_nowhere_else(
     server: Server, web: TestClient
 ) -> None:

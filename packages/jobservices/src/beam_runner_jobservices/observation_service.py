@@ -71,7 +71,7 @@ class ObservationService:
             raise InvalidRequest("the query is no JSON object")
         try:
             return job.logs(record_of(LogQuery, asked))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InvalidRequest(f"the query is none: {error}") from error
 
     def _job(self, request: bytes) -> Job | Ended:

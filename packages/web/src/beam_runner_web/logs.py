@@ -9,7 +9,7 @@ from beam_runner_jobservices import JobMessage, LogQuery, LogRecord, Logs, selec
 
 from .job_view import JobView
 from .steps import Step
-from .texts import iso
+from .texts import iso, whole_number
 
 _MOST_LINES = 500
 _MOST_CHARACTERS = 80_000
@@ -98,7 +98,7 @@ def _query(
         step=job.tree.steps[step].name if step else "",
         severity=chosen.severity,
         text=chosen.text,
-        before=int(chosen.before) if chosen.before.isdecimal() else 0,
+        before=whole_number(chosen.before, 0),
         most=most,
         characters=characters,
     )

@@ -13,6 +13,7 @@ from .job_list import STATES, job_list, lines_of
 from .job_view import JobView
 from .logs import LogFilter, last_lines, steps_to_choose
 from .settings import WebSettings
+from .texts import whole_number
 from .threads import Thread
 from .watching import Watches
 
@@ -58,7 +59,7 @@ def _overview(job: JobView, query: QueryParams) -> Values:
 
 def _first(query: QueryParams, total: int) -> int:
     """Where a part of a long list begins, as the address says."""
-    first = int(query["from"]) if query.get("from", "").isdecimal() else 0
+    first = whole_number(query.get("from", ""), 0)
     return first if first < total else 0
 
 
@@ -127,7 +128,7 @@ class Pages:
         state, name = query.get("state", ""), query.get("name", "")
         page = query.get("page", "1")
         lines = lines_of(self.watches.client)
-        found = job_list(lines, state, name, int(page) if page.isdecimal() else 1)
+        found = job_list(lines, state, name, whole_number(page, 1))
         return {
             **self._common(),
             "jobs": found,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+_DIGITS = 16
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 # Control characters, and those that turn the direction of text: a file name could pretend another.
 _HIDDEN = re.compile(
@@ -131,3 +132,8 @@ def watermark(value: int | None, now: float) -> str:
     if abs(behind) < _NOW_SECONDS:
         return "up to date"
     return f"{duration(behind)} behind" if behind >= 0 else f"{duration(-behind)} ahead"
+
+
+def whole_number(text: str, otherwise: int) -> int:
+    """What an address says, if it is a number of things that there may be; Python makes none of thousands of digits."""
+    return int(text) if text.isdecimal() and len(text) < _DIGITS else otherwise
