@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import apache_beam as beam
@@ -72,3 +73,14 @@ def test_a_worker_has_one_bundle_at_a_time_unless_it_is_the_program_itself() -> 
     pool = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
     job = samples.job_of(samples.built(one_at_a_time, *pool))
     assert "max_active_bundles_per_worker:v1=1" in without_effect(attrs.evolve(job, options={}))
+
+
+def test_a_job_that_asks_for_very_much_costs_little_and_is_told_little() -> None:
+    job = samples.job_of(samples.built(samples.map_only))
+    many = [f"enable_data_samplin{number}" for number in range(200_000)]
+    options = {"experiments": many, "num_workers": "9" * 10_000_000}
+    began = time.thread_time()
+    text = without_effect(attrs.evolve(job, options=options))
+    assert time.thread_time() - began < 1
+    assert "enable_data_samplin0" in text and "--num_workers=9" in text
+    assert len(text) < 20_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from beam_runner_jobservices.records import JobSpec
@@ -38,6 +39,9 @@ _EXPERIMENTS = (
     "use_loopback_process_worker",
 )
 _ALIKE = 0.85
+_MOST = 100
+"""Experiments that are looked at, and hints that are told: more than anybody gives."""
+_LONGEST = 500
 # What they are called in programs, and by which of Spark's properties a server's tasks all have it.
 _HINTS: Mapping[str, tuple[str, str]] = {
     resource_hints.ACCELERATOR: (
@@ -56,7 +60,10 @@ _KEPT_BY_WORKERS = resource_hints.MAX_ACTIVE_BUNDLES_PER_WORKER
 
 def without_effect(job: JobSpec) -> str:
     """One sentence that names all that has no effect; empty where everything has."""
-    named = [*_of_options(job.options), *_of_hints(job.pipeline)]
+    named = [
+        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+        for text in (*_of_options(job.options), *islice(_of_hints(job.pipeline), _MOST))
+    ]
     return f"This runner does not use, and goes on without: {', '.join(named)}" if named else ""
 
 
@@ -65,7 +72,7 @@ def _of_options(options: Mapping[str, Any]) -> Iterator[str]:
         asked = option(options, name)
         if asked is not None and str(asked).lower() != str(default).lower():
             yield f"--{name}={asked}"
-    for experiment in experiments(options):
+    for experiment in experiments(options)[:_MOST]:
         name = experiment.split("=", 1)[0]
         meant = difflib.get_close_matches(name, _EXPERIMENTS, 1, _ALIKE)
         if meant and meant[0] != name:
