@@ -122,7 +122,7 @@ def test_whatever_is_reported_the_history_follows_the_table_and_ends_once(action
 
 
 def test_many_threads_reporting_ends_leave_one_end(ends, job):
-    job.state(JobState.STARTING)
+    job.begin()
     job.state(JobState.RUNNING)
     together = threading.Barrier(24)
     taken = []
@@ -173,7 +173,7 @@ def test_a_message_that_is_no_valid_unicode_is_shown_as_far_as_possible(job):
 
 def test_cancel_reaches_the_executor_and_waits_for_its_word(job):
     handle = Handle()
-    job.state(JobState.STARTING)
+    job.begin()
     job.attach(handle)
     assert job.cancel() is JobState.CANCELLING
     assert job.cancel() is JobState.CANCELLING
@@ -186,7 +186,7 @@ def test_cancel_reaches_the_executor_and_waits_for_its_word(job):
 
 
 def test_a_cancel_before_there_is_a_handle_is_passed_on_to_it(job):
-    job.state(JobState.STARTING)
+    job.begin()
     job.cancel()
     handle = Handle()
     job.attach(handle)
@@ -195,7 +195,7 @@ def test_a_cancel_before_there_is_a_handle_is_passed_on_to_it(job):
 
 def test_a_drain_reaches_the_executor_and_waits_for_its_word(job):
     handle = Handle()
-    job.state(JobState.STARTING)
+    job.begin()
     job.attach(handle)
     assert job.drain() is JobState.DRAINING
     assert not job.state(JobState.RUNNING)
@@ -215,7 +215,7 @@ def test_a_drain_before_there_is_a_handle_is_passed_on_to_it(job):
 
 def test_a_job_that_drains_can_be_cancelled_but_not_the_other_way_round(job):
     handle = Handle()
-    job.state(JobState.STARTING)
+    job.begin()
     job.attach(handle)
     job.drain()
     assert job.cancel() is JobState.CANCELLING
@@ -228,7 +228,7 @@ def test_a_job_that_drains_can_be_cancelled_but_not_the_other_way_round(job):
     [(Job.cancel, JobState.CANCELLING, "cancelled"), (Job.drain, JobState.DRAINING, "drained")],
 )
 def test_a_wish_that_the_executor_fails_is_told(job, wish, state, told):
-    job.state(JobState.STARTING)
+    job.begin()
     job.attach(Handle(error=ValueError("no way")))
     assert wish(job) is state
     job.state(JobState.FAILED)
@@ -242,7 +242,7 @@ def attempted(job):
 def test_metrics_are_the_handles_until_the_end_and_final_then(job):
     assert job.metrics() == JobMetrics()
     handle = Handle()
-    job.state(JobState.STARTING)
+    job.begin()
     job.attach(handle)
     assert attempted(job) == [b"1"]
     assert attempted(job) == [b"2"]
@@ -253,7 +253,7 @@ def test_metrics_are_the_handles_until_the_end_and_final_then(job):
 
 
 def test_metrics_of_a_job_that_ended_before_its_handle_came(job):
-    job.state(JobState.STARTING)
+    job.begin()
     job.state(JobState.DONE)
     job.attach(Handle())
     assert attempted(job) == attempted(job) == [b"1"]
@@ -264,14 +264,14 @@ def test_metrics_that_the_executor_fails_to_give_do_not_keep_the_job_from_its_en
         def metrics(self):
             raise ValueError
 
-    job.state(JobState.STARTING)
+    job.begin()
     job.attach(Failing())
     assert job.state(JobState.DONE)
     assert job.metrics() == JobMetrics()
 
 
 def test_a_suspended_job_stays_as_it_is(ends, job):
-    job.state(JobState.STARTING)
+    job.begin()
     assert job.suspend()
     job.message(Importance.BASIC, "not heard")
     for state in (JobState.RUNNING, JobState.DONE, JobState.FAILED, JobState.STOPPED):

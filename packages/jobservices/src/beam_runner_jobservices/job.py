@@ -53,6 +53,7 @@ class Job:
         self.kept_bytes: int | None = None
         """About how many bytes are kept of it, once it has ended and can be read back."""
         self._suspended = False
+        self._begun = False
 
     @property
     def handle(self) -> JobHandle | None:
@@ -132,6 +133,15 @@ class Job:
                 self.spec.job_id, new, history.first_message_id, history.early_errors
             )
             self.history.add_messages(new)
+
+    def begin(self) -> bool:
+        """The executor is about to be given the job; whether it is to be, since it was not cancelled before."""
+        with self._lock:
+            if self.history.current.state.is_terminal:
+                return False
+            self._begun = True
+            self.state(JobState.STARTING)
+            return True
 
     def attach(self, handle: JobHandle) -> None:
         """Take the executor's handle; passes on a cancel or a drain that came before it."""
@@ -232,6 +242,9 @@ class Job:
             if self._suspended:
                 raise Unavailable(f"the job server is stopping; {what} the job when it is back")
             self.state(wish)
+            if wish is JobState.CANCELLING and not self._begun:
+                # Nobody else would end it before what it waits for is there.
+                self.state(JobState.CANCELLED)
             handle = self._handle
             state = self.history.current.state
         if handle is not None:

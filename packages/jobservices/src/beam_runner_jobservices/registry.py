@@ -139,8 +139,9 @@ class Registry:
         return job
 
     def _launch(self, job: Job, spec: JobSpec) -> None:
-        """Give the job to the executor; if that does not take it on, the job is FAILED."""
-        job.state(JobState.STARTING)
+        """Give the job to the executor, unless it was cancelled before; if that does not take it on, the job is FAILED."""
+        if not job.begin():
+            return
         try:
             job.attach(self._executor(spec, job))
         except JobRejected as rejection:

@@ -16,6 +16,7 @@ from beam_runner_jobservices import (
     JobReporter,
     JobServer,
     JobSpec,
+    JobState,
     OptionType,
     PipelineOption,
 )
@@ -32,6 +33,7 @@ from beam_spark_executor.processes.zygote import Zygote
 from beam_spark_executor.server.data_place import DataPlace
 from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.ports import PlacementService
+from beam_spark_executor.server.waiting_jobs import NeverBegun, awaited
 from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.stores.state_place import StatePlace
 from beam_spark_executor.temporary import TemporaryFolder, remove_left
@@ -289,7 +291,12 @@ class Server:
         self._data.remove_but(unfinished)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        return self._executor.result()(job, reporter)
+        executor = awaited(self._executor, lambda: self._state_of(job.job_id), reporter)
+        return executor if isinstance(executor, NeverBegun) else executor(job, reporter)
+
+    def _state_of(self, job_id: str) -> JobState | None:
+        found = (job.state for job in self._job_server.jobs() if job.job_id == job_id)
+        return next(found, None)
 
 
 def fork_ahead(settings: ServerSettings) -> Zygote | None:
