@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pytest
 from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.metrics import Metrics
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms import userstate
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobClient, JobState
 from job_server import wait_until
@@ -90,3 +93,42 @@ def test_what_has_an_end_goes_on_to_it(embedded: Pipelines, tmp_path: Path) -> N
     job = embedded.job(pipeline)
     drained(job, tmp_path / "begun")
     assert job.counter("counted") == 61
+
+
+class Reminders(beam.DoFn):
+    """Reminds of each key after an hour, and then every hour."""
+
+    REMINDER = userstate.TimerSpec("reminder", TimeDomain.REAL_TIME)
+
+    def process(
+        self,
+        pair: tuple[str, int],
+        begun: str,
+        reminder: Any = beam.DoFn.TimerParam(REMINDER),
+    ) -> None:
+        reminder.set(Timestamp.now() + 3600)
+        Path(begun).touch()
+
+    @userstate.on_timer(REMINDER)
+    def remind(self, reminder: Any = beam.DoFn.TimerParam(REMINDER)) -> None:
+        Metrics.counter("test", "reminded").inc()
+        reminder.set(Timestamp.now() + 3600)
+
+
+@pytest.mark.parametrize("windows", [GlobalWindows(), FixedWindows(10)], ids=["global", "fixed"])
+def test_a_drain_waits_for_no_clock(embedded: Pipelines, tmp_path: Path, windows: WindowFn) -> None:
+    """A timer that is an hour ahead rings when its window ends, and what it sets never does."""
+    begun = tmp_path / "begun"
+    pipeline = embedded.new("--streaming")
+    (
+        pipeline
+        | beam.Create([ENDLESS])
+        | beam.ParDo(Numbers())
+        | beam.Filter(lambda number: number < 10)
+        | beam.WindowInto(windows)
+        | beam.WithKeys("k").with_output_types(tuple[str, int])
+        | beam.ParDo(Reminders(), str(begun))
+    )
+    job = embedded.job(pipeline)
+    drained(job, begun)
+    assert job.counter("reminded") == 1

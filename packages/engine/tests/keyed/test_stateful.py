@@ -285,6 +285,23 @@ def test_loops_of_processing_time_timers_end_with_their_window_in_a_drain(
     assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
 
 
+@in_any_window
+@pytest.mark.parametrize("draining", [False, True])
+def test_the_end_of_a_window_wakes_timers_that_would_wait_for_the_clock(
+    strategy: WindowingStrategy, data: bytes, draining: bool
+) -> None:
+    host = Host(StatefulSpec(strategy))
+    host.admit(0, now=Now(0), window=data)
+    host.shard.set_timer(timer(3_600_000, processing=True, window=data))
+    host.commit()
+    last = host.summary.next_expiry
+    assert last is not None and last < MAX_TIMESTAMP
+    assert host.run(Now(last, 0)) == []
+    assert len(host.run(Now(last + 1, 0, draining=draining))) == 1
+    host.commit()
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
 def test_a_shard_can_be_pickled_in_the_middle_of_a_bundle() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))

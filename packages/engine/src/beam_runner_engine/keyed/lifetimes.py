@@ -60,9 +60,14 @@ class Lifetimes:
             self._agenda.add(self.expiry(window), place)
             self._cells.replace(CellId(_ALIVE, key, window), (write_record(hold),))
 
+    def untold_end(self) -> Timestamp | None:
+        """The last time (ms) of windows that nobody is told the end of, the global one's; None if all are told."""
+        return None if self._matters else self.expiry(encode_window(GLOBAL_WINDOW))
+
     def all_ended(self, watermark: Timestamp) -> bool:
-        """Whether all is over in windows that nobody is told the end of: the global one's."""
-        return not self._matters and watermark > self.expiry(encode_window(GLOBAL_WINDOW))
+        """Whether all is over in windows that nobody is told the end of."""
+        end = self.untold_end()
+        return end is not None and watermark > end
 
     def end(self, key: bytes, window: bytes) -> None:
         """Forgets a window whose entry was taken from the agenda."""

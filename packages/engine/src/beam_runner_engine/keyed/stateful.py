@@ -28,7 +28,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
-from beam_runner_engine.keyed.agenda import Agenda
+from beam_runner_engine.keyed.agenda import Agenda, Entry
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.columns import check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
@@ -265,9 +265,15 @@ class StatefulShard:
             holds=self._holds.earliest(),
             next_event_timer=None if event is None else event[0],
             next_processing_timer=None if processing is None else processing[0],
-            next_expiry=None if expiry is None else expiry[0],
+            next_expiry=self._next_expiry(expiry, processing),
         )
         return KeyedCommit(self._cells.deltas(), summary, self._dropped)
+
+    def _next_expiry(self, expiry: Entry | None, processing: Entry | None) -> Timestamp | None:
+        """When windows expire next; the end of the global one counts where timers wait for the clock."""
+        if expiry is not None:
+            return expiry[0]
+        return None if processing is None else self._lifetimes.untold_end()
 
     def _merge(
         self, keys: Sequence[bytes], windows: Sequence[bytes], rows: Sequence[int]
