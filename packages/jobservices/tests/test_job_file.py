@@ -7,7 +7,6 @@ import sqlite3
 import time
 import tracemalloc
 from contextlib import closing
-from pathlib import Path
 
 import attrs
 import pytest
@@ -28,8 +27,7 @@ from beam_runner_jobservices import (
 from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.error_log import ErrorLog, Errors
 from beam_runner_jobservices.errors import Damaged
-from beam_runner_jobservices.folders import STATE, mark_folder
-from beam_runner_jobservices.job_file import FILE, LOCK, JobFile
+from beam_runner_jobservices.job_file import FILE, JobFile
 from beam_runner_jobservices.observation import JobTimes
 from beam_runner_jobservices.recorder import EndedJob, KeptJob
 from beam_runner_jobservices.step_names import StepNames
@@ -286,36 +284,6 @@ def test_the_disk_gets_back_what_forgotten_jobs_took(file, folder):
     assert (folder / FILE).stat().st_size < 100_000
 
 
-def test_the_list_of_version_1_is_read(tmp_path):
-    """Written by that version: a job that ended with metrics, one that runs, one that is damaged."""
-    folder = tmp_path / "state"
-    folder.mkdir()
-    mark_folder(folder, STATE)
-    (folder / FILE).write_bytes((Path(__file__).parent / "jobs-1.sqlite").read_bytes())
-    (folder / LOCK).touch()
-    for expected in (1, 0):
-        with closing(JobFile(folder)) as file:
-            ended, running = file.jobs
-            assert len(file.damage) == expected
-            assert (ended.job_id, ended.job_name, ended.last.state) == (
-                "done",
-                "Wörter",
-                JobState.DONE,
-            )
-            archive = file.read("done")
-            assert archive.pipeline == b"\x00pipeline\xff"
-            assert archive.metrics == JobMetrics((INFO,))
-            assert [shown(entry) for entry in archive.entries] == ["STOPPED", "text", "DONE"]
-            assert running.spec == spec("runs")
-            assert running.taken_on
-            assert [shown(entry) for entry in running.entries] == ["STOPPED", "STARTING", "text"]
-    assert len(list(folder.glob(f"{FILE}.damaged-1"))) == 1
-
-
-def shown(entry):
-    return entry.state.name if isinstance(entry, StateEvent) else entry.text
-
-
 def errors_of(*messages):
     return ErrorLog(lambda: StepNames({})).take(messages)
 
@@ -352,34 +320,6 @@ def test_damaged_notes_are_told_and_the_job_goes_on(file, folder):
         assert [one.spec.job_id for one in again.jobs] == ["a"]
         assert again.jobs[0].errors == Errors()
         assert any("errors" in told and "damaged" in told for told in again.damage)
-
-
-def test_the_list_of_version_2_is_read(file, folder):
-    file.add(kept("a"))
-    file.close()
-    edit(folder, "DROP TABLE notes")
-    edit(folder, "PRAGMA user_version = 2")
-    with closing(JobFile(folder)) as again:
-        assert again.jobs == (kept("a"),)
-        messages = [message(number) for number in range(1, 2_001)]
-        again.messages("a", messages, 1_000, errors_of(failed(1)))
-    with closing(JobFile(folder)) as again:
-        assert again.jobs[0].errors == errors_of(failed(1))
-
-
-def test_the_list_of_version_3_is_read(file, folder):
-    job, known = kept("a"), message(1)
-    file.add(job)
-    file.messages("a", [known], 1, Errors())
-    file.close()
-    edit(folder, "ALTER TABLE history DROP COLUMN origin")
-    edit(folder, "PRAGMA user_version = 3")
-    new = attrs.evolve(message(2, "[Read] text"), transform="Read", worker="host:12")
-    with closing(JobFile(folder)) as again:
-        again.messages("a", [new], 1, Errors())
-    with closing(JobFile(folder)) as again:
-        assert again.jobs == (attrs.evolve(job, entries=(*job.entries, known, new)),)
-        assert again.damage == ()
 
 
 def test_a_damaged_origin_of_a_message_is_told(file, folder):

@@ -11,17 +11,11 @@ from contextlib import closing
 import pytest
 
 from beam_runner_jobservices.databases import SEAL_SUFFIX, Schema, open_database
-from beam_runner_jobservices.seals import SEAL_TABLE, Seals, first_seal
+from beam_runner_jobservices.seals import SEAL_TABLE, Seals
 
-PLAIN = Schema(1, "CREATE TABLE texts (number INTEGER PRIMARY KEY, text TEXT NOT NULL);")
-
-
-def upgrade(connection):
-    connection.execute(SEAL_TABLE)
-    first_seal(connection, checksums(connection))
-
-
-SEALED = Schema(2, PLAIN.statements + SEAL_TABLE, {1: upgrade})
+SEALED = Schema(
+    1, f"CREATE TABLE texts (number INTEGER PRIMARY KEY, text TEXT NOT NULL);{SEAL_TABLE}"
+)
 
 
 def checksums(connection):
@@ -191,18 +185,6 @@ def test_what_was_not_written_through_the_seal_is_told(path, statement):
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
     assert damage_of(path) is not None
-
-
-def test_a_database_of_a_version_without_seals_is_sealed(path):
-    connection, _ = open_database(path, PLAIN, durable=True)
-    connection.execute("INSERT INTO texts VALUES (1, 'one')")
-    connection.close()
-    with opened(path) as texts:
-        assert texts.damage is None
-        texts.put(2, "two")
-    with opened(path) as texts:
-        assert texts.damage is None
-        assert texts.content() == {1: "one", 2: "two"}
 
 
 def test_random_damages_are_whole_or_told(path, tmp_path):

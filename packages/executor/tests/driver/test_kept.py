@@ -57,18 +57,6 @@ def test_jobs_of_a_version_with_records_go_on(store: Store) -> None:
         assert ledger.end is None
 
 
-@pytest.mark.parametrize("store", ["state-0.1-pickles"], indirect=True)
-def test_jobs_of_a_version_with_pickles_end_each_by_name(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pickle, "loads", None)
-    assert store.damage == ()
-    assert store.job_ids() == ("bounded", "keyed")
-    for job_id in store.job_ids():
-        with pytest.raises(FormError, match="another version"):
-            recover(store.journal(job_id))
-
-
 def test_a_new_layout_begins_with_a_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

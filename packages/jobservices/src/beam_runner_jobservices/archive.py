@@ -64,9 +64,8 @@ def unpack(data: bytes) -> Archive:
             base64.b64decode(content["pipeline"]),
             tuple(_entry(row) for row in content["entries"]),
             metrics_of_bytes(base64.b64decode(content["metrics"])),
-            # Those of an older version have neither.
-            record_of(Errors, content.get("errors", {})),
-            tuple(record_of(StageSeries, one) for one in content.get("series", ())),
+            record_of(Errors, content["errors"]),
+            tuple(record_of(StageSeries, one) for one in content["series"]),
         )
     except (zlib.error, ValueError, TypeError, LookupError) as error:
         raise Damaged(one_line(error)) from error
@@ -88,8 +87,7 @@ def _row(entry: Entry) -> list[Any]:
 def _entry(row: list[Any]) -> Entry:
     if len(row) == 2:
         return StateEvent(JobState(row[1]), float(row[0]))
-    # Those of an older version have neither transform nor worker.
-    time, number, importance, text, *origin = row
+    time, number, importance, text, transform, worker = row
     return JobMessage(
-        str(int(number)), str(time), Importance(importance), str(text), *map(str, origin)
+        str(int(number)), str(time), Importance(importance), str(text), str(transform), str(worker)
     )

@@ -7,7 +7,7 @@ not new.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,20 +23,14 @@ SEAL_SUFFIX = "-seal"
 _COMPANIONS = ("", "-wal", "-shm", SEAL_SUFFIX)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BUSY_SECONDS = 10.0
-_INCREMENTAL = 2
 
 
 @attrs.frozen
 class Schema:
-    """The tables of a kind of file: `statements` make them, `version` is kept in the file.
-
-    `upgrades` has, for each older version that is still read, what makes a file of that version one of
-    the next, within a transaction.
-    """
+    """The tables of a kind of file: `statements` make them, `version` is kept in the file."""
 
     version: int
     statements: str
-    upgrades: Mapping[int, Callable[[sqlite3.Connection], None]] = attrs.field(factory=dict)
 
 
 class DatabaseDamaged(JobServicesError):
@@ -48,9 +42,8 @@ def open_database(
 ) -> tuple[sqlite3.Connection, str | None]:
     """Open the file at `path`, new where there is none, and say in a sentence what was set aside.
 
-    A damaged file is moved to `<name>.damaged-<n>`, its seal with it, and replaced with a new one; one of
-    an older version is upgraded. The caller holds the folder, see `folders`. What is not used in it any more
-    is given back to the disk. The connection may be used from any thread, by one at a time, and begins
+    A damaged file is moved to `<name>.damaged-<n>`, its seal with it, and replaced with a new
+    one. The caller holds the folder, see `folders`. What is not used in it any more is given back to the disk. The connection may be used from any thread, by one at a time, and begins
     transactions only when told, see `transaction`. With `durable` a commit waits for the disk;
     without, it survives the end of the process but not that of the machine. Reads the whole file,
     at about a second for each GB.
@@ -154,11 +147,8 @@ def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3
             _check(connection, path, schema)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            while (version := _version(connection)) != schema.version:
-                with transaction(connection):
-                    schema.upgrades[version](connection)
-                    connection.execute(f"PRAGMA user_version = {version + 1}")
-            _shrink(connection)
+            # Gives back what is not used; only a script is run to its end: by `execute` one page is given back.
+            connection.executescript("PRAGMA incremental_vacuum")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
         except BaseException:
             connection.close()
@@ -170,28 +160,14 @@ def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3
     return connection
 
 
-def _shrink(connection: sqlite3.Connection) -> None:
-    """Give back to the disk what is not used any more."""
-    if connection.execute("PRAGMA auto_vacuum").fetchone() != (_INCREMENTAL,):
-        # An older version made it, and only a rewrite can change that.
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("VACUUM")
-    # Only a script is run to its end: by `execute` one page is given back.
-    connection.executescript("PRAGMA incremental_vacuum")
-
-
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
 def _check(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
     """Read the file without changing anything in it; raises what `_open` does."""
-    version = _version(connection)
-    if version != schema.version and version not in schema.upgrades:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != schema.version:
         raise JobServicesError(
             f"{path} was written by another program, or another version of this one: finish its"
             " jobs with that, or use another folder"

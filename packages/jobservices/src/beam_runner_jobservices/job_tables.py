@@ -21,10 +21,9 @@ from .databases import Schema
 from .errors import Damaged
 from .history import Entry, last_error
 from .observation import JobTimes, decode, encode
-from .records import Artifact, Importance, JobMessage, JobMetrics, JobState, StateEvent
-from .seals import SEAL_TABLE, Change, first_seal
+from .records import Artifact, Importance, JobMessage, JobState, StateEvent
+from .seals import SEAL_TABLE, Change
 from .texts import one_line
-from .wire.jobs import metrics_of_bytes
 
 _TABLES = (
     """
@@ -42,7 +41,7 @@ _TABLES = (
     )
     """,
     # Of jobs that have not ended; a state has the number of the last message before it. The origin of a message
-    # is its transform and its worker, as JSON; NULL where it has neither, or an older version wrote it.
+    # is its transform and its worker, as JSON; NULL where it has neither.
     """
     CREATE TABLE history (
         number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, time NOT NULL, state INTEGER,
@@ -50,15 +49,14 @@ _TABLES = (
     )
     """,
     "CREATE INDEX history_of_job ON history (job_id, number)",
-)
-_NOTES = """
-    CREATE TABLE IF NOT EXISTS notes (
+    # Of jobs that have not ended: what is told of them beside their history, as JSON, packed.
+    """
+    CREATE TABLE notes (
         job_id TEXT NOT NULL, kind TEXT NOT NULL, checksum INTEGER NOT NULL, content BLOB NOT NULL,
         PRIMARY KEY (job_id, kind)
     )
-    """
-"""Of jobs that have not ended: what is told of them beside their history, as JSON, packed."""
-
+    """,
+)
 ERRORS, SERIES = "errors", "series"
 IDENTITY = "job_id, preparation_id, job_name, options, owner, artifacts"
 _HISTORY = (
@@ -208,7 +206,7 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
                 entries.append(StateEvent(JobState(state), float(time)))
                 told = max(told, int(message_id))
                 continue
-            whole = whole and checksum in (None, _checksum(tuple(content)))
+            whole = whole and checksum == _checksum(tuple(content))
             numbers.append(int(message_id))
             entries.append(
                 JobMessage(
@@ -227,8 +225,7 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
 
 
 def _checksum(content: tuple[Any, ...]) -> int:
-    """Of a message; None in the place of one says that an older version wrote it."""
-    # As it was before there were origins, where there is none.
+    """Of a message; an origin that it has not is no part of it."""
     known = content if content[-1] is not None else content[:-1]
     return zlib.crc32(repr(known).encode("utf-8", "replace"))
 
@@ -269,56 +266,6 @@ def artifacts_of(text: str) -> dict[str, tuple[Artifact, ...]]:
     }
 
 
-def _upgrade_from_1(connection: sqlite3.Connection) -> None:
-    """Jobs that had ended were kept as they ran, and nothing was sealed."""
-    for name in ("jobs", "history"):
-        connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
-    connection.execute("DROP INDEX history_of_job")
-    for statement in (*_TABLES, _NOTES, SEAL_TABLE):
-        connection.execute(statement)
-    items = []
-    identity = "job_id, preparation_id, owner, job_name, options, artifacts, pipeline"
-    rows = connection.execute(f"SELECT {identity}, checksum, taken_on, metrics FROM old_jobs")
-    for *content, checksum, taken_on, metrics in rows.fetchall():
-        job_id, preparation_id, owner, job_name, options, artifacts, pipeline = content
-        connection.execute(
-            f"INSERT INTO jobs ({IDENTITY}, taken_on, item) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (job_id, preparation_id, job_name, options, owner, artifacts, taken_on, NO_JOB),
-        )
-        put_content(connection, job_id, pipeline)
-        connection.execute(
-            "INSERT INTO history (number, job_id, time, state, message_id, importance, text)"
-            " SELECT number, job_id, time, state,"
-            " CASE WHEN state IS NULL THEN message_id ELSE 0 END, importance, text"
-            " FROM old_history WHERE job_id = ?",
-            (job_id,),
-        )
-        if checksum == _old_checksum(*content) and _end_old(connection, job_id, pipeline, metrics):
-            item = item_of(connection, job_id)
-            connection.execute("UPDATE jobs SET item = ? WHERE job_id = ?", (item, job_id))
-            items.append(item)
-        else:
-            items.append(NO_JOB)
-    first_seal(connection, items)
-    for name in ("jobs", "history"):
-        connection.execute(f"DROP TABLE old_{name}")
-
-
-def _end_old(
-    connection: sqlite3.Connection, job_id: str, pipeline: bytes, metrics: bytes | None
-) -> bool:
-    """Put away a job if it has ended; whether it is whole."""
-    try:
-        entries, _ = entries_of(connection, job_id)
-        final = JobMetrics() if metrics is None else metrics_of_bytes(metrics)
-    except (Damaged, ValueError):
-        return False
-    last = next(entry for entry in reversed(entries) if isinstance(entry, StateEvent))
-    if last.state.is_terminal:
-        end(connection, job_id, Archive(pipeline, entries, final))
-    return True
-
-
 def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
     """Put away a job that ends: all of it is in the archive. Returns the archive's bytes."""
     states = [entry for entry in archive.entries if isinstance(entry, StateEvent)]
@@ -334,29 +281,4 @@ def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
     return len(packed)
 
 
-def _old_checksum(*content: str | bytes) -> int:
-    checksum = 0
-    for part in content:
-        data = part.encode() if isinstance(part, str) else part
-        checksum = zlib.crc32(data, zlib.crc32(b"%d" % len(data), checksum))
-    return checksum
-
-
-def _upgrade_from_2(connection: sqlite3.Connection) -> None:
-    """Nothing was noted."""
-    connection.execute(_NOTES)
-
-
-def _upgrade_from_3(connection: sqlite3.Connection) -> None:
-    """Messages had no origin."""
-    columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(history)")]
-    # An upgrade from the first version makes the tables as they are now.
-    if "origin" not in columns:
-        connection.execute("ALTER TABLE history ADD COLUMN origin TEXT")
-
-
-SCHEMA = Schema(
-    4,
-    ";".join((*_TABLES, _NOTES, SEAL_TABLE)),
-    {1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3},
-)
+SCHEMA = Schema(4, ";".join((*_TABLES, SEAL_TABLE)))

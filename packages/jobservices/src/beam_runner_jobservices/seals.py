@@ -63,11 +63,6 @@ class Seal:
         return attrs.evolve(self, items=items, total=total)
 
 
-def first_seal(connection: sqlite3.Connection, checksums: Iterable[int]) -> None:
-    """Seal a database that had no seals yet, within the transaction that upgrades it."""
-    _keep(connection, Seal.new(checksums))
-
-
 class Seals:
     """The seal of the database at `path`, which the caller holds, see `folders`, and has opened.
 

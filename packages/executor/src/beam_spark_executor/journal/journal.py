@@ -157,18 +157,6 @@ def forget_unknown(connection: sqlite3.Connection) -> None:
     connection.execute(f"DELETE FROM entries WHERE place / {_PLACES} NOT IN {known}")
 
 
-def empty(connection: sqlite3.Connection, job_id: str) -> int:
-    """Leaves an empty snapshot of the journal of ``job_id``; returns its head."""
-    (key,) = connection.execute(
-        "SELECT journal FROM journals WHERE job_id = ?", (job_id,)
-    ).fetchone()
-    head = _chained(_seed(job_id), b"snapshot", 0, b"")
-    connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(key))
-    connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, 0, ?, x'')", (key, head))
-    connection.execute("UPDATE journals SET next = 0, head = ? WHERE journal = ?", (head, key))
-    return head
-
-
 def _moved(connection: sqlite3.Connection, change: Change, before: _End, after: _End) -> _End:
     """Writes down where the journal ends now."""
     connection.execute(

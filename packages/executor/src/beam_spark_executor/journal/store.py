@@ -24,12 +24,11 @@ from beam_runner_jobservices.logged import (
     TransactionLog,
     begin,
 )
-from beam_runner_jobservices.seals import SEAL_TABLE, Change, Seals, first_seal
+from beam_runner_jobservices.seals import SEAL_TABLE, Change, Seals
 
 from beam_spark_executor.journal.errors import JournalDamaged, JournalError, JournalFenced
 from beam_spark_executor.journal.journal import (
     Journal,
-    empty,
     forget,
     forget_unknown,
     heads,
@@ -38,14 +37,6 @@ from beam_spark_executor.journal.journal import (
 
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
-
-
-def _without_entries(connection: sqlite3.Connection) -> None:
-    """The first version's files tell whose journals were in them, but not in a form that is read."""
-    connection.execute("ALTER TABLE journals ADD COLUMN next INTEGER NOT NULL DEFAULT 0")
-    connection.execute("ALTER TABLE journals ADD COLUMN head INTEGER NOT NULL DEFAULT 0")
-    connection.execute(SEAL_TABLE)
-    first_seal(connection, [empty(connection, job_id) for job_id in _job_ids(connection)])
 
 
 _SCHEMA = Schema(
@@ -66,7 +57,6 @@ _SCHEMA = Schema(
     );
     {SEAL_TABLE}
     """,
-    {1: _without_entries},
 )
 
 
