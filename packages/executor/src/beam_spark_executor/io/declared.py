@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from beam_spark_executor.io.schemas import arrow_of_spark, arrow_schema
+from beam_spark_executor.spark.ambient import session_here
 from beam_spark_executor.tables import WrongTable
 
 
@@ -36,8 +36,7 @@ def asked(frame: Callable[[Any], Any]) -> pa.Schema | None:
     Raises:
         Exception: whatever Spark has to say against it.
     """
-    sql = sys.modules.get("pyspark.sql")
-    session = None if sql is None else sql.SparkSession.getActiveSession()
+    session = session_here()
     return None if session is None else arrow_of_spark(frame(session).schema.json())
 
 
