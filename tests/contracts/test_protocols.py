@@ -14,7 +14,7 @@ from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.harness import FnApiHarness
 from beam_runner_worker.ports import ArtifactReader, Harness, LogSink, OutputPort, SideInputReader
-from beam_spark_executor.bundles.process import WorkerProcess
+from beam_spark_executor.bundles.stages import JobStages
 from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.server import JobPeer
 from beam_spark_executor.data.outputs import RowPort
@@ -47,8 +47,8 @@ def the_channel_reads_artifacts(channel: ChannelClient) -> ArtifactReader:
     return channel
 
 
-def a_worker_process_takes_logs(process: WorkerProcess) -> LogSink:
-    return process
+def the_stages_of_a_job_take_logs(stages: JobStages) -> LogSink:
+    return stages
 
 
 def row_ports_are_output_ports(port: RowPort) -> OutputPort:
@@ -70,7 +70,7 @@ PAIRS = [
     (RunningJob, JobPeer),
     (BundleSideInputs, SideInputReader),
     (ChannelClient, ArtifactReader),
-    (WorkerProcess, LogSink),
+    (JobStages, LogSink),
     (RowPort, OutputPort),
     (EmbeddedHarness, Harness),
     (FnApiHarness, Harness),

@@ -236,7 +236,7 @@ def test_a_long_bundle_tells_how_far_it_is(serve: Serve) -> None:
 def test_logs_go_to_the_server(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     record = LogRecord(Severity.INFO, 1, "text")
-    served.process.log([record])
+    served.process.stages.log([record])
     assert served.channel.next() == Logged((record,))
 
 

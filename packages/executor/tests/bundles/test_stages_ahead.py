@@ -15,7 +15,7 @@ from served_process import SECONDS, Serve, Served, nothing
 from small_plans import buffer, bundle_of, elements, plan_of, stage
 from worker_doubles import FakeHarness
 
-from beam_spark_executor.bundles import process as process_module
+from beam_spark_executor.bundles import stages as stages_module
 from beam_spark_executor.channel.messages import BundleReply, CloseLane, RunBundle
 from beam_spark_executor.plan import BufferKind, JobPlan, SideInputUse
 from beam_spark_executor.state.shard_stores import ShardStores
@@ -53,7 +53,7 @@ def test_a_stage_that_follows_is_built_while_an_sdk_elsewhere_is_at_work(
     harness.during = look
     served = serve(harness, chain(embedded=embedded))
     elsewhere = SimpleNamespace(harness=lambda name: served.environment, close=lambda: None)
-    monkeypatch.setattr(process_module, "FnApiServer", lambda *_, **__: elsewhere)
+    monkeypatch.setattr(stages_module, "FnApiServer", lambda *_, **__: elsewhere)
     first = bundle_of(elements("x", b"a"), stage="one")
     served.tell(RunBundle(first, "1-1-1"))
     assert isinstance(served.channel.next(), BundleReply)
@@ -67,7 +67,7 @@ FIRST = RunBundle(bundle_of(elements("x", b"a"), stage="one"), "1-1-1")
 def after_one(served: Served, folder: Path, *, last: bool = True) -> int:
     """How often a stage is set up by a bundle of the first, all stages being built."""
     for stage_id in served.channel.work.plan.stages:
-        served.process._stage(stage_id)
+        served.process.stages.get(stage_id)
     served.process.run_bundle(FIRST, ShardStores(folder), last=last)
     return served.harness.set_ups
 
@@ -124,7 +124,7 @@ def test_the_sdk_of_all_stages_starts_with_the_first_lane(
 ) -> None:
     served = serve(writing(), plan_of([attrs.evolve(stage("one"), embedded=False)]))
     elsewhere = SimpleNamespace(harness=lambda name: served.environment, close=lambda: None)
-    monkeypatch.setattr(process_module, "FnApiServer", lambda *_, **__: elsewhere)
+    monkeypatch.setattr(stages_module, "FnApiServer", lambda *_, **__: elsewhere)
     assert served.environment.built == []  # this was another lane
     lane = threading.Thread(target=served.process.serve, args=(0,), daemon=True)
     lane.start()

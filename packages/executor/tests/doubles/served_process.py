@@ -15,6 +15,7 @@ from small_plans import buffer, plan_of, stage
 from worker_doubles import FakeHarness
 
 from beam_spark_executor.bundles import process as process_module
+from beam_spark_executor.bundles import stages as stages_module
 from beam_spark_executor.bundles.process import WorkerProcess
 from beam_spark_executor.channel.messages import (
     Beat,
@@ -111,7 +112,7 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         channel = FakeChannel(JobWork(plan, 4, str(folder), durable=durable))
         environment = FakeEnvironment(harness)
         monkeypatch.setattr(process_module, "ChannelClient", lambda *_: channel)
-        monkeypatch.setattr(process_module, "EmbeddedHarness", lambda *_: environment)
+        monkeypatch.setattr(stages_module, "EmbeddedHarness", lambda *_: environment)
         process = WorkerProcess(Endpoint("host:1", "token"), "job-1")
         thread = threading.Thread(target=process.serve, args=(5,), daemon=True)
         thread.start()

@@ -11,17 +11,10 @@ import os
 import queue
 import socket
 import threading
-import time
-from collections.abc import Collection, Iterable
 
-import attrs
 from beam_runner_engine.scheduler import SplitDone
 from beam_runner_worker.awaiting_commit import AwaitingCommit
-from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi import FnApiServer
-from beam_runner_worker.log_records import LogRecord
-from beam_runner_worker.ports import Harness, StageHarness
+from beam_runner_worker.ports import StageHarness
 
 from beam_spark_executor.bundles.bundle import RunningBundle, broke
 from beam_spark_executor.bundles.bundle_data import BundleData, FolderData
@@ -32,12 +25,9 @@ from beam_spark_executor.bundles.heart import start_heart
 from beam_spark_executor.bundles.job_files import files_of
 from beam_spark_executor.bundles.keyed import Stores
 from beam_spark_executor.bundles.loop import TaskLoop
-from beam_spark_executor.bundles.merging import SdkMerger
 from beam_spark_executor.bundles.section_progress import SectionProgress
-from beam_spark_executor.bundles.stage_work import StageWork
+from beam_spark_executor.bundles.stages import JobStages
 from beam_spark_executor.bundles.telling import ProgressTeller
-from beam_spark_executor.bundles.temporary import temporary_files_in
-from beam_spark_executor.bundles.truncation import Truncation
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.client import ChannelClient
@@ -48,7 +38,6 @@ from beam_spark_executor.channel.messages import (
     CloseLane,
     EndJob,
     Endpoint,
-    ExternalWorkerStarted,
     Finalize,
     FromServer,
     GiveUp,
@@ -56,22 +45,15 @@ from beam_spark_executor.channel.messages import (
     Hello,
     LaneOpened,
     LeaveLoop,
-    Logged,
     RunBundle,
     RunLoop,
     SplitReply,
     SplitRequest,
     TearDown,
 )
-from beam_spark_executor.channel.sdk_stacks import stacks_of_sdks
 from beam_spark_executor.clock import ProcessingClock
-from beam_spark_executor.data.side_inputs import BundleSideInputs
-from beam_spark_executor.memory import table_budget
-from beam_spark_executor.plan import BufferPlan, MergingPlan, StagePlan
 from beam_spark_executor.state.shard_stores import ShardStores
 
-_SENT_SECONDS = 0.002
-"""A bundle that has just begun is with its SDK after that, and this process has time."""
 _LOGGER = logging.getLogger(__name__)
 _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 
@@ -79,7 +61,7 @@ _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 class WorkerProcess:
     """This process, bound to a job. Use :func:`bind`.
 
-    ``work`` is the job, ``folder`` the job's, and ``scratch`` that of this process in it.
+    ``work`` is the job, ``stages`` are its stages here, ``folder`` is the job's, and ``scratch`` that of this process in it.
     """
 
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
@@ -87,27 +69,28 @@ class WorkerProcess:
         self.channel = ChannelClient(endpoint, job_id)
         self._orders: queue.SimpleQueue[RunBundle | RunLoop | CloseLane] = queue.SimpleQueue()
         self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
-        self._stages: dict[str, _Stage] = {}
-        self._building = threading.Lock()
-        self._to_build: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._harnesses: dict[str, Harness] = {}
-        self._fnapi: FnApiServer | None = None
         self._looping: TaskLoop | None = None
         self._finalizers: AwaitingCommit[Attempt, tuple[StageHarness, str]] = AwaitingCommit()
         self._busy = threading.Lock()
         self._splitting = threading.Lock()
         self._running: RunningBundle | None = None
-        self._torn_down = self._closed = False
+        self._closed = False
         self._giving_up = GivingUp(lambda: self._running)
-        self.channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
         hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self.work = self.channel.job_work()
         self._clock = ProcessingClock.showing(self.work.now)
-        self._readers = self.work.plan.readers()
         files = files_of(self.work)
         self.folder, self._leave = files.folder, files.leave
         self.scratch = self.folder / hello.folder
+        self.stages = JobStages(
+            self.work,
+            self.folder,
+            self.scratch,
+            self._clock,
+            self.channel,
+            lambda: self._running is not None,
+        )
         self._stores = ShardStores(self.folder, hello.folder)
         self._stores_of_sections = ShardStores(self.scratch)
         self._files = CommittedFiles(files.keeper, self.work.plan.stages)
@@ -122,14 +105,12 @@ class WorkerProcess:
         )
         start_essential(self._teller.run, "progress")
         start_essential(self._answer, "requests")
-        if not all(stage.embedded for stage in self.work.plan.stages.values()):
-            threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
 
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server gives to a lane, until it closes the lane."""
         self.channel.send(LaneOpened(lane))
         if lane == 0:
-            self._begin_with_sdk()
+            self.stages.begin_with_sdk()
         while True:
             match self._orders.get():
                 case CloseLane():
@@ -139,10 +120,6 @@ class WorkerProcess:
                 case RunBundle() as order:
                     self._files.begin(order)
                     self._answer_for(self.run_bundle(order, self._stores))
-
-    def log(self, records: Iterable[LogRecord]) -> None:
-        """Sends log records to the server (``beam_runner_worker.ports.LogSink``)."""
-        self.channel.send(Logged(tuple(records)))
 
     def close(self) -> None:
         """Tears down all DoFns, and says so; idempotent."""
@@ -175,7 +152,7 @@ class WorkerProcess:
         with self._busy:
             try:
                 self._files.need(order)
-                stage = self._stage(order.bundle.stage)
+                stage = self.stages.get(order.bundle.stage)
                 stage.side_inputs.show(order.bundle.side_inputs)
                 running = RunningBundle(
                     stage.work if data is None else stage.work.in_section(),
@@ -185,7 +162,7 @@ class WorkerProcess:
                     data or FolderData(self.folder),
                     stage.merger,
                     stage.truncation,
-                    self._set_up_reader if last and not self.work.plan.streaming else None,
+                    self.stages.set_up_reader if last and not self.work.plan.streaming else None,
                 )
             except Exception as error:
                 return broke(attempt, error)
@@ -194,35 +171,15 @@ class WorkerProcess:
                 return broke(attempt, InterruptedError("the job has ended"))
             self._vitals.works_on(order.bundle.stage)
             self._teller.begins(order.bundle.stage)
-            if not stage.work.stage.embedded:
-                self._build_readers_soon(stage.work.stage)
+            self.stages.build_readers_soon(stage.work.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
                 self._finalizers.keep(running.attempt, (stage.harness, running.bundle_id))
             return reply
 
-    def _set_up_reader(self, written: Collection[str]) -> None:
-        """Has the stage set up that reads what a bundle has written, if it is the only one."""
-        readers = [stage for buffer in written for stage in self._readers.get(buffer, ())]
-        if len(readers) != 1 or readers[0].side_inputs or readers[0].stateful is not None:
-            return
-        stage = self._stages.get(readers[0].stage_id)
-        if stage is not None:
-            try:
-                stage.harness.set_up()
-            except HarnessError:
-                # The bundle itself, if it comes, gets the same.
-                _LOGGER.debug("%s was not set up", readers[0].stage_id, exc_info=True)
-
     def _tear_down(self) -> None:
         with self._busy:
-            if self._torn_down:
-                return
-            self._torn_down = True
-            for harness in self._harnesses.values():
-                harness.close()
-            if self._fnapi is not None:
-                self._fnapi.close()
+            self.stages.close()
 
     def _loop(self, order: RunLoop) -> None:
         self._files.begin(order)
@@ -242,93 +199,6 @@ class WorkerProcess:
         with self._splitting:
             self._running = None
         self.channel.send(reply)
-
-    def _stage(self, stage_id: str) -> _Stage:
-        """A stage with its harness, built on first use."""
-        with self._building:
-            stage = self._stages.get(stage_id)
-            if stage is None:
-                stage = self._stages[stage_id] = self._build(stage_id)
-            return stage
-
-    def _begin_with_sdk(self) -> None:
-        """Has the SDK start while the server makes the first bundle, if one elsewhere runs them all."""
-        stages = self.work.plan.stages.values()
-        first = next((stage for stage in stages if stage.input_buffer is None), None)
-        if first is not None and len({stage.spec.environment_id for stage in stages}) == 1:
-            self._build_soon(first)
-
-    def _build_readers_soon(self, begun: StagePlan) -> None:
-        for stage in (s for b in begun.outputs.values() for s in self._readers.get(b, ())):
-            # Of others nobody knows whether this process will need their SDK.
-            if stage.spec.environment_id == begun.spec.environment_id:
-                self._build_soon(stage)
-
-    def _build_soon(self, stage: StagePlan) -> None:
-        if not stage.embedded and stage.stage_id not in self._stages:
-            self._to_build.put(stage.stage_id)
-
-    def _build_ahead(self) -> None:
-        """Builds stages before their bundles come, while the SDK elsewhere works on another one."""
-        while True:
-            stage_id = self._to_build.get()
-            if self._torn_down:
-                return
-            if self._running is not None:
-                time.sleep(_SENT_SECONDS)
-            try:
-                self._stage(stage_id)
-            except Exception:
-                # If it runs, it will be tried again, and what is wrong with it be told.
-                _LOGGER.debug("%s was not built ahead", stage_id, exc_info=True)
-
-    def _build(self, stage_id: str) -> _Stage:
-        plan = self.work.plan.stages[stage_id]
-        side_inputs = BundleSideInputs(plan.side_inputs, self.folder)
-        with temporary_files_in(self.scratch):
-            environment = self._harness(plan)
-            harness = environment.stage(plan.spec, side_inputs)
-            work = StageWork.of(self.work, stage_id, self._clock)
-            merger = None if work.input_buffer is None else self._merger(work.input_buffer)
-        truncation = None
-        if plan.truncation is not None:
-            truncation = Truncation(plan.truncation, environment, side_inputs, self.folder)
-        return _Stage(work, side_inputs, harness, merger, truncation)
-
-    def _merger(self, buffer: BufferPlan) -> SdkMerger | None:
-        """What merges the windows of a buffer, if the engine can't."""
-        plan = buffer.merging
-        if plan is None:
-            return None
-        assert buffer.strategy is not None
-        harness = self._harness(plan).stage(plan.spec, BundleSideInputs((), self.folder))
-        return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
-
-    def _harness(self, plan: StagePlan | MergingPlan) -> Harness:
-        # All embedded environments of a job are one: there is only one interpreter here.
-        key = "" if plan.embedded else plan.spec.environment_id
-        if key not in self._harnesses:
-            if plan.embedded:
-                job = self.work.plan
-                self._harnesses[key] = EmbeddedHarness(
-                    job.context, self.channel, self, table_budget(), job.embedded_specs
-                )
-            else:
-                self._harnesses[key] = self._fnapi_server().harness(key)
-        return self._harnesses[key]
-
-    def _fnapi_server(self) -> FnApiServer:
-        if self._fnapi is None:
-            self._fnapi = FnApiServer(
-                self.work.plan.context,
-                self.channel,
-                self,
-                on_external_worker=self._external_worker,
-            )
-        return self._fnapi
-
-    def _external_worker(self, endpoint: str, worker_id: str) -> None:
-        self.channel.send(ExternalWorkerStarted(endpoint, worker_id))
 
     def _answer(self) -> None:
         """Splits, finalizes and tears down, beside the thread that hears the server."""
@@ -387,14 +257,3 @@ class WorkerProcess:
     def _server_is_gone(self) -> None:
         if not self._closed:
             self._leave(1)
-
-
-@attrs.frozen
-class _Stage:
-    """A stage that this process has worked on."""
-
-    work: StageWork
-    side_inputs: BundleSideInputs
-    harness: StageHarness
-    merger: SdkMerger | None
-    truncation: Truncation | None
