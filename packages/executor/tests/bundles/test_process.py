@@ -14,8 +14,9 @@ from beam_runner_worker import awaiting_commit
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.records import BundleSplit
+from rig import Rig
 from served_process import SECONDS, Serve, Served, nothing
-from small_plans import bundle_of, elements
+from small_plans import bundle_of, elements, plan_of, stage
 from worker_doubles import FakeHarness
 
 from beam_spark_executor.bundles.bundle import RunningBundle
@@ -27,13 +28,19 @@ from beam_spark_executor.channel.messages import (
     CloseLane,
     EndJob,
     Finalize,
+    FromServer,
     GiveUp,
+    LeaveLoop,
     Logged,
+    LoopReply,
     RunBundle,
+    RunLoop,
     SplitReply,
     SplitRequest,
     TearDown,
 )
+
+READING = plan_of([stage("read")])
 
 
 def order(number: int = 7, *values: bytes) -> RunBundle:
@@ -143,6 +150,33 @@ def test_a_bundle_that_is_given_up_goes_no_further_where_nobody_may_kill_it(
     assert served.channel.next().done.residuals == ()
     assert harness.asked == ([] if embedded else [(0.0, 3)])
     harness.go_on.set()
+
+
+@pytest.mark.parametrize("command", [LeaveLoop(), GiveUp()])
+def test_a_loop_that_is_to_be_left_before_it_has_begun_runs_nothing(
+    serve: Serve, tmp_path: Path, command: FromServer
+) -> None:
+    """The files that it begins with may take seconds to come, and nobody asks for its end twice."""
+    rig = Rig(tmp_path / "server", READING, {"read": lambda _: {}}, loop_bytes=1 << 20)
+    rig.begin()
+    rig.open_lanes()
+    loop = rig.workers[0].told.popleft()
+    assert isinstance(loop, RunLoop)
+    served = serve(FakeHarness(nothing), READING)
+    fetching, fetched = threading.Event(), threading.Event()
+
+    def fetch(_: Any) -> None:
+        fetching.set()
+        assert fetched.wait(SECONDS)
+
+    served.process._files._keeper.hold = fetch  # type: ignore[method-assign]
+    served.tell(loop)
+    assert fetching.wait(SECONDS)
+    served.tell(command)
+    fetched.set()
+    assert served.channel.next() == LoopReply(loop.loop, (), None, False)
+    assert served.environment.built == []
+    rig.stop()
 
 
 def test_a_split_that_comes_too_late_gives_nothing_away(serve: Serve) -> None:

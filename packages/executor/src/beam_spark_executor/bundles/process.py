@@ -70,6 +70,7 @@ class WorkerProcess:
         self._orders: queue.SimpleQueue[RunBundle | RunLoop | CloseLane] = queue.SimpleQueue()
         self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._looping: TaskLoop | None = None
+        self._leaves_loop = False
         self._finalizers: AwaitingCommit[Attempt, tuple[StageHarness, str]] = AwaitingCommit()
         self._busy = threading.Lock()
         self._splitting = threading.Lock()
@@ -185,7 +186,7 @@ class WorkerProcess:
         self._files.begin(order)
         sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
         self._looping = loop = TaskLoop(order, self.folder, self, send, sources, self._clock)
-        if self._giving_up.has_begun:
+        if self._leaves_loop:  # It was told so before there was a loop to leave.
             loop.leave()
         reply = loop.run()
         self._looping = None
@@ -234,9 +235,13 @@ class WorkerProcess:
         return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
     def _obey(self, command: FromServer) -> None:
-        # A loop would take for failures of the job that nothing begins any more.
-        if isinstance(command, LeaveLoop | GiveUp | Abort) and (looping := self._looping):
-            looping.leave()
+        # A loop is left first: it would take for failures of the job that nothing begins any more.
+        if isinstance(command, RunLoop):
+            self._leaves_loop = self._giving_up.has_begun
+        elif isinstance(command, LeaveLoop | GiveUp | Abort):
+            self._leaves_loop = True
+            if looping := self._looping:
+                looping.leave()
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
