@@ -45,9 +45,7 @@ class KeyedCutter(Cutter):
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         edge = self._edge
         rows = _Rows(whole=edge.whole_elements and not edge.keyed_by_element)
-        if edge.keyed_by_element:
-            position = self._cut_unkeyed(data, start, stop, rows)
-        elif self._coder.delimited and not edge.whole_elements:
+        if self._coder.delimited and not edge.whole_elements and not edge.keyed_by_element:
             position = self._cut_delimited(data, start, stop, rows)
         else:
             position = self._cut_pairs(data, start, stop, rows)
@@ -87,16 +85,17 @@ class KeyedCutter(Cutter):
         return position
 
     def _cut_pairs(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
-        skip_key, skip_value = self._coder.key, self._coder.value
-        assert skip_key is not None
+        by_element = self._edge.keyed_by_element
+        skip_key = None if by_element else self._coder.key
+        skip_value = self._coder.element if by_element else self._coder.value
         assert skip_value is not None
-        headers, size, whole = self._headers, len(data), self._edge.whole_elements
+        headers, size, whole = self._headers, len(data), rows.whole
         try:
             while position < stop:
                 header = position + TIME_BYTES
                 windows = _windows(headers, data, header)
                 begin = header + headers.size
-                middle = skip_key(data, begin)
+                middle = begin if skip_key is None else skip_key(data, begin)
                 end = skip_value(data, middle)
                 if end > size:
                     break
@@ -107,25 +106,6 @@ class KeyedCutter(Cutter):
                 position = end
         except IndexError:
             pass  # The data ends within an element: its begin is kept as the rest.
-        return position
-
-    def _cut_unkeyed(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
-        skip, headers, size = self._coder.element, self._headers, len(data)
-        try:
-            while position < stop:
-                header = position + TIME_BYTES
-                windows = _windows(headers, data, header)
-                begin = header + headers.size
-                end = skip(data, begin)
-                if end > size:
-                    break
-                rows.values.append(data[begin:end])
-                rows.times.append(data[position:header])
-                rows.windows.append(windows)
-                position = end
-        except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
-        rows.keys.extend([b""] * len(rows.values))
         return position
 
 
