@@ -10,6 +10,7 @@ from beam_runner_engine.dispatch.lease import LoopLease
 from beam_runner_engine.dispatch.parallelism import Parallelism
 from beam_runner_engine.dispatch.places import Patience, Place, place_for
 from beam_runner_engine.dispatch.ports import Host
+from beam_runner_engine.dispatch.reporting import SourceReports
 from beam_runner_engine.dispatch.sharing import SharedPlaces
 from beam_runner_engine.dispatch.small_work import LoopLimits, is_small
 from beam_runner_engine.dispatch.turns import JobTurns
@@ -26,6 +27,7 @@ __all__ = [
     "Patience",
     "Place",
     "SharedPlaces",
+    "SourceReports",
     "WaitingBundles",
     "idle_since",
     "in_the_way",

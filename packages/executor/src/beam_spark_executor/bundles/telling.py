@@ -1,9 +1,7 @@
 """Tells the server how far the bundle of this process is: every half second, and sources when it counts.
 
 A stream's source hands on what it has put out when its bundle ends, and that is checkpointed when it
-tells how far it is. So one that mostly waits tells as soon as it has put out something; one that is
-busy, for which each turn is a cost, after half a second. On a crowded machine a turn costs more, and
-lasts longer for that.
+tells how far it is. When it does is the engine's rule; here is seen whether it waits.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import threading
 from collections.abc import Callable, Container
 
 import attrs
+from beam_runner_engine.dispatch import SourceReports
 from beam_runner_urns import metrics as urns
 from beam_runner_worker.core_times import core_time
 
@@ -24,22 +23,29 @@ from beam_spark_executor.tuning import TUNING
 _LOGGER = logging.getLogger(__name__)
 
 
-@attrs.define
+@attrs.frozen
 class _Turn:
-    """What is known of a source's bundle; times in milliseconds.
+    """What is known of a source's bundle.
 
     Attributes:
+        reports: when it tells.
         wanted: what its thread had wanted of a core, in seconds, when it was first seen.
         seen: how long it had run by then, in seconds.
-        again: when it is looked at next.
-        pause: how long it is left alone after it was told next.
     """
 
     running: RunningBundle
+    reports: SourceReports
     wanted: float | None
     seen: float
-    again: float
-    pause: float = TUNING.lingers_ms
+
+    @classmethod
+    def beginning(cls, running: RunningBundle, least: float) -> _Turn:
+        """One that is first seen now, where a turn lasts so long (ms) at least."""
+        latest = int(1000 * TUNING.progress_seconds)
+        told = core_time(running.thread)
+        wanted = None if told is None else told.wanted
+        reports = SourceReports(TUNING.lingers_ms, latest, least)
+        return cls(running, reports, wanted, running.elapsed / 1000)
 
 
 class ProgressTeller:
@@ -101,31 +107,21 @@ class ProgressTeller:
                 self._send(progress)
 
     def _look_at_source(self, running: RunningBundle) -> None:
+        elapsed, least = running.elapsed, 1000 * self._slowness.turn(0.0)
         turn = self._turn
         if turn is None or turn.running is not running:
-            told = core_time(running.thread)
-            seen = running.elapsed / 1000
-            first = 1000 * self._slowness.turn(TUNING.lingers_ms / 1000)
-            wanted = None if told is None else told.wanted
-            turn = self._turn = _Turn(running, wanted, seen, first)
-        elapsed = running.elapsed
-        if elapsed < turn.again:
-            return
-        is_late = elapsed >= 1000 * self._slowness.turn(TUNING.progress_seconds)
-        if not is_late and running.embedded and _is_busy(turn):
-            turn.again = elapsed + TUNING.lingers_ms
+            turn = self._turn = _Turn.beginning(running, least)
+        embedded = running.embedded
+        if not turn.reports.is_due(elapsed, least, lambda: embedded and _is_busy(turn)):
             return
         progress = self._progress(running)
         if progress is None:
             return
         # Whether an SDK elsewhere waits is known only where it was seen.
-        waits = not _is_busy(turn) if running.embedded else progress.waits is True
+        waits = not _is_busy(turn) if embedded else progress.waits is True
         lingers = waits and _has_output(progress)
-        turn.again = elapsed + turn.pause
-        if lingers or is_late:
+        if turn.reports.tells(elapsed, least, lingers=lingers):
             self._send(attrs.evolve(progress, lingers=lingers))
-            # It is still here after that only if it could not be split: soon it may be.
-            turn.pause = min(2 * turn.pause, 1000 * TUNING.progress_seconds)
 
 
 def _is_busy(turn: _Turn) -> bool:
