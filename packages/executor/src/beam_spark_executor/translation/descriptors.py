@@ -13,17 +13,8 @@ from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, BufferPlan
 from beam_spark_executor.translation.fusion import FusedPipeline
 from beam_spark_executor.translation.graph import Graph, Node
+from beam_spark_executor.translation.leaves import COMBINE_PARTS
 from beam_spark_executor.translation.stateful import coders_of
-
-_COMBINE_URNS = frozenset(
-    {
-        transform_urns.COMBINE_PER_KEY_PRECOMBINE,
-        transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
-        transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
-        transform_urns.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS,
-        transform_urns.COMBINE_GROUPED_VALUES,
-    }
-)
 
 
 class DescriptorBuilder:
@@ -211,7 +202,7 @@ def _coders_of(transform: _protos.PTransform) -> Iterable[str]:
     urn, payload = transform.spec.urn, transform.spec.payload
     if urn in (transform_urns.DATA_SOURCE, transform_urns.DATA_SINK):
         yield _protos.RemoteGrpcPort.FromString(payload).coder_id
-    elif urn in _COMBINE_URNS:
+    elif urn in COMBINE_PARTS:
         yield _protos.CombinePayload.FromString(payload).accumulator_coder_id
     elif urn == transform_urns.PAR_DO or urn.startswith("beam:transform:sdf_"):
         pardo = _protos.ParDoPayload.FromString(payload)

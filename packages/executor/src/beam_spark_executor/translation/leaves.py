@@ -15,6 +15,26 @@ RESHUFFLES = frozenset(
         transform_urns.REDISTRIBUTE_BY_KEY,
     }
 )
+PAR_DOS = frozenset(
+    {
+        transform_urns.PAR_DO,
+        transform_urns.PAIR_WITH_RESTRICTION,
+        transform_urns.SPLIT_AND_SIZE_RESTRICTIONS,
+        transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS,
+        transform_urns.TRUNCATE_SIZED_RESTRICTION,
+    }
+)
+"""Those with the payload of a ParDo: it itself, and the parts of a splittable one."""
+COMBINE_PARTS = frozenset(
+    {
+        transform_urns.COMBINE_PER_KEY_PRECOMBINE,
+        transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
+        transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
+        transform_urns.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS,
+        transform_urns.COMBINE_GROUPED_VALUES,
+    }
+)
+"""Those that a combine is taken apart to; they have its payload."""
 # Composites that run as one thing, whatever is inside.
 _WHOLE = RESHUFFLES | {
     transform_urns.GROUP_BY_KEY,

@@ -18,17 +18,9 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.plan import BufferKind, BufferPlan, SideInputUse
+from beam_spark_executor.translation.leaves import PAR_DOS
 from beam_spark_executor.translation.windowing import trigger, window_fn
 
-_PARDO_URNS = frozenset(
-    {
-        transform_urns.PAR_DO,
-        transform_urns.PAIR_WITH_RESTRICTION,
-        transform_urns.SPLIT_AND_SIZE_RESTRICTIONS,
-        transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS,
-        transform_urns.TRUNCATE_SIZED_RESTRICTION,
-    }
-)
 _SINGLETON = b"AsSingleton"
 _BZ2 = b"BZh"
 _HEAD_BYTES = 1 << 18
@@ -37,7 +29,7 @@ _GLOBAL_MAPPING = functools.partial(sideinputs._global_window_mapping_fn)
 
 def side_inputs_of(transform: _protos.PTransform) -> Mapping[str, _protos.SideInput]:
     """The side inputs of a transform by their tags among its inputs."""
-    if transform.spec.urn not in _PARDO_URNS:
+    if transform.spec.urn not in PAR_DOS:
         return {}
     return dict(_protos.ParDoPayload.FromString(transform.spec.payload).side_inputs)
 

@@ -10,30 +10,12 @@ from beam_runner_urns import spark as spark_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
-from beam_spark_executor.translation.leaves import RESHUFFLES, puts_out
+from beam_spark_executor.translation.leaves import COMBINE_PARTS, PAR_DOS, RESHUFFLES, puts_out
 from beam_spark_executor.translation.stateful import coders_of, is_stateful
 
-_PARDOS = frozenset(
-    {
-        transform_urns.PAR_DO,
-        transform_urns.PAIR_WITH_RESTRICTION,
-        transform_urns.SPLIT_AND_SIZE_RESTRICTIONS,
-        transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS,
-        transform_urns.TRUNCATE_SIZED_RESTRICTION,
-    }
-)
-_COMBINES = frozenset(
-    {
-        transform_urns.COMBINE_PER_KEY,
-        transform_urns.COMBINE_PER_KEY_PRECOMBINE,
-        transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
-        transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
-        transform_urns.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS,
-        transform_urns.COMBINE_GROUPED_VALUES,
-    }
-)
+_COMBINES = COMBINE_PARTS | {transform_urns.COMBINE_PER_KEY}
 _PAYLOADS: Mapping[str, Any] = {
-    **dict.fromkeys(_PARDOS, _protos.ParDoPayload),
+    **dict.fromkeys(PAR_DOS, _protos.ParDoPayload),
     **dict.fromkeys(_COMBINES, _protos.CombinePayload),
     transform_urns.READ: _protos.ReadPayload,
     transform_urns.TEST_STREAM: _protos.TestStreamPayload,
@@ -71,13 +53,13 @@ def problems_of_transform(
             yield f"has a payload that is not the one of {urn!r}"
             return
     mains = dict(transform.inputs)
-    if urn in _PARDOS:
+    if urn in PAR_DOS:
         mains = {tag: p for tag, p in mains.items() if tag not in payload.side_inputs}
     elif urn in RESHUFFLES and len(mains) > 1:
         main = dealt(transform)
         mains = {} if main is None else {"in": main}
     yield from _of_edges(transform, mains)
-    if urn in _PARDOS:
+    if urn in PAR_DOS:
         yield from _of_pardo(transform, payload, components)
     elif urn in _COMBINES and payload.accumulator_coder_id not in components.coders:
         yield f"has the accumulator coder {payload.accumulator_coder_id!r}, which is not there"
@@ -103,7 +85,7 @@ def _of_edges(transform: _protos.PTransform, mains: Mapping[str, str]) -> Iterat
         yield f"of kind {urn!r} has {outputs} outputs, not one"
     if urn in _SOURCES and mains:
         yield f"of kind {urn!r} has inputs, where it begins with nothing"
-    elif urn in _ONE_TO_ONE | _PARDOS and len(mains) != 1:
+    elif urn in _ONE_TO_ONE | PAR_DOS and len(mains) != 1:
         yield f"of kind {urn!r} has {len(mains)} main inputs, not one"
     elif urn != transform_urns.FLATTEN and len(mains) > 1:
         yield f"of kind {urn!r} has {len(mains)} inputs, and only a Flatten may have several"
