@@ -171,7 +171,8 @@ def _parser() -> _Parser:
     _add_server_flags(parser.add_argument)
     _add_guard_flags(parser.add_argument)
     _add_folder_flags(parser.add_argument)
-    _add_end_flags(parser.add_argument)
+    _add_job_flags(parser.add_argument)
+    _add_placement_flags(parser.add_argument)
     add_channel_flags(parser.add_argument)
     parser.add_argument("--version", action="version", version=_versions())
     parser.add_argument("--spark-submit-script", action=_PrintScript, nargs=0, help=_SCRIPT_HELP)
@@ -292,7 +293,7 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
     )
 
 
-def _add_end_flags(flag: Callable[..., Any]) -> None:
+def _add_job_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--on-sigterm",
         choices=("suspend", "cancel", "drain"),
@@ -321,6 +322,9 @@ def _add_end_flags(flag: Callable[..., Any]) -> None:
         help="leave the element that was processed out of the errors of jobs (what user code puts"
         " into its exceptions stays)",
     )
+
+
+def _add_placement_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--spark-master-url",
         type=flag_values.master_url,
