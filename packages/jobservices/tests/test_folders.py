@@ -90,30 +90,10 @@ def test_a_marker_of_another_kind_is_refused(tmp_path, text, reason):
     assert [path.name for path in tmp_path.iterdir()] == [MARKER]
 
 
-def unmark(folder):
-    """Make the folder one of version 0.1, which marked nothing."""
-    for marker in folder.rglob(MARKER):
-        marker.unlink()
-
-
-def test_folders_of_the_version_before_are_recognised_and_marked(tmp_path, pipeline):
-    state, artifacts = tmp_path / "state", tmp_path / "state" / "artifacts"
-    given = {"artifacts_dir": artifacts, "state_dir": state, "port": 0}
-    with JobServer(FakeExecutor(), **given) as server:
-        server._store.add("job", b"content")
-        (artifacts / "incoming" / ("0" * 32)).write_bytes(b"left by a crash")
-    (artifacts / "sha256" / "ab").mkdir()
-    (artifacts / "sha256" / "ab" / ("ab" * 32)).write_bytes(b"left by a crash")
-    (state / "jobs").mkdir()
-    unmark(state)
-    with JobServer(FakeExecutor(), **given):
-        assert len(list(state.rglob(MARKER))) == 2
-
-
 @pytest.mark.parametrize(
     "name", ["sha256/keep.txt", "sha256/ab/keep.txt", "incoming/letter.txt", "more"]
 )
-def test_a_folder_that_only_looks_like_one_of_the_version_before_is_refused(tmp_path, name):
+def test_a_folder_that_only_looks_like_one_of_a_server_is_refused(tmp_path, name):
     (tmp_path / "lock").touch()
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("years of work")

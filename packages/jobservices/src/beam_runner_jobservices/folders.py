@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -26,9 +25,6 @@ STATE = "state"
 
 _OF_NOBODY = {f"{MARKER}.new", "lost+found"}
 """What may be in a folder before it is marked: a marker half written, what a file system begins with."""
-
-_HASH = re.compile("[0-9a-f]{64}")
-_RANDOM = re.compile("[0-9a-f]{32}")
 
 
 def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
@@ -122,7 +118,7 @@ def _check_is_ours(folder: Path, file_name: str, purpose: str) -> None:
         _check_marker(folder, marker, purpose)
         return
     names = {path.name for path in folder.iterdir()} - _OF_NOBODY
-    if names <= {file_name} or _is_of_an_older_version(folder, names, file_name, purpose):
+    if names <= {file_name}:
         return
     raise _cannot_use(
         folder,
@@ -146,23 +142,6 @@ def _check_marker(folder: Path, marker: Path, purpose: str) -> None:
             purpose,
             f"a newer version wrote it (format {written}, this one knows {FORMAT})",
         )
-
-
-def _is_of_an_older_version(folder: Path, names: set[str], file_name: str, purpose: str) -> bool:
-    """Whether a server wrote the folder that did not mark what it wrote yet."""
-    if file_name not in names:
-        return False
-    if purpose == STATE:
-        return any(name.endswith((".sqlite", ".sqlite-wal")) for name in names)
-    return names <= {file_name, "incoming", "sha256"} and all(
-        pattern.fullmatch(path.name)
-        for pattern, paths in (
-            (_RANDOM, folder.glob("incoming/*")),
-            (_HASH, folder.glob("sha256/*/*")),
-            (re.compile("[0-9a-f]{2}"), folder.glob("sha256/*")),
-        )
-        for path in paths
-    )
 
 
 def _open_private(path: Path) -> int:
