@@ -34,6 +34,7 @@ from .conftest import Observed, Server, count, eventually, stage, varint, waits,
 LIBRARY = StackFrame("/usr/lib/python3.11/threading.py", 3, "run", "")
 HARNESS = StackFrame("/v/site-packages/apache_beam/runners/worker/sdk_worker.py", 9, "work", "")
 ASK = StackFrame("/home/me/words.py", 31, "ask", "time.sleep(20)")
+GENERATED = StackFrame("<attrs generated methods words.Word>", 50, "__init__", "")
 MAIN = StackFrame("/home/me/words.py", 90, "main", "run(pipeline)")
 
 
@@ -210,7 +211,7 @@ def test_a_place_is_told_where_only_one_thread_can_be_meant(sdk: str) -> None:
 
 def test_threads_of_the_users_program_that_run_no_bundle_are_not_at_work() -> None:
     main = Thread.of(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
-    at_work = Thread.of(ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK), "python"))
+    at_work = Thread.of(ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK, GENERATED), "python"))
     assert not main.is_users
     assert [frame.function for frame in at_work.own] == ["ask"]
 
@@ -339,6 +340,51 @@ def test_that_nothing_is_committed_is_not_said_twice(
     assert eventually(lambda: causes(web, job)[0][1].startswith("Count has worked"))
     found = [text for _, text in causes(web, job)]
     assert any(text.startswith("Nothing has been committed") for text in found) == told
+
+
+def test_a_drain_that_waits_for_a_bundle_that_never_ends_says_so_first(
+    web: TestClient, job: Any
+) -> None:
+    job.given = JobMetrics((stage("s", "Count", "open_bundles", 1),))
+    job.reporter.state(JobState.DRAINING)
+    assert eventually(lambda: causes(web, job)[0][1].startswith("The job is being drained: what"))
+    assert causes(web, job)[0][1].endswith("Count at work, 0 of 1 stages done.")
+    job.runs = Execution((bundle(7, 23.0, 21.5),))
+    assert eventually(lambda: causes(web, job)[0][0] == "WARN")
+    first, second, *_ = [text for _, text in causes(web, job)]
+    assert first.startswith("The drain waits for Count: what runs there goes on until it returns")
+    assert first.endswith("if it never does, cancel the job")
+    assert second.startswith("Count has worked on one bundle for 23 s, without coming any further")
+
+
+def test_a_stream_whose_source_and_timers_wait_is_not_said_to_stand(
+    server: Server, web: TestClient
+) -> None:
+    server.kind = Observed
+    job = server.submit(streaming=True)
+    job.runs = Execution((bundle(7, 7.0, 1.0),))
+    reasons = "'Read' has bundles running: 1; 'Count' has a timer in shard 2 for 179553 ms; "
+    reasons += "'Count' waits in shard 2 for the watermark 99 ms; it is 5 ms"
+    for more, told in (("", False), ("; 'Write' waits for the end", True)):
+        job.reporter.message(
+            Importance.BASIC, f"nothing has been committed for 7 s: {reasons}{more}"
+        )
+        end = f"came after it{more}"
+        job.reporter.message(Importance.WARNING, end)
+        assert eventually(lambda end=end: any(t.endswith(end) for _, t in causes(web, job)))
+        assert any("committed" in text for _, text in causes(web, job)) == told
+
+
+def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
+    web: TestClient, job: Any
+) -> None:
+    text = "the worker process 47 on node was lost"
+    job.reporter.message(
+        Importance.WARNING, f"attempt 1 at a bundle failed, and it is tried again: {text}"
+    )
+    told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
+    assert told["text"] == f"An error came once, and what it stopped was tried again: {text}"
+    assert "where memory was short" in told["more"]
 
 
 @pytest.mark.parametrize("where", ["an SDK harness", "this process"])

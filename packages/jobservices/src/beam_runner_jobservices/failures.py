@@ -27,6 +27,7 @@ _NOT_THE_USERS = (
     "/site-packages/",
     "/dist-packages/",
     "<frozen ",
+    "<attrs generated ",
     "/pyspark/",
 )
 _STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/")

@@ -24,6 +24,12 @@ _GROWING_SECONDS = 30.0
 _STILL_SECONDS = 5.0
 _LITTLE_BYTES = 1_000
 _BUNDLES_RUN = re.compile(r" has bundles running: \d+$")
+_FOR_ITS_TIME = re.compile(r" has a timer in shard | waits in shard \S+ for the watermark |^it is ")
+_PROCESS_GONE = re.compile(r"(the worker process .* was lost|its worker process was replaced)$")
+_WHY_LOST = (
+    "Something ended the process: the kernel where memory was short, code in C that crashed, or its "
+    "machine. The step whose bundles were tried again is the one that ran in it"
+)
 _DOES_NOT_ANSWER = re.compile(
     r"^Python worker .* has not answered for \d+ s: |^if that never ends, "
 )
@@ -56,7 +62,7 @@ def _all_is_well(facts: Facts) -> str:
             return "The job is being cancelled: what runs is stopped."
         case JobState.DRAINING:
             return (
-                "The job is being drained: its sources have ended, and what they gave is processed."
+                f"The job is being drained: what its sources gave is processed; {at_work(facts)}."
             )
         case JobState.RUNNING:
             return f"Nothing stands out: {at_work(facts)}."
@@ -85,14 +91,15 @@ def _failed(facts: Facts) -> Iterator[Cause]:
     yield _failure(facts, group, f"The job failed{tried}")
 
 
-def _failure(facts: Facts, group: FailureGroup, what: str) -> Cause:
+def _failure(facts: Facts, group: FailureGroup, what: str, comma: str = "") -> Cause:
     failure = group.failure
     raised = ": ".join(part for part in (failure.type, one_line(failure.text, 600)) if part)
-    where = f" in {facts.snapshot.tree.steps[failure.step].name}" if failure.step else ""
+    where = f"{comma} in {facts.snapshot.tree.steps[failure.step].name}" if failure.step else ""
     frame = failure.users_frame
     at = f", at {frame.place}" if frame else ""
     page = f"errors#{quote(failure.step or 'job', safe='')}"
-    return Cause(Weight.BAD, f"{what}{where}: {raised}{at}", page, failure.step)
+    more = _WHY_LOST if _PROCESS_GONE.match(failure.text) else ""
+    return Cause(Weight.BAD, f"{what}{where}: {raised}{at}", page, failure.step, more)
 
 
 def _errors_so_far(facts: Facts) -> Iterator[Cause]:
@@ -100,9 +107,25 @@ def _errors_so_far(facts: Facts) -> Iterator[Cause]:
         return
     for group in facts.failures[:3]:
         times = f"{number(group.count)} times" if group.count > 1 else "once"
-        again = ", and what it stopped was tried again," if group.retried else ""
+        again = ", and what it stopped was tried again" if group.retried else ""
         what = f"An error came {times}{again}"
-        yield attrs.evolve(_failure(facts, group, what), weight=Weight.WARN)
+        yield attrs.evolve(_failure(facts, group, what, again[:1]), weight=Weight.WARN)
+
+
+def _drain_waits(facts: Facts) -> Iterator[Cause]:
+    """What keeps a job from the end of its drain: bundles that stand, which nothing interrupts."""
+    execution = facts.snapshot.execution
+    if facts.snapshot.state is not JobState.DRAINING or execution is None:
+        return
+    standing = {one.stage for one in execution.bundles if stands(one)}
+    stages = [stage for stage in facts.snapshot.figures.stages if stage.id in standing]
+    if stages:
+        names = " and ".join(dict.fromkeys(facts.name(stage) for stage in stages[:2]))
+        text = (
+            f"The drain waits for {names}: what runs there goes on until it returns or claims what is next, and "
+            "comes no further; if it never does, cancel the job"
+        )
+        yield Cause(Weight.WARN, text, "end", facts.step(stages[0]))
 
 
 def _stands_still(facts: Facts) -> Iterator[Cause]:
@@ -142,9 +165,10 @@ def _is_in_one_composite(facts: Facts, step: str, wait: str) -> bool:
 def _says_only_what_is_told(snapshot: Snapshot, reasons: str) -> bool:
     """Whether a report names bundles that run and nothing else, while there are sentences about these."""
     bundles = snapshot.execution.bundles if snapshot.execution else ()
-    told = [_BUNDLES_RUN] * any(map(stands, bundles)) + [_DOES_NOT_ANSWER] * any(
-        map(is_silent, bundles)
-    )
+    # A source of a stream may run a bundle in which it waits, and timers wait for their time: no news.
+    runs = any(map(stands, bundles)) or (snapshot.streaming and bool(bundles))
+    told = [_FOR_ITS_TIME, *[_BUNDLES_RUN] * runs]
+    told += [_DOES_NOT_ANSWER] * any(map(is_silent, bundles))
     return all(any(one.search(reason) for one in told) for reason in reasons.split("; "))
 
 
@@ -239,6 +263,7 @@ def _warnings(facts: Facts) -> Iterator[Cause]:
 _RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
     _away,
     _failed,
+    _drain_waits,
     _no_place,
     *BUNDLE_RULES,
     _stands_still,
