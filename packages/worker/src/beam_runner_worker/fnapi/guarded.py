@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 # By way of descriptor 3: a command in the background has no standard input, and not every shell
@@ -23,6 +24,7 @@ _GUARDED = (
 )
 _TERMINATE_SECONDS = 1.0
 _KILL_SECONDS = 5.0
+_LOOK_SECONDS = 0.01
 
 
 class GuardedProcess:
@@ -89,6 +91,7 @@ class GuardedProcess:
             self._signal(signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_KILL_SECONDS)
+                _bury_orphans(self._process.pid)
         if self._guard is not None:
             os.close(self._guard)
             self._guard = None
@@ -107,3 +110,16 @@ class GuardedProcess:
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+def _bury_orphans(group: int) -> None:
+    """Takes note of the ends of a killed group's processes that have become this one's children.
+
+    Where this process is a subreaper, as a worker is, they come to it when the command ends, the shell among
+    them, and would be zombies for as long as it lives.
+    """
+    limit = time.monotonic() + _KILL_SECONDS
+    with contextlib.suppress(ChildProcessError):  # there is none
+        while time.monotonic() < limit:
+            if os.waitpid(-group, os.WNOHANG)[0] == 0:
+                time.sleep(_LOOK_SECONDS)
