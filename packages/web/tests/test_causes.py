@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_jobservices import (
+    STARTING_HARNESS,
     Execution,
     Importance,
     JobInfo,
@@ -385,6 +386,16 @@ def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
     told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
     assert told["text"] == f"An error came once, and what it stopped was tried again: {text}"
     assert "where memory was short" in told["more"]
+
+
+def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
+    web: TestClient, job: Any
+) -> None:
+    job.runs = Execution((bundle(7, 90.0, 90.0, STARTING_HARNESS),))
+    told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
+    assert "waits for its SDK harness, which has been starting for" in told["text"]
+    assert "(process 47 on node)" in told["text"]
+    assert "prints" in told["more"]
 
 
 @pytest.mark.parametrize("where", ["an SDK harness", "this process"])

@@ -39,6 +39,20 @@ def test_what_may_still_start_has_longer_until_it_is_heard_of() -> None:
     assert one.is_blocked(19.1, PATIENCE, takes_turns=False)
 
 
+@pytest.mark.parametrize("takes_turns", [False, True])
+def test_what_waits_for_what_it_runs_in_is_not_blocked_until_it_is_heard_of(
+    takes_turns: bool,
+) -> None:
+    one = place()
+    one.prepares = True
+    assert not one.is_blocked(1e9, PATIENCE, takes_turns=takes_turns)
+    one.told(0.0, None, 50.0, takes_turns=takes_turns)
+    assert one.is_blocked(51.1, PATIENCE, takes_turns=takes_turns)
+    one.prepares = True
+    one.begin(bundle(2), 60.0)
+    assert one.is_blocked(69.1, PATIENCE, takes_turns=takes_turns)
+
+
 @pytest.mark.parametrize(
     ("waits", "heard_at", "blocked_from"),
     [(None, None, 13.0), (None, 10.5, 11.5), (True, 10.5, 11.5)],

@@ -18,7 +18,7 @@ class Tuning:
         lane_idle_seconds: how long a lane keeps its place on the cluster without work.
         lane_failures: so many lanes that Spark could not run, one after the other, fail the job.
         blocked_seconds: a bundle that has come no further for so long counts as one that uses no core.
-        preparing_seconds: the same for one of which nothing was heard yet: its harness starts, as those of more lanes would have to.
+        preparing_seconds: the same for one of which nothing was heard yet; one of which its process tells that its harness is still being started never does.
         unheard_seconds: the same for one that takes turns and has not told whether it leaves time to others.
         source_seconds: how much later a bundle may come and still run before that of a source.
         yield_seconds: how long a source keeps its lane at least while others wait for one.

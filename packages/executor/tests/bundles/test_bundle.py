@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 import pytest
@@ -12,7 +13,7 @@ from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.records import BundleSplit, MonitoringInfo, ResidualElement
+from beam_runner_worker.records import BundleProgress, BundleSplit, MonitoringInfo, ResidualElement
 from small_plans import (
     buffer,
     bundle_of,
@@ -356,6 +357,16 @@ def test_progress(tmp_path: Path, processed: float, fraction: float) -> None:
     assert progress is not None
     assert (progress.attempt, progress.fraction) == (Attempt(7, 1), fraction)
     assert 0 <= progress.elapsed < 60_000
+
+
+def test_that_its_harness_still_starts_is_told(tmp_path: Path) -> None:
+    harness = FakeHarness(both, KINDS)
+    running = start(tmp_path, harness, elements("x", b"a"))
+    with patch.object(FakeHarness, "progress", lambda _: BundleProgress((), 0.0, starts=True)):
+        progress = running.progress()
+    assert progress is not None
+    assert progress.starts
+    assert progress.fraction == 0.0
 
 
 def test_no_progress_where_nothing_runs(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ MESSAGES: dict[str, FromWorker] = {
     for message in (
         messages.Hello("job-1", "host", 42, "birth"),
         messages.LaneOpened(3),
-        messages.BundleProgressed(Attempt(1, 2), 0.5, 700, INFOS, None, True),
+        messages.BundleProgressed(Attempt(1, 2), 0.5, 700, INFOS, None, True, True),
         REPLY,
         attempts.BundleBroke(Attempt(1, 2), FAILURE, "gone"),
         attempts.SectionRefusal(Attempt(1, 2), "a checkpoint"),

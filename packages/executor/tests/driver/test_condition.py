@@ -18,7 +18,8 @@ from servers import Reporter
 from small_jobs import rig_of
 from small_plans import encoded
 
-from beam_spark_executor.channel.messages import Hello
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import BundleProgressed, Hello
 from beam_spark_executor.driver import condition as module
 from beam_spark_executor.driver.condition import STILL_SECONDS, JobCondition
 from beam_spark_executor.driver.processes import Silence
@@ -130,6 +131,26 @@ def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:
     lag = values(watch.condition.metrics(), "commit_lag")["read"]
     opened = watch.rig.ledger.open_bundles[0].processing_time
     assert lag == 4_000_000_000_000 - opened
+
+
+def test_a_harness_that_still_starts_is_a_reason(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    rig.open_lanes()
+    watch = Watch(rig)
+    watch.look(1)
+    (lane,) = rig.coordinator.lanes.busy()
+    assert lane.link is not None
+    assert lane.running is not None
+    attempt = Attempt.of(lane.running)
+    rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 700, (), starts=True))
+    assert lane.prepares
+    lane.began -= 90
+    (text,) = watch.look(2 * STILL_SECONDS)
+    assert "an SDK harness has been starting for 100 s, in which bundles are to run: 1;" in text
+    rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 700, ()))
+    assert not lane.prepares
+    (text,) = watch.look(5 * STILL_SECONDS)
+    assert "SDK harness" not in text
 
 
 def test_who_waits_for_what_is_told_at_growing_intervals(tmp_path: Path) -> None:

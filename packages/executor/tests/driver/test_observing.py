@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from beam_runner_jobservices.observation import StackFrame, ThreadStack
+import attrs
+from beam_runner_jobservices.observation import STARTING_HARNESS, StackFrame, ThreadStack
 from small_jobs import rig_of
 
-from beam_spark_executor.channel.messages import DumpStacks, Hello, Stacks
+from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.messages import BundleProgressed, DumpStacks, Hello, Stacks
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver import observing as module
 from beam_spark_executor.driver.observing import ASKED_SECONDS, JobObserving
@@ -39,6 +41,22 @@ def test_a_bundle_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
     rig.run()
     observing.look(rig.coordinator)
     assert observing.execution().bundles == ()
+
+
+def test_a_bundle_that_waits_for_its_harness_is_told_as_such(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    stages = {name: attrs.evolve(one, embedded=False) for name, one in rig.plan.stages.items()}
+    observing = JobObserving(attrs.evolve(rig.plan, stages=stages), tuple, str)
+    rig.open_lanes()
+    (lane,) = rig.coordinator.lanes.busy()
+    assert lane.link is not None
+    assert lane.running is not None
+    attempt = Attempt.of(lane.running)
+    for starts, where in ((True, STARTING_HARNESS), (False, "an SDK harness")):
+        rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 7, (), starts=starts))
+        observing.look(rig.coordinator)
+        (bundle,) = observing.execution().bundles
+        assert bundle.where == where
 
 
 def test_nobody_asks_until_somebody_does(tmp_path: Path) -> None:

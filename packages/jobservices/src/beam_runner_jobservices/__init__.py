@@ -35,6 +35,7 @@ from .job_log import LogQuery, LogRecord, Logs, select_logs
 from .limits import Limits
 from .metric_values import Distribution, Latest, MetricValue, metric_value
 from .observation import (
+    STARTING_HARNESS,
     Execution,
     JobTimes,
     RunningBundle,
@@ -64,6 +65,7 @@ from .wire.descriptions import describe_pipeline
 from .wire.jobs import Prepared
 
 __all__ = [
+    "STARTING_HARNESS",
     "AddressError",
     "Artifact",
     "Credentials",

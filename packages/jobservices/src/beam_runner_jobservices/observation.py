@@ -61,6 +61,10 @@ class JobTimes:
         )
 
 
+STARTING_HARNESS = "an SDK harness that is still being started"
+"""Where the user code of a bundle will run, while that has not connected."""
+
+
 @attrs.frozen
 class RunningBundle:
     """An attempt at a bundle that runs now.
@@ -69,7 +73,8 @@ class RunningBundle:
     - `host`, `pid`: the process that runs it.
     - `seconds`: for how long it has run; `still` for how long it has come no further.
     - `fraction`: of its input that is done, from 0 to 1.
-    - `where`: what runs its user code: `this process`, or `an SDK harness`.
+    - `where`: what runs its user code: `this process`, or `an SDK harness`; or `STARTING_HARNESS` while
+      it waits for that.
     - `silent`: for how long the process has not answered; 0 if it does.
     """
 

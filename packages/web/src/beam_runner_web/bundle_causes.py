@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from beam_runner_jobservices import RunningBundle
+from beam_runner_jobservices import STARTING_HARNESS, RunningBundle
 
 from .facts import Cause, Facts, Weight
 from .figures import StageFigures
@@ -54,6 +54,9 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
         text += ": code in C holds Python's lock, or the process was stopped"
         more = f"py-spy dump --pid {one.pid} on {one.host} shows the line. If that never ends, end the job"
         return Cause(Weight.WARN, text, "now", step, more)
+    if one.where == STARTING_HARNESS:
+        text = f"{name} waits for its SDK harness, which has been starting for {length} ({process})"
+        return Cause(Weight.WARN, text, "logs", step, "What it prints is in the job's log")
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
     straggles = 0 < usual < one.seconds / _STRAGGLES
     grouped = straggles and stage is not None and bool(facts.grouping(stage))

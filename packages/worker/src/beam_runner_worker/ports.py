@@ -160,7 +160,7 @@ class StageHarness(Protocol):
         """
 
     def progress(self) -> BundleProgress | None:
-        """How far the running bundle is; None between bundles. From any thread."""
+        """How far the running bundle is, or that its SDK harness still starts; None between bundles. From any thread."""
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Lets the running bundle give away part of what it has not done yet. From any thread.

@@ -375,11 +375,13 @@ class BundleProgress:
             being processed, where its restriction tracker can tell.
         waits: whether its user code leaves time to others in its interpreter; None if that is not
             known.
+        starts: whether it waits for its SDK harness, which is still being started.
     """
 
     metrics: tuple[MonitoringInfo, ...]
     processed: float
     waits: bool | None = None
+    starts: bool = False
 
 
 @attrs.frozen

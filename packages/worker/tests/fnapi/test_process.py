@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +19,9 @@ from life import RecordsLife, torn_down_processes, wait_until
 from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
-from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi import FnApiServer, Limits
-from beam_runner_worker.records import Artifact, Environment
+from beam_runner_worker.errors import BundleFailed, HarnessError, UnsupportedEnvironment
+from beam_runner_worker.fnapi import FnApiServer, Limits, arrival
+from beam_runner_worker.records import Artifact, BundleProgress, Environment
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
@@ -130,7 +131,7 @@ def test_a_process_that_ends_before_it_connects_is_reported_with_its_words(tmp_p
         server.close()
 
 
-def test_a_process_that_never_connects_is_given_up(tmp_path: Path):
+def test_a_process_that_does_nothing_is_given_up_by_name(tmp_path: Path):
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; echo waiting; exec sleep 600\n")
@@ -140,11 +141,85 @@ def test_a_process_that_never_connects_is_given_up(tmp_path: Path):
         Logs(),
         limits=Limits(connect=1.0),
     )
+    told = rf"(?s)its process '{command}' has not.* neither ran nor waited .*limit: 1 s.*waiting"
     try:
-        with pytest.raises(HarnessError, match=r"(?s)within 1 seconds.*waiting"):
+        with pytest.raises(HarnessError, match=told):
             host.run(server.harness)
         assert not alive(int(pid.read_text()))
     finally:
+        server.close()
+
+
+def test_a_process_that_is_at_work_is_waited_for_beyond_the_limit(
+    boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As one that still imports Beam on an overloaded machine."""
+    monkeypatch.setattr(arrival, "_TELL_SECONDS", 1.0)
+    starts = tmp_path / "starts"
+    burn = "import time\nwhile time.process_time() < 3: pass"
+    command = script(
+        tmp_path / "slow",
+        f"echo >>{starts}; {sys.executable} -c '{burn}'; exec {boot} \"$@\"\n",
+    )
+    host = TinyHost(one_element())
+    logs = Logs()
+    server = FnApiServer(
+        job_with(process(command), environments=host.environment_ids),
+        Artifacts(),
+        logs,
+        limits=Limits(connect=2.0),
+    )
+    try:
+        host.run(server.harness)
+    finally:
+        server.close()
+    assert starts.read_text() == "\n", "it was started once"
+    assert re.search(r"has been starting for \d+ s, for \d+ s of which nothing", logs.messages)
+    assert str(command) in logs.messages
+    assert "did not connect" not in logs.messages
+
+
+def test_a_process_that_is_at_work_without_end_is_not_tried_again(tmp_path: Path):
+    pid = tmp_path / "pid"
+    host = TinyHost(one_element())
+    command = script(tmp_path / "boot", f"echo $$ >{pid}; while :; do :; done\n")
+    server = FnApiServer(
+        job_with(process(command), environments=host.environment_ids),
+        Artifacts(),
+        Logs(),
+        limits=Limits(connect=0.5, start=2.0),
+    )
+    try:
+        with pytest.raises(BundleFailed, match=rf"within 2 seconds.*its process '{command}' was"):
+            host.run(server.harness)
+        assert not alive(int(pid.read_text()))
+    finally:
+        server.close()
+
+
+def test_a_stage_tells_that_its_harness_starts(boot: Path, tmp_path: Path):
+    go = tmp_path / "go"
+    command = script(
+        tmp_path / "slow", f'while [ ! -e {go} ]; do sleep 0.1; done; exec {boot} "$@"\n'
+    )
+    host = TinyHost(one_element())
+    server = FnApiServer(
+        job_with(process(command), environments=host.environment_ids), Artifacts(), Logs()
+    )
+    spec = host.specs[0]
+    stage = server.harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    running = threading.Thread(
+        target=host.run_stage, args=(spec, server.harness(spec.environment_id))
+    )
+    try:
+        running.start()
+        assert stage.progress() == BundleProgress((), 0.0, starts=True)
+        go.touch()
+        running.join(60)
+        assert stage.progress() is None
+    finally:
+        go.touch()
+        running.join(60)
         server.close()
 
 

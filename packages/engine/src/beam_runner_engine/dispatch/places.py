@@ -33,7 +33,8 @@ class Place:
     `running` is its bundle, if it has one, `loop` says that it drives the whole job for a while, and
     `last` the stage and shard that it was at last. Of what runs there it is known when it `began`, when it came
     further (`changed`) and how far (`fraction`), whether it was `heard` of, and whether it `waits`, which
-    leaves time to others in its interpreter, if that is known. `giving_way` says that it has been asked to end, `asked`
+    leaves time to others in its interpreter, if that is known; `prepares` says that it waits for what it runs in
+    to start, as that of more places would have to, and is not over before it is told of again. `giving_way` says that it has been asked to end, `asked`
     when. `served` says that it was given anything to do.
     """
 
@@ -44,6 +45,7 @@ class Place:
     fraction: float = 0.0
     heard: bool = False
     waits: bool | None = None
+    prepares: bool = False
     changed: float = 0.0
     began: float = 0.0
     asked: float = 0.0
@@ -72,7 +74,7 @@ class Place:
     def begin(self, bundle: Bundle | None, now: float) -> None:
         """It runs a bundle from now on, or none."""
         self.running, self.fraction, self.giving_way = bundle, 0.0, False
-        self.heard, self.waits = False, None
+        self.heard, self.waits, self.prepares = False, None, False
         self.began = self.changed = now
         if bundle is not None:
             self.served = True
@@ -88,14 +90,14 @@ class Place:
         is_further = fraction > self.fraction
         if is_further or (takes_turns and not self.heard):
             self.changed = now
-        self.heard, self.waits = True, waits
+        self.heard, self.waits, self.prepares = True, waits, False
         self.fraction = max(fraction, self.fraction)
         return is_further
 
     def is_blocked(self, now: float, patience: Patience, *, takes_turns: bool) -> bool:
         """Says whether what runs there does not use a core."""
-        if takes_turns and self.waits is False:
-            return False  # it is busy with one element
+        if self.prepares or (takes_turns and self.waits is False):
+            return False  # the latter is busy with one element
         seconds = patience.blocked
         if not self.heard:
             seconds = patience.unheard if takes_turns else patience.preparing

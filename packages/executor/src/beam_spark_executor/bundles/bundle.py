@@ -137,8 +137,9 @@ class RunningBundle:
         joint = self._joint
         most = count_of(self._inputs) if joint is None else joint.groups
         fraction = min(1.0, now.processed / max(1, most))
+        metrics = self._without_doubles(now.metrics)
         return BundleProgressed(
-            self.attempt, fraction, self.elapsed, self._without_doubles(now.metrics), now.waits
+            self.attempt, fraction, self.elapsed, metrics, now.waits, starts=now.starts
         )
 
     @property

@@ -76,6 +76,7 @@ class BundleProgressed:
         waits: whether its user code leaves time to others in its interpreter; None if that is not
             known.
         lingers: it has put out something, and mostly waits for more to come.
+        starts: it waits for its SDK harness, which is still being started; nothing else is known of it.
     """
 
     attempt: Attempt
@@ -84,6 +85,7 @@ class BundleProgressed:
     metrics: tuple[MonitoringInfo, ...]
     waits: bool | None = None
     lingers: bool = False
+    starts: bool = False
 
 
 @attrs.frozen

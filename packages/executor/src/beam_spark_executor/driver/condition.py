@@ -204,6 +204,9 @@ class JobCondition:
         waiting = coordinator.lanes.without_place
         if waiting:
             yield f"bundles wait for a worker process: {waiting}"
+        if starting := [lane for lane in coordinator.lanes.busy() if lane.prepares]:
+            seconds = time.monotonic() - min(lane.began for lane in starting)
+            yield f"an SDK harness has been starting for {seconds:.0f} s, in which bundles are to run: {len(starting)}"
         if waits:
             yield describe_waits(waits, lambda name: f"'{self._plan.stages[name].spec.title}'")
 

@@ -152,6 +152,8 @@ class Coordinator:
                 self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
             case BundleProgressed(attempt) if self.sections.runs(attempt):
                 self._metrics.progressed(attempt, message.metrics, link.hello.folder)
+            case BundleProgressed(attempt, starts=True):
+                self.lanes.starts(link, attempt)
             case BundleProgressed(attempt, fraction, elapsed, metrics, waits, lingers):
                 if self.lanes.progressed(link, attempt, fraction, waits=waits):
                     self.moved = time.monotonic()

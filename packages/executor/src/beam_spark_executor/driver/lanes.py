@@ -159,6 +159,12 @@ class Lanes:
         takes_turns = self._parallelism.takes_turns
         return lane.told(fraction, waits, time.monotonic(), takes_turns=takes_turns)
 
+    def starts(self, link: WorkerLink, attempt: Attempt) -> None:
+        """The bundle of a lane waits for its SDK harness, which is still being started."""
+        lane = self._by_link.get(link)
+        if lane is not None and lane.is_at(attempt):
+            lane.prepares = True
+
     def finished(self, link: WorkerLink, attempt: Attempt) -> None:
         """A lane has answered for its bundle, and takes the next."""
         lane = self._by_link.get(link)

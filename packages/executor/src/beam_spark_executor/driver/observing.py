@@ -10,11 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from beam_runner_jobservices.observation import Execution, RunningBundle, ThreadStack
+from beam_runner_jobservices.observation import (
+    STARTING_HARNESS,
+    Execution,
+    RunningBundle,
+    ThreadStack,
+)
 
 from beam_spark_executor.channel.messages import DumpStacks, Stacks
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.coordinator import Coordinator
+from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.ledger import stages_of
 from beam_spark_executor.driver.processes import SILENT_SECONDS
 from beam_spark_executor.driver.sections import Sections
@@ -80,7 +86,7 @@ class JobObserving:
                     seconds=round(now - lane.began, 1),
                     still=round(now - lane.changed, 1),
                     fraction=lane.fraction,
-                    where="this process" if stage.embedded else "an SDK harness",
+                    where=_where(lane, embedded=stage.embedded),
                     silent=_silence(lane.link, now),
                 )
             )
@@ -123,6 +129,13 @@ class JobObserving:
             if stacks.request == self._request:
                 self._stacks[link] = stacks.threads
                 self._answered.notify_all()
+
+
+def _where(lane: Lane, *, embedded: bool) -> str:
+    """What runs the user code of the bundle in a lane."""
+    if embedded:
+        return "this process"
+    return STARTING_HARNESS if lane.prepares else "an SDK harness"
 
 
 def _silence(link: WorkerLink, now: float) -> float:

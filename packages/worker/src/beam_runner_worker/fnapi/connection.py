@@ -169,30 +169,23 @@ class SdkConnection:
             text += ", which logged nothing"
         return f"{text}; {self.whereabouts}" if self.whereabouts else text
 
-    def wait_connected(self, limit: float, check: Callable[[], str | None]) -> None:
+    def wait_connected(self, vain: Callable[[], str | None]) -> None:
         """Waits for the control stream.
 
         Args:
-            limit: in seconds.
-            check: asked every 100 ms whether waiting is vain; answers why, or None.
+            vain: asked every 100 ms whether waiting is vain; answers why, or None.
 
         Raises:
-            HarnessError: the SDK is lost, can't come any more, or has not come within the limit.
+            HarnessError: the SDK is lost, or waiting for it is vain.
         """
         with self._changed:
-            for _ in range(max(1, int(limit * 10))):
-                if self._connected or not self.usable:
-                    break
-                reason = check()
+            while self.usable and not self._connected:
+                reason = vain()
                 if reason is not None:
-                    raise HarnessError(f"the SDK did not start: {reason}; {self.describe()}")
+                    raise HarnessError(f"{reason}; {self.describe()}")
                 self._changed.wait(0.1)
             if not self.usable:
                 raise HarnessError(self._lost or "the harness was closed")
-            if not self._connected:
-                raise HarnessError(
-                    f"the SDK did not connect within {limit:g} seconds; {self.describe()}"
-                )
 
     def open_bundle(self, bundle_id: str, descriptor_id: str, state: BundleState) -> RunningBundle:
         """Asks the SDK to process a bundle; its data may follow.

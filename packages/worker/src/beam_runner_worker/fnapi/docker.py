@@ -62,6 +62,9 @@ class DockerWorker(OwnProcess):
                 "name an environment_type of LOOPBACK, EXTERNAL or PROCESS"
             )
 
+    def activity(self) -> None:
+        """Nothing is known: what runs in the container is beneath docker's own process."""
+
     def start(self, endpoint: str) -> None:
         """Starts the container.
 

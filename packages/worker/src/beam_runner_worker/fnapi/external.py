@@ -42,6 +42,8 @@ class ExternalWorker:
             somebody else can stop it if this process is killed.
     """
 
+    imports = False
+    """A pool has its own way to start workers, as threads or processes."""
     prepares = False
     hopeless = False
 
@@ -104,6 +106,14 @@ class ExternalWorker:
     def failure(self, limit: float = 0.0) -> str | None:
         """Always None: pools do not tell of workers that died."""
         return None
+
+    @property
+    def called(self) -> str:
+        """The worker, by its pool."""
+        return f"worker of the pool at {self._pool}"
+
+    def activity(self) -> None:
+        """Nothing is known of a single worker."""
 
     @property
     def whereabouts(self) -> str:

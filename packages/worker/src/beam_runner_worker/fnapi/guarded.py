@@ -66,6 +66,11 @@ class GuardedProcess:
         self._reader = threading.Thread(target=self._read_output, name="fnapi-output", daemon=True)
         self._reader.start()
 
+    @property
+    def pid(self) -> int | None:
+        """The command's process; None before :meth:`start`."""
+        return None if self._process is None else self._process.pid
+
     def wait(self, limit: float = 0.0) -> int | None:
         """The exit code, once it has ended and all it printed is read; None if it has not yet.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
 
 import attrs
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.fnapi.arrival import Arrival
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import plan_stage
 from beam_runner_worker.fnapi.launchers import Launcher, launcher_for
@@ -16,6 +18,8 @@ from beam_runner_worker.fnapi.metrics import ShortIds
 from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.services import Workers
 from beam_runner_worker.fnapi.stage import FnApiStage
+from beam_runner_worker.fnapi.starting import StartLimits, Verdict
+from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.missing_modules import missing_module
 from beam_runner_worker.ports import LogSink, SideInputReader
 from beam_runner_worker.records import Environment, StageSpec
@@ -30,24 +34,39 @@ class Limits:
     """How long to wait for SDK harnesses, in seconds.
 
     Attributes:
-        connect: from the start of a harness until it has connected.
-        prepare: on top of that, where packages are to be installed or an image fetched.
+        connect: in which a harness stands still before it has connected, neither running nor waiting for a
+            core or a disk; of a worker of a pool, of which nothing is seen, all that it takes.
+        unseen: all that a process may take of which nothing is seen: in a container, and on other
+            systems than Linux.
+        start: all that any may take; one that has taken that is not tried again.
+        prepare: on top of each, where packages are to be installed or an image fetched.
         teardown: from the end of its work until it has called every teardown and gone.
         interrupted: the same if a bundle was still running, whose user code may never return.
     """
 
     connect: float = 60.0
+    unseen: float = 300.0
+    start: float = 900.0
     prepare: float = 900.0
     teardown: float = 5.0
     interrupted: float = 2.0
 
+    def of(self, launcher: Launcher) -> StartLimits:
+        """How long a harness may take to connect."""
+        prepare = self.prepare if launcher.prepares else 0.0
+        unseen = self.unseen if launcher.imports else self.connect
+        return StartLimits(self.connect + prepare, unseen + prepare, self.start + prepare)
+
 
 class _RunningSdk:
-    """An SDK harness with its launcher and what is known of its metrics and samples."""
+    """An SDK harness with its launcher and what is known of its start, its metrics and samples."""
 
-    def __init__(self, connection: SdkConnection, launcher: Launcher, *, sampling: bool) -> None:
+    def __init__(
+        self, connection: SdkConnection, launcher: Launcher, arrival: Arrival, *, sampling: bool
+    ) -> None:
         self.connection = connection
         self.launcher = launcher
+        self.arrival = arrival
         self.short_ids = ShortIds(lambda request: connection.ask(request, _METADATA_SECONDS))
         self.samples = SdkSamples(
             lambda request: connection.ask(request, _SAMPLES_SECONDS), wanted=sampling
@@ -125,24 +144,38 @@ class FnApiHarness:
         """The connected SDK harness; a new one if the last was lost.
 
         Raises:
-            HarnessError: it did not come within the limit, or this harness is closed.
-            BundleFailed: what the environment needs can't be installed.
+            HarnessError: it did not come within its limit, or this harness is closed.
+            BundleFailed: what the environment needs can't be installed, or it would not come elsewhere either.
         """
         with self._lock:
             running = self._started()
-        launcher = running.launcher
-        limit = self._limits.connect + (self._limits.prepare if launcher.prepares else 0.0)
+        launcher, arrival = running.launcher, running.arrival
         try:
-            running.connection.wait_connected(limit, launcher.failure)
+            running.connection.wait_connected(arrival.vain)
         except HarnessError as error:
             hopeless = launcher.hopeless
             with self._lock:
                 self._let_go(running)
+            if arrival.verdict is Verdict.ENDLESS:
+                where = f"the environment {self._environment_id}"
+                raise BundleFailed(where, arrival.reason, str(error)) from error
             if hopeless or missing_module(running.connection.last_lines):
                 raise self._not_prepared(running.connection, str(error)) from error
             raise
         running.look_beside()
         return running
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether its SDK harness was started and has not connected yet."""
+        running = self._running
+        return (
+            running is not None and running.connection.usable and not running.connection.connected
+        )
+
+    def _tell(self, text: str) -> None:
+        told = f"{text}; environment {self._environment_id!r}"
+        self._logs.log([LogRecord(Severity.NOTICE, time.time_ns() // 1_000_000, told)])
 
     def _not_prepared(self, connection: SdkConnection, trace: str) -> BundleFailed:
         last = [line for line in connection.last_lines if line.strip()]
@@ -171,7 +204,8 @@ class FnApiHarness:
         )
         connection.explain = lambda: launcher.failure(_GOING_SECONDS)
         connection.whereabouts = launcher.whereabouts
-        self._running = _RunningSdk(connection, launcher, sampling=self._sampling)
+        arrival = Arrival(launcher, self._limits.of(launcher), self._tell)
+        self._running = _RunningSdk(connection, launcher, arrival, sampling=self._sampling)
         self._workers.add(connection)
         try:
             launcher.start(self._endpoint)

@@ -22,6 +22,7 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.docker import DockerWorker
 from beam_runner_worker.fnapi.external import ExternalWorker
 from beam_runner_worker.fnapi.process import ProcessWorker, command_of
+from beam_runner_worker.fnapi.starting import Activity
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.packages import need_installing
 from beam_runner_worker.ports import LogSink
@@ -32,6 +33,14 @@ _BOOT = (sys.executable, "-m", "beam_runner_worker.fnapi.boot")
 
 class Launcher(Protocol):
     """One SDK harness from its start to its end; :meth:`start` is called once."""
+
+    @property
+    def called(self) -> str:
+        """It, in messages."""
+
+    @property
+    def imports(self) -> bool:
+        """Whether it is a new process, which has its SDK and the pipeline's modules to import first."""
 
     @property
     def prepares(self) -> bool:
@@ -54,6 +63,9 @@ class Launcher(Protocol):
         Args:
             limit: how long to wait for a harness to be gone, in seconds.
         """
+
+    def activity(self) -> Activity | None:
+        """What its processes do; None where that can't be seen from here, or they are gone."""
 
     @property
     def whereabouts(self) -> str:

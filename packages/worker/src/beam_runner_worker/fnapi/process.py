@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
+from beam_runner_worker.fnapi.activity import activity_of
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.guarded import GuardedProcess
+from beam_runner_worker.fnapi.starting import Activity
 
 CANNOT_PREPARE = os.EX_CONFIG
 """The exit code of a boot program that can't install what the environment needs."""
@@ -28,15 +30,16 @@ class OwnProcess:
     """
 
     whereabouts = ""
+    imports = True
 
     def __init__(self, called: str, on_output: Callable[[str], None]) -> None:
-        self._called = called
+        self.called = called
         self._process = GuardedProcess(on_output)
 
     def failure(self, limit: float = 0.0) -> str | None:
         """The exit code of a process that has ended, or ends within the limit."""
         code = self._process.wait(limit)
-        return None if code is None else f"its {self._called} ended with exit code {code}"
+        return None if code is None else f"its {self.called} ended with exit code {code}"
 
     def waits(self, connection: SdkConnection) -> None:
         """Nothing is known."""
@@ -78,6 +81,11 @@ class ProcessWorker(OwnProcess):
         self._worker_id = worker_id
         super().__init__(f"process {shlex.join(self._command)!r}", on_output)
         self._directory: str | None = None
+
+    def activity(self) -> Activity | None:
+        """What the command and all beneath it do."""
+        process = self._process.pid
+        return None if process is None else activity_of(process)
 
     @property
     def hopeless(self) -> bool:

@@ -53,6 +53,10 @@ class Sdk(Protocol):
 class SdkSource(Protocol):
     """Gives a stage the SDK harness to run a bundle on."""
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether one was started and has not connected yet."""
+
     def sdk(self) -> Sdk:
         """A connected SDK harness; a new one if the last was lost.
 
@@ -220,7 +224,7 @@ class FnApiStage:
         """
         running = self._running
         if running is None:
-            return None
+            return BundleProgress((), 0.0, starts=True) if self._source.is_starting else None
         request = progress_request(running.bundle.instruction_id)
         try:
             answer = running.sdk.connection.ask(request, _PROGRESS_SECONDS).process_bundle_progress

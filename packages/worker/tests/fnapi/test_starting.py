@@ -1,0 +1,105 @@
+"""A harness that starts slowly is waited for as long as it does anything; one that does nothing is not."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_worker.fnapi.starting import Activity, Start, StartLimits, Verdict
+
+LIMITS = StartLimits(still=60.0, unseen=300.0, most=900.0)
+
+
+@attrs.frozen
+class Step:
+    """What happens between two looks: seconds that pass, and on a core; and whether it wants one at the look."""
+
+    seconds: float
+    ran: float
+    wants: bool
+
+
+STEPS = st.lists(
+    st.builds(Step, st.floats(0.1, 30.0), st.floats(0.0, 60.0), st.booleans()), max_size=200
+)
+
+
+def looks(steps: list[Step], limits: StartLimits = LIMITS) -> tuple[Start, list[Verdict]]:
+    """What was said at each look, up to the first that gives it up."""
+    start = Start(limits, 1000.0)
+    now, ran, said = 1000.0, 0.0, []
+    for step in steps:
+        now, ran = now + step.seconds, ran + step.ran
+        said.append(start.look(now, Activity(ran, step.wants)))
+        if said[-1] is not Verdict.MAY_COME:
+            break
+    return start, said
+
+
+@given(STEPS)
+def test_it_is_given_up_only_by_what_it_has_used_up(steps: list[Step]) -> None:
+    start, said = looks(steps)
+    elapsed = sum(step.seconds for step in steps[: len(said)])
+    stood = sum(max(0.0, s.seconds - s.ran) for s in steps[: len(said)] if not s.wants)
+    last = said[-1] if said else Verdict.MAY_COME
+    assert start.elapsed == pytest.approx(elapsed)
+    assert start.stood == pytest.approx(stood)
+    assert start.stood <= start.elapsed + 1e-6
+    assert last is not Verdict.UNSEEN
+    if last is Verdict.ENDLESS:
+        assert start.elapsed >= LIMITS.most
+    elif last is Verdict.STOOD_STILL:
+        assert start.stood >= LIMITS.still
+    else:
+        assert start.stood < LIMITS.still
+        assert start.elapsed < LIMITS.most
+
+
+@given(STEPS, st.floats(0.0, 30.0), st.integers(0, 199))
+def test_who_does_more_is_not_given_up_sooner(steps: list[Step], more: float, place: int) -> None:
+    if place < len(steps):
+        eager = [*steps]
+        eager[place] = attrs.evolve(steps[place], ran=steps[place].ran + more)
+        assert len(looks(eager)[1]) >= len(looks(steps)[1])
+
+
+@pytest.mark.parametrize("busy", [Step(1.0, 1.0, wants=False), Step(1.0, 0.0, wants=True)])
+def test_who_runs_or_waits_for_a_core_is_given_up_by_the_last_limit_alone(busy: Step) -> None:
+    _, said = looks([busy] * 2000)
+    assert len(said) == 900
+    assert said[-1] is Verdict.ENDLESS
+
+
+def test_who_does_nothing_is_given_up_after_a_minute() -> None:
+    _, said = looks([Step(1.0, 0.0, wants=False)] * 2000)
+    assert len(said) == 60
+    assert said[-1] is Verdict.STOOD_STILL
+
+
+def test_who_only_looks_whether_something_has_changed_is_given_up_hardly_later() -> None:
+    """As what asks an address again and again at which nobody answers."""
+    _, said = looks([Step(1.0, 0.002, wants=False)] * 2000)
+    assert len(said) == 61
+
+
+def test_time_on_a_core_does_not_make_up_for_standing_still_later() -> None:
+    """Eight threads of a machine that compiles itself, and then wait for each other."""
+    start, said = looks([Step(1.0, 8.0, wants=False)] * 10 + [Step(1.0, 0.0, wants=False)] * 2000)
+    assert len(said) == 70
+    assert start.stood == 60.0
+
+
+def test_what_cannot_be_seen_has_a_limit_of_its_own() -> None:
+    start = Start(LIMITS, 0.0)
+    assert start.look(299.9, None) is Verdict.MAY_COME
+    assert start.look(300.0, None) is Verdict.UNSEEN
+
+
+def test_what_is_not_seen_any_more_is_not_taken_for_standing_still() -> None:
+    """It has ended, or an answer of the system was lost."""
+    start = Start(LIMITS, 0.0)
+    assert start.look(1.0, Activity(0.9, wants=True)) is Verdict.MAY_COME
+    assert start.look(400.0, None) is Verdict.MAY_COME
+    assert start.look(900.0, None) is Verdict.ENDLESS
