@@ -17,6 +17,7 @@ from beam_runner_jobservices import (
     JobSpec,
     JobState,
     MonitoringInfo,
+    RunningBundle,
     StageSeries,
     ThreadStack,
 )
@@ -216,3 +217,13 @@ def eventually(condition: Any, limit: float = 20.0) -> bool:
             return True
         waiting.wait(0.02)
     return False
+
+
+def bundle(number: int, seconds: float, still: float, where: str = "this process") -> RunningBundle:
+    return RunningBundle("s", number, 1, ("Count",), "node", 47, seconds, still, 0.4, where)
+
+
+def causes(web: TestClient, job: Any) -> list[tuple[str, str]]:
+    """Weight and text of each sentence."""
+    found = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
+    return [(one["weight"], one["text"]) for one in found]
