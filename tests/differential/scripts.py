@@ -17,7 +17,7 @@ from apache_beam.coders import StrUtf8Coder, VarIntCoder
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from rules import on_the_oracle
 from typed import Collection, keyed, not_merging
@@ -27,6 +27,8 @@ _MOST_RINGS = 9
 _TAGS = 4
 _FAR = 4_000_000_000
 """In seconds: when nobody waits for it, so that it comes as the window expires."""
+_APART = 1_000
+"""In seconds, between timers of the clock: more than a script of a stream moves its clock, by which times are told."""
 _STARTS = 1_000_000
 """In seconds: where the timers of the global window begin."""
 
@@ -122,7 +124,8 @@ def _set(cells: Cells, dice: random.Random, now: int, end: int) -> None:
     elif kind == 1:
         cells.clock.clear(dynamic_timer_tag=str(tag))
     elif kind == 2:
-        cells.clock.set(Timestamp(_FAR + 10 * dice.randrange(50) + tag), dynamic_timer_tag=str(tag))
+        at = _FAR + _APART * (_TAGS * dice.randrange(50) + tag)
+        cells.clock.set(Timestamp(at), dynamic_timer_tag=str(tag))
     else:
         span = min(end - now, 60_000)
         if span > 2 * _TAGS:
@@ -154,11 +157,11 @@ def _begun(pair: Any, kind: Kind, salt: int) -> tuple[Any, int]:
 
 
 def span(window: Any) -> tuple[int, int]:
-    """From when to when timers ring, in milliseconds."""
+    """From when to when timers ring, in milliseconds; nothing is before all time."""
     end = window.max_timestamp().micros // 1000
     if isinstance(window, GlobalWindow):
         return 1000 * _STARTS, 1000 * _STARTS + 3_600_000
-    return end - 60_000, end
+    return max(end - 60_000, MIN_TIMESTAMP.micros // 1000 + 1), end
 
 
 def _stamped(window: Any, key: Any, text: str) -> WindowedValue:
