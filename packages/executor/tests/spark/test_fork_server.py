@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -158,6 +159,14 @@ def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Pop
     os.kill(stand_in, signal.SIGTERM)
     wait_until_gone(int(str(stays["pid"])))
     wait_until_gone(stand_in)
+
+
+def test_a_daemon_that_has_ended_by_now_was_made_all_the_same() -> None:
+    with subprocess.Popen(["true"]) as daemon:
+        daemon.wait()
+    ended = fork_server.end_of(daemon.pid)
+    assert select.select([ended], [], [], 0) == ([ended], [], [])
+    os.close(ended)
 
 
 ASKED_TO_END_WHILE_IT_BEGINS = """

@@ -105,11 +105,18 @@ def _begin(name: str) -> int:
     """Has a daemon made, to which a SIGTERM is passed on from its first moment; a file that tells of its end."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
-        ended = os.pidfd_open(_hand_over(name))
+        ended = end_of(_hand_over(name))
         signal.signal(signal.SIGTERM, lambda number, frame: _pass_on(ended, number))
         return ended
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_of(process: int) -> int:
+    """A file that can be read once that process has ended; at once where it is gone by now."""
+    with contextlib.suppress(ProcessLookupError):
+        return os.pidfd_open(process)
+    return os.open(os.devnull, os.O_RDONLY)
 
 
 def _make_server(
@@ -227,7 +234,8 @@ def _is_ours(connection: socket.socket) -> bool:
 
 
 def _pass_on(process: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    # It may have ended, before or after there was a file that tells so.
+    with contextlib.suppress(OSError):
         signal.pidfd_send_signal(process, number)
 
 
