@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import attrs
+
+from beam_runner_worker.process_tree import threads
 
 
 @attrs.frozen
@@ -32,9 +32,5 @@ def core_time(thread: int, process: int | str = "self") -> CoreTime | None:
 
 def core_times(process: int | str = "self") -> dict[int, CoreTime]:
     """Those of all threads of a process; empty if nothing is known."""
-    try:
-        threads = [int(name) for name in os.listdir(f"/proc/{process}/task")]
-    except OSError:
-        return {}
-    times = {thread: core_time(thread, process) for thread in threads}
+    times = {thread: core_time(thread, process) for thread in threads(process)}
     return {thread: told for thread, told in times.items() if told is not None}

@@ -14,9 +14,10 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import NoReturn
+
+from beam_runner_worker.process_tree import children, descendants
 
 GRACE_SECONDS = 6.0
 """How long orphans have to end by themselves: a little more than the exit hooks of a worker."""
@@ -79,22 +80,6 @@ def watch_over(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
             _bury()
             _end_orphans(child, orphans)
     _end_all(child)
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """Ids of the processes beneath a process, parents first; zombies among them."""
-    for child in children(pid):
-        yield child
-        yield from descendants(child)
-
-
-def children(pid: int) -> list[int]:
-    """Ids of the children of a process; none if it has ended."""
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread has ended meanwhile
-            found.extend(map(int, file.read_text().split()))
-    return found
 
 
 def _end_orphans(child: int, orphans: dict[int, float]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 
 from beam_runner_worker.fnapi.starting import Activity
+from beam_runner_worker.process_tree import descendants, threads
 
 _WANT = frozenset("RD")
 """States of threads that run or wait for a core, and of those that wait for a disk."""
@@ -19,43 +18,17 @@ def activity_of(process: int) -> Activity | None:
 
     It costs some ten microseconds for each of their threads.
     """
-    ran, wants = 0.0, False
-    found = _family(process)
+    found = [process, *descendants(process)]
     told = [fields for each in found if (fields := _told(f"/proc/{each}/stat"))]
     if not told:
         return None
-    for fields in told:
-        ran += sum(map(int, fields[_TIMES])) / os.sysconf("SC_CLK_TCK")
-    wants = any(fields[_STATE] in _WANT for each in found for fields in _threads(each))
-    return Activity(ran, wants)
+    ran = sum(int(ticks) for fields in told for ticks in fields[_TIMES]) / os.sysconf("SC_CLK_TCK")
+    return Activity(ran, wants=any(map(_wants, found)))
 
 
-def _family(process: int) -> list[int]:
-    """A process and those beneath it, parents first."""
-    found = [process]
-    for each in found:
-        for thread in _listed(f"/proc/{each}/task"):
-            children = f"/proc/{each}/task/{thread}/children"
-            with (
-                contextlib.suppress(OSError),
-                open(children) as file,
-            ):  # else it has ended meanwhile
-                found.extend(map(int, file.read().split()))
-    return found
-
-
-def _threads(process: int) -> Iterator[list[str]]:
-    for thread in _listed(f"/proc/{process}/task"):
-        fields = _told(f"/proc/{process}/task/{thread}/stat")
-        if fields:
-            yield fields
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
+def _wants(process: int) -> bool:
+    stats = (_told(f"/proc/{process}/task/{thread}/stat") for thread in threads(process))
+    return any(fields[_STATE] in _WANT for fields in stats if fields)
 
 
 def _told(path: str) -> list[str]:
