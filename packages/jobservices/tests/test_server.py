@@ -29,6 +29,7 @@ from beam_runner_jobservices import (
     PipelineOption,
     StateEvent,
 )
+from beam_runner_jobservices.errors import NotFound
 
 from .fakes import LIMIT, FakeExecutor, eventually, pipeline_proto, run_to_end, threads
 
@@ -37,6 +38,15 @@ OPTIONS = {"beam:option:job_name:v1": "words", "beam:option:flag:v1": True}
 
 def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
+
+
+def test_a_server_tells_the_state_of_each_of_its_jobs(server, client, executor, pipeline):
+    done, other = client.submit(pipeline), client.submit(pipeline)
+    run_to_end(executor.job(done))
+    assert eventually(lambda: server.state(done) is JobState.DONE)
+    assert server.state(other) is JobState.STARTING
+    with pytest.raises(NotFound, match="no job 'unknown'"):
+        server.state("unknown")
 
 
 def test_a_job_from_submission_to_its_end(client, executor, pipeline, clock):

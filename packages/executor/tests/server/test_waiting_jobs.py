@@ -15,7 +15,7 @@ from beam_spark_executor.server.waiting_jobs import NeverBegun, awaited
 
 def test_a_job_that_is_cancelled_ends_before_what_it_waits_for_is_there() -> None:
     reporter = Reporter()
-    states = iter([JobState.STARTING, None, JobState.CANCELLING])
+    states = iter([JobState.STOPPED, JobState.STARTING, JobState.CANCELLING])
     handle = awaited(Future(), lambda: next(states), reporter)
     assert isinstance(handle, NeverBegun)
     assert reporter.states == [(JobState.CANCELLED, None)]

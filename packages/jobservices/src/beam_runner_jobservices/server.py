@@ -27,7 +27,7 @@ from .observation_service import ObservationService
 from .ports import JobExecutor
 from .preparations import Preparations
 from .recorder import EndedJob, KeptJob, Unrecorded
-from .records import JobInfo, PipelineOption
+from .records import JobInfo, JobState, PipelineOption
 from .registry import Registry
 from .store import ArtifactStore, FarFiles
 from .threads import ThreadPerCall
@@ -177,6 +177,14 @@ class JobServer:
     def jobs(self) -> tuple[JobInfo, ...]:
         """The jobs that were run, oldest first; of those that have ended the last few hundred."""
         return tuple(job.info for job in self._registry.jobs())
+
+    def state(self, job_id: str) -> JobState:
+        """The state of one of `jobs`.
+
+        Raises:
+            NotFound: no such job.
+        """
+        return self._registry.job(job_id).info.state
 
     def cancel_all(self, timeout: float) -> tuple[str, ...]:
         """Cancel all jobs, and wait up to `timeout` seconds until they have ended.

@@ -16,7 +16,6 @@ from beam_runner_jobservices import (
     JobReporter,
     JobServer,
     JobSpec,
-    JobState,
     OptionType,
     PipelineOption,
 )
@@ -291,12 +290,8 @@ class Server:
         self._data.remove_but(unfinished)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        executor = awaited(self._executor, lambda: self._state_of(job.job_id), reporter)
+        executor = awaited(self._executor, lambda: self._job_server.state(job.job_id), reporter)
         return executor if isinstance(executor, NeverBegun) else executor(job, reporter)
-
-    def _state_of(self, job_id: str) -> JobState | None:
-        found = (job.state for job in self._job_server.jobs() if job.job_id == job_id)
-        return next(found, None)
 
 
 def fork_ahead(settings: ServerSettings) -> Zygote | None:

@@ -29,7 +29,7 @@ class NeverBegun(JobHandle):
 
 
 def awaited(
-    what: Future[_T], state: Callable[[], JobState | None], reporter: JobReporter
+    what: Future[_T], state: Callable[[], JobState], reporter: JobReporter
 ) -> _T | NeverBegun:
     """What a job waits for, once it is there; where the job is cancelled before, it ends.
 
