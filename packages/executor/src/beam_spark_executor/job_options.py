@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 from beam_runner_urns import options as option_urns
+from beam_runner_worker.texts import shortened
 
 _DIGITS = 20
 _SHOWN = 100
@@ -18,8 +19,7 @@ class WrongOption(ValueError):
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shortened(repr(value), _SHOWN)
 
 
 class Bulk(enum.Enum):

@@ -8,6 +8,15 @@ MOST_CHARACTERS = 256 << 10
 _WORDS = 64
 
 
+def shortened(text: str, most: int) -> str:
+    """The text, or so much of its begin, and dots, where it is longer.
+
+    >>> shortened("abcdef", 3), shortened("abc", 3)
+    ('abc...', 'abc')
+    """
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def encodable(text: str) -> str:
     """The text with whatever UTF-8 can't encode, halves of surrogate pairs, as escapes; where it is long, its two ends.
 

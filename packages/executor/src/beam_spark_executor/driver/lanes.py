@@ -153,22 +153,20 @@ class Lanes:
 
         ``waits``: whether it leaves time to others in its interpreter; None if that is not known.
         """
-        lane = self._by_link.get(link)
-        if lane is None or not lane.is_at(attempt):
+        lane = self._lane_at(link, attempt)
+        if lane is None:
             return False
         takes_turns = self._parallelism.takes_turns
         return lane.told(fraction, waits, time.monotonic(), takes_turns=takes_turns)
 
     def starts(self, link: WorkerLink, attempt: Attempt) -> None:
         """The bundle of a lane waits for its SDK harness, which is still being started."""
-        lane = self._by_link.get(link)
-        if lane is not None and lane.is_at(attempt):
+        if lane := self._lane_at(link, attempt):
             lane.prepares = True
 
     def finished(self, link: WorkerLink, attempt: Attempt) -> None:
         """A lane has answered for its bundle, and takes the next."""
-        lane = self._by_link.get(link)
-        if lane is not None and lane.is_at(attempt):
+        if lane := self._lane_at(link, attempt):
             lane.running = None
             lane.changed = time.monotonic()
 
@@ -276,6 +274,11 @@ class Lanes:
     def are_busy(self) -> bool:
         """Whether after a `close` none are alive but those in which something still runs."""
         return self.alive <= self._lanes.keys()
+
+    def _lane_at(self, link: WorkerLink, attempt: Attempt) -> Lane | None:
+        """The lane of a process, if it is at that attempt."""
+        lane = self._by_link.get(link)
+        return lane if lane is not None and lane.is_at(attempt) else None
 
     def _tell_loop(self, command: FromServer) -> bool:
         self._loop_waits = False

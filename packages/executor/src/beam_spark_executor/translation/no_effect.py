@@ -10,6 +10,7 @@ from typing import Any
 from beam_runner_jobservices.records import JobSpec
 from beam_runner_urns import environments as environment_urns
 from beam_runner_urns import resource_hints
+from beam_runner_worker.texts import shortened
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.environments import experiments, option
@@ -61,7 +62,7 @@ _KEPT_BY_WORKERS = resource_hints.MAX_ACTIVE_BUNDLES_PER_WORKER
 def without_effect(job: JobSpec) -> str:
     """One sentence that names all that has no effect; empty where everything has."""
     named = [
-        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+        shortened(text, _LONGEST)
         for text in (*_of_options(job.options), *islice(_of_hints(job.pipeline), _MOST))
     ]
     return f"This runner does not use, and goes on without: {', '.join(named)}" if named else ""

@@ -9,6 +9,8 @@ import reprlib
 from types import FrameType, TracebackType
 from typing import Any
 
+from beam_runner_worker.texts import shortened
+
 _MOST_CHARACTERS = 300
 _MOST_BYTES = 100
 _OF_RUNNERS = ("apache_beam/runners/", "/beam_runner_worker/embedded/")
@@ -58,7 +60,7 @@ def shown(element: Any) -> str:
         text = " ".join(_Short().repr(element).splitlines())
     except Exception as error:
         text = f"{type(element).__name__} (its text cannot be made: {type(error).__name__})"
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+    return shortened(text, _MOST_CHARACTERS)
 
 
 class _Short(reprlib.Repr):
