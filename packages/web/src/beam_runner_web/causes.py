@@ -91,15 +91,19 @@ def _failed(facts: Facts) -> Iterator[Cause]:
     yield _failure(facts, group, f"The job failed{tried}")
 
 
-def _failure(facts: Facts, group: FailureGroup, what: str, comma: str = "") -> Cause:
+def _failure(facts: Facts, group: FailureGroup, what: str) -> Cause:
     failure = group.failure
     raised = ": ".join(part for part in (failure.type, one_line(failure.text, 600)) if part)
-    where = f"{comma} in {facts.snapshot.tree.steps[failure.step].name}" if failure.step else ""
+    # A clause within commas goes on only where a step is named.
+    if failure.step:
+        said = f"{what} in {facts.snapshot.tree.steps[failure.step].name}"
+    else:
+        said = what.rstrip(",")
     frame = failure.users_frame
     at = f", at {frame.place}" if frame else ""
     page = f"errors#{quote(failure.step or 'job', safe='')}"
     more = _WHY_LOST if _PROCESS_GONE.match(failure.text) else ""
-    return Cause(Weight.BAD, f"{what}{where}: {raised}{at}", page, failure.step, more)
+    return Cause(Weight.BAD, f"{said}: {raised}{at}", page, failure.step, more)
 
 
 def _errors_so_far(facts: Facts) -> Iterator[Cause]:
@@ -107,9 +111,9 @@ def _errors_so_far(facts: Facts) -> Iterator[Cause]:
         return
     for group in facts.failures[:3]:
         times = f"{number(group.count)} times" if group.count > 1 else "once"
-        again = ", and what it stopped was tried again" if group.retried else ""
+        again = ", and what it stopped was tried again," if group.retried else ""
         what = f"An error came {times}{again}"
-        yield attrs.evolve(_failure(facts, group, what, again[:1]), weight=Weight.WARN)
+        yield attrs.evolve(_failure(facts, group, what), weight=Weight.WARN)
 
 
 def _drain_waits(facts: Facts) -> Iterator[Cause]:
