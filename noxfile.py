@@ -28,7 +28,6 @@ from tools.nox_support import (
     CONSTRAINTS,
     IN_CI_ON_A_CLUSTER,
     KILLED,
-    MORE_FOR_TESTS,
     ON_LANES,
     ON_SPARK,
     PACKAGES,
@@ -52,6 +51,7 @@ from tools.nox_support import (
     run_on_a_cluster,
     run_pipelines,
     run_pytest,
+    run_unit_tests,
 )
 from tools.version_cells import NEWEST, OLDEST, install_cell, pyspark_wheels
 
@@ -165,9 +165,7 @@ def purity(session: nox.Session, package: str) -> None:
 def tests(session: nox.Session, suite: str) -> None:
     """Unit tests of one package on its own wheel, with what it declares and no more; or the tests between packages."""
     if suite in PACKAGES:
-        more = group(MORE_FOR_TESTS[suite]) if suite in MORE_FOR_TESTS else ()
-        install(session, distribution(suite), *group("test"), *more)
-        run_pytest(session, f"packages/{suite}/tests", *SIDE_BY_SIDE, *session.posargs)
+        run_unit_tests(session, suite)
     elif suite == "contracts":
         install(session, distribution("executor"), *group("test"))
         small = ("tests/sizes", "-m", "not slow")
@@ -180,8 +178,7 @@ def tests(session: nox.Session, suite: str) -> None:
 @nox.session(requires=["wheels"])
 def web(session: nox.Session) -> None:
     """Unit tests of the web interface on its own wheel, and what it shows of Beam's own job server and, where it is found, of Prism."""
-    install(session, distribution("web"), *group("test"), *group("web"))
-    run_pytest(session, "packages/web/tests", *SIDE_BY_SIDE, *session.posargs)
+    run_unit_tests(session, "web")
 
 
 @nox.session(requires=["wheels"])

@@ -25,8 +25,8 @@ PACKAGES = {
     "executor": "beam_spark_executor",
     "web": "beam_runner_web",
 }
-# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, or a store of data.
-MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "executor": "executor"}
+# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, a browser's like, or a store of data.
+MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "executor": "executor", "web": "web"}
 # These install and import alone: they are made to be used without this runner.
 REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
 # Examples of their documentation that need nothing but the package's own wheel.
@@ -154,6 +154,13 @@ def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
 def run_pytest(session: nox.Session, *arguments: str) -> None:
     """Runs pytest so that only what is installed can be imported: no source tree, no current folder."""
     session.run("python", "-P", "-m", "pytest", *arguments, env={"PYTHONPATH": ""})
+
+
+def run_unit_tests(session: nox.Session, package: str) -> None:
+    """Those of one package on its own wheel, with what it declares and no more."""
+    more = group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
+    install(session, distribution(package), *group("test"), *more)
+    run_pytest(session, f"packages/{package}/tests", *SIDE_BY_SIDE, *session.posargs)
 
 
 def run_pipelines(session: nox.Session, *arguments: str) -> None:
