@@ -232,6 +232,16 @@ def _fired(host: Host, now: Now, user: Callable[[Timer], None], *, commits: bool
     return fired
 
 
+def _waiting_for_the_clock(
+    strategy: WindowingStrategy, window: bytes, time: int, tag: str = ""
+) -> Host:
+    """One with an element, and a timer in processing time (ms)."""
+    host = Host(StatefulSpec(strategy))
+    host.admit(0, now=Now(0), window=window)
+    host.shard.set_timer(timer(time, tag, processing=True, window=window))
+    return host
+
+
 in_any_window = pytest.mark.parametrize(
     ("strategy", "data"), [(FIXED, DATA), (WindowingStrategy(), b"")], ids=["fixed", "global"]
 )
@@ -243,9 +253,7 @@ def test_processing_time_timers_that_set_others_go_on_until_none_is_set(
     strategy: WindowingStrategy, data: bytes, commits: bool
 ) -> None:
     """Their window waits for them, also if the host stops after each timer."""
-    host = Host(StatefulSpec(strategy))
-    host.admit(0, now=Now(0), window=data)
-    host.shard.set_timer(timer(1000, "loop", processing=True, window=data))
+    host = _waiting_for_the_clock(strategy, data, 1000, "loop")
 
     def user(fired: Timer) -> None:
         if fired.tag == "loop" and fired.fire_time < 5000:
@@ -271,9 +279,7 @@ def test_loops_of_processing_time_timers_end_with_their_window_in_a_drain(
     strategy: WindowingStrategy, data: bytes, commits: bool
 ) -> None:
     """Also if the host stops after each timer. What the loop sets in event time still fires."""
-    host = Host(StatefulSpec(strategy))
-    host.admit(0, now=Now(0), window=data)
-    host.shard.set_timer(timer(1000, "loop", processing=True, window=data))
+    host = _waiting_for_the_clock(strategy, data, 1000, "loop")
 
     def user(fired: Timer) -> None:
         if fired.tag == "loop":
@@ -290,9 +296,7 @@ def test_loops_of_processing_time_timers_end_with_their_window_in_a_drain(
 def test_the_end_of_a_window_wakes_timers_that_would_wait_for_the_clock(
     strategy: WindowingStrategy, data: bytes, draining: bool
 ) -> None:
-    host = Host(StatefulSpec(strategy))
-    host.admit(0, now=Now(0), window=data)
-    host.shard.set_timer(timer(3_600_000, processing=True, window=data))
+    host = _waiting_for_the_clock(strategy, data, 3_600_000)
     host.commit()
     last = host.summary.next_expiry
     assert last is not None and last < MAX_TIMESTAMP

@@ -38,14 +38,23 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
+def server_for(
+    host: TinyHost,
+    environment: Environment,
+    *,
+    logs: Logs | None = None,
+    limits: Limits | None = None,
+) -> FnApiServer:
+    job = job_with(environment, environments=host.environment_ids)
+    return FnApiServer(job, Artifacts(), logs or Logs(), limits=limits)
+
+
 def test_a_process_runs_a_pipeline_and_tears_down(boot: Path, tmp_path: Path):
     life = tmp_path / "life"
     p = new_pipeline()
     p | beam.Create([1, 2, 3]) | beam.ParDo(RecordsLife(str(life)))
     host = TinyHost(p)
-    server = FnApiServer(
-        job_with(process(boot), environments=host.environment_ids), Artifacts(), Logs()
-    )
+    server = server_for(host, process(boot))
     try:
         host.run(server.harness)
     finally:
@@ -104,9 +113,7 @@ def test_what_a_process_logs_and_prints_reaches_the_sink(boot: Path):
     p | beam.Create([1]) | "Speak" >> beam.Map(speak)
     host = TinyHost(p)
     logs = Logs()
-    server = FnApiServer(
-        job_with(process(boot), environments=host.environment_ids), Artifacts(), logs
-    )
+    server = server_for(host, process(boot), logs=logs)
     try:
         host.run(server.harness)
     finally:
@@ -121,9 +128,7 @@ def test_what_a_process_logs_and_prints_reaches_the_sink(boot: Path):
 def test_a_process_that_ends_before_it_connects_is_reported_with_its_words(tmp_path: Path):
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", "echo no python here >&2; exit 3\n")
-    server = FnApiServer(
-        job_with(process(command), environments=host.environment_ids), Artifacts(), Logs()
-    )
+    server = server_for(host, process(command))
     try:
         with pytest.raises(HarnessError, match=r"(?s)exit code 3.*no python here"):
             host.run(server.harness)
@@ -135,12 +140,7 @@ def test_a_process_that_does_nothing_is_given_up_by_name(tmp_path: Path):
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; echo waiting; exec sleep 600\n")
-    server = FnApiServer(
-        job_with(process(command), environments=host.environment_ids),
-        Artifacts(),
-        Logs(),
-        limits=Limits(connect=1.0),
-    )
+    server = server_for(host, process(command), limits=Limits(connect=1.0))
     told = rf"(?s)its process '{command}' has not.* neither ran nor waited .*limit: 1 s.*waiting"
     try:
         with pytest.raises(HarnessError, match=told):
@@ -163,12 +163,7 @@ def test_a_process_that_is_at_work_is_waited_for_beyond_the_limit(
     )
     host = TinyHost(one_element())
     logs = Logs()
-    server = FnApiServer(
-        job_with(process(command), environments=host.environment_ids),
-        Artifacts(),
-        logs,
-        limits=Limits(connect=2.0),
-    )
+    server = server_for(host, process(command), logs=logs, limits=Limits(connect=2.0))
     try:
         host.run(server.harness)
     finally:
@@ -183,12 +178,7 @@ def test_a_process_that_is_at_work_without_end_is_not_tried_again(tmp_path: Path
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; while :; do :; done\n")
-    server = FnApiServer(
-        job_with(process(command), environments=host.environment_ids),
-        Artifacts(),
-        Logs(),
-        limits=Limits(connect=0.5, start=2.0),
-    )
+    server = server_for(host, process(command), limits=Limits(connect=0.5, start=2.0))
     try:
         with pytest.raises(BundleFailed, match=rf"within 2 seconds.*its process '{command}' was"):
             host.run(server.harness)
@@ -203,9 +193,7 @@ def test_a_stage_tells_that_its_harness_starts(boot: Path, tmp_path: Path):
         tmp_path / "slow", f'while [ ! -e {go} ]; do sleep 0.1; done; exec {boot} "$@"\n'
     )
     host = TinyHost(one_element())
-    server = FnApiServer(
-        job_with(process(command), environments=host.environment_ids), Artifacts(), Logs()
-    )
+    server = server_for(host, process(command))
     spec = host.specs[0]
     stage = server.harness(spec.environment_id).stage(spec, host.side_inputs(spec))
     running = threading.Thread(
@@ -231,11 +219,7 @@ def one_element() -> beam.Pipeline:
 
 def test_a_missing_command_is_reported(tmp_path: Path):
     host = TinyHost(one_element())
-    server = FnApiServer(
-        job_with(process(tmp_path / "nothing"), environments=host.environment_ids),
-        Artifacts(),
-        Logs(),
-    )
+    server = server_for(host, process(tmp_path / "nothing"))
     try:
         with pytest.raises(HarnessError, match="no executable file"):
             host.run(server.harness)
@@ -260,9 +244,7 @@ def test_a_missing_command_is_reported(tmp_path: Path):
 )
 def test_environments_that_cannot_be_run_are_named(environment: Environment, words: str):
     host = TinyHost(one_element())
-    server = FnApiServer(
-        job_with(environment, environments=host.environment_ids), Artifacts(), Logs()
-    )
+    server = server_for(host, environment)
     try:
         with pytest.raises(UnsupportedEnvironment, match=words):
             host.run(server.harness)
@@ -310,9 +292,7 @@ def test_the_exit_code_of_a_process_that_dies_within_a_bundle_is_told(boot: Path
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
     host = TinyHost(p)
-    server = FnApiServer(
-        job_with(process(boot), environments=host.environment_ids), Artifacts(), Logs()
-    )
+    server = server_for(host, process(boot))
     try:
         with pytest.raises(HarnessError, match=r"closed its \w+ stream: .*exit code -9"):
             host.run(server.harness)
@@ -326,9 +306,7 @@ def test_a_harness_tells_what_its_threads_do(boot: Path, tmp_path: Path):
     p | beam.Create([1]) | beam.Map(_wait_for, str(go))
     host = TinyHost(p)
     environment = process(boot)
-    server = FnApiServer(
-        job_with(environment, environments=host.environment_ids), Artifacts(), Logs()
-    )
+    server = server_for(host, environment)
     running = threading.Thread(target=host.run, args=(server.harness,))
     try:
         running.start()
