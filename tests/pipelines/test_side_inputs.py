@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import apache_beam as beam
+import pytest
 from apache_beam import pvalue
+from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows, SlidingWindows
+from apache_beam.transforms.window import (
+    FixedWindows,
+    SlidingWindows,
+    TimestampCombiner,
+    TimestampedValue,
+)
 from jobs import Pipelines, timestamped
 
 
@@ -171,6 +178,62 @@ def test_an_element_in_several_windows_sees_each(pipelines: Pipelines) -> None:
         # [0, 10) ends in [0, 10); [5, 15) ends in [10, 20).
         used = main | beam.Map(lambda m, s: (m, list(s["k"])), pvalue.AsMultiMap(side))
         assert_that(used, equal_to([("m", [2]), ("m", [12])]))
+
+
+class SumBeside(beam.CombineFn):
+    """The sum, and what is read beside it."""
+
+    def create_accumulator(self, side: Any) -> int:
+        return 0
+
+    def add_input(self, total: int, number: int, side: Any) -> int:
+        return total + number
+
+    def merge_accumulators(self, totals: Any, side: Any) -> int:
+        return sum(totals)
+
+    def extract_output(self, total: int, side: Any) -> tuple[int, list[int]]:
+        return total, sorted(side)
+
+
+COMBINERS = [
+    TimestampCombiner.OUTPUT_AT_EOW,
+    TimestampCombiner.OUTPUT_AT_EARLIEST,
+    TimestampCombiner.OUTPUT_AT_LATEST,
+]
+
+
+@pytest.mark.parametrize("combiner", COMBINERS)
+def test_a_combine_that_reads_beside(pipelines: Pipelines, combiner: Any) -> None:
+    """Beam's SDK writes what it has combined before the shuffle a moment beyond its window."""
+    with pipelines.new() as p:
+        numbers = (
+            p
+            | timestamped([(n, n) for n in (3, 4, 15)], int)
+            | beam.WindowInto(FixedWindows(10), timestamp_combiner=combiner)
+        )
+        tens = numbers | "tens" >> beam.Map(lambda n: 10 * n)
+        sums = numbers | beam.CombineGlobally(SumBeside(), pvalue.AsIter(tens)).without_defaults()
+        assert_that(sums, equal_to([(7, [30, 40]), (15, [150])]))
+
+
+@pytest.mark.parametrize("combiner", COMBINERS)
+def test_a_combine_that_reads_beside_in_a_stream(pipelines: Pipelines, combiner: Any) -> None:
+    with pipelines.new("--streaming") as p:
+        stream = Stream().advance_watermark_to(0)
+        for time in (3, 4, 15):
+            stream = stream.add_elements([TimestampedValue(("k", time), time)])
+            stream = stream.advance_watermark_to(time + 5)
+        numbers = (
+            p
+            | stream.advance_watermark_to_infinity()
+            | beam.Map(lambda pair: pair).with_output_types(tuple[str, int])
+            | beam.WindowInto(FixedWindows(10), timestamp_combiner=combiner)
+        )
+        tens = numbers | "tens" >> beam.Map(lambda pair: 10 * pair[1])
+        sums = numbers | beam.CombinePerKey(SumBeside(), pvalue.AsIter(tens))
+        again = sums | beam.GroupByKey() | beam.MapTuple(lambda key, groups: (key, list(groups)))
+        assert_that(again, equal_to([("k", [(7, [30, 40])]), ("k", [(15, [150])])]))
 
 
 def test_a_large_side_input(pipelines: Pipelines) -> None:

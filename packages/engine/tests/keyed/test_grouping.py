@@ -26,6 +26,7 @@ from beam_runner_engine.values.strategy import (
     WindowingStrategy,
 )
 from beam_runner_engine.values.times import MAX_TIMESTAMP
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.triggers import Trigger, may_fire_early
 from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import (
@@ -185,6 +186,17 @@ def test_late_data_that_waits_is_held_until_the_window_closes_and_is_late() -> N
     assert run.summary.holds == ((16, 1),)
     (group,) = run.time(watermark=17)
     assert group.pane == _pane(False, True, PaneTiming.LATE, 1, 1)
+
+
+@pytest.mark.parametrize("combiner", TimestampCombiner)
+def test_elements_beyond_their_window_hold_no_more_than_its_end(
+    combiner: TimestampCombiner,
+) -> None:
+    run = OurRun(attrs.evolve(FIXED, timestamp_combiner=combiner))
+    run.element(1, 30, [IntervalWindow(0, 10)])
+    assert run.summary.holds == ((9, 1),)
+    (group,) = run.time(watermark=10)
+    assert list(group.values) == [1]
 
 
 @pytest.mark.parametrize("trigger", [t.Always(), t.Repeatedly(t.AfterCount(1))])

@@ -83,6 +83,25 @@ def test_each_window_waits_for_its_own() -> None:
     assert [(one.window, one.data) for one in second.side_inputs] == [(W1, ())]
 
 
+FIRST_END = MIN_TIMESTAMP + 5
+"""Of the first window: windows are of ten milliseconds, and the times that they begin at end in zero."""
+WHOLE, CUT = IntervalWindow(FIRST_END - 10, FIRST_END), IntervalWindow(MIN_TIMESTAMP, FIRST_END)
+
+
+@pytest.mark.parametrize("main", [WHOLE, CUT])
+@pytest.mark.parametrize("beside", [WHOLE, CUT])
+@pytest.mark.parametrize("readiness", SideInputReadiness)
+def test_windows_that_begin_before_time_are_found_however_they_were_written(
+    main: IntervalWindow, beside: IntervalWindow, readiness: SideInputReadiness
+) -> None:
+    scheduler = job(side(readiness=readiness))
+    start(scheduler, data("m", MIN_TIMESTAMP, windows=(main,)))
+    fed = feed(scheduler, data("s", MIN_TIMESTAMP, windows=(beside,)), watermark=FIRST_END)
+    (bundle,) = main_bundles(fed)
+    (seen,) = bundle.side_inputs
+    assert (seen.window, refs_of(seen.data)) == (beside, ["s"])
+
+
 def test_timers_wait_for_data_of_the_shard_that_waits() -> None:
     read = StageSpec("read", ("root",), ("side",), splittable=True)
     main = StageSpec("main", ("r",), kind=StageKind.STATEFUL, side_inputs=(side(),))

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.values.panes import skip_pane
-from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder
+from beam_runner_engine.values.times import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP
+from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder, encode_interval
 from beam_runner_engine.values.windowed_values import (
     TIME_BYTES,
     WINDOWS_AT,
@@ -22,6 +23,7 @@ from beam_runner_engine.values.windowed_values import (
     earliest_time,
     earliest_time_between,
     encode_header,
+    held_until,
     moved,
     one_window_each,
     read_windows,
@@ -96,6 +98,19 @@ def test_times_are_read_without_decoding(values: list[WindowedValue]) -> None:
     assert earliest_time(elements) == min(times)
     ends = list(accumulate(map(len, elements)))
     assert earliest_time_between(b"".join(elements), ends) == min(times)
+
+
+@given(
+    st.integers(-50, 50), st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 9)), min_size=1)
+)
+def test_no_element_holds_watermarks_beyond_the_first_of_its_windows_to_end(
+    time: int, spans: list[tuple[int, int]]
+) -> None:
+    windows = [encode_interval(start, start + size) for start, size in spans]
+    last_moments = [start + size - 1 for start, size in spans]
+    assert held_until(time, windows) == min(time, *last_moments)
+    assert held_until(time, [b""]) == time
+    assert held_until(MAX_TIMESTAMP, [b""]) == END_OF_GLOBAL_WINDOW
 
 
 def test_known_headers_do_not_grow_without_end() -> None:

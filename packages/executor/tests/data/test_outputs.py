@@ -9,6 +9,7 @@ from zlib import crc32
 import attrs
 import pyarrow as pa
 import pytest
+from beam_runner_engine.values.window_coders import encode_interval
 from beam_runner_worker.records import ElementChunk, KeyedChunk
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +133,17 @@ def test_keyed_rows_tell_their_windows_one_by_one_if_they_must() -> None:
     row_port(BufferKind.KEYED, 1, 0, rows.append, windows=True).write(chunk)
     told = [(sorted(row.windows or ()), row.count, keys_in(row)) for row in rows]
     assert told == [([b"v"], 2, [b"aa", b"c"]), ([b"w"], 1, [b"bb"])]
+
+
+@pytest.mark.parametrize("times", [[3, 25], [25, 25]])
+def test_keyed_rows_are_held_no_longer_than_their_first_window_lasts(times: list[int]) -> None:
+    windows = [encode_interval(10, 20), encode_interval(0, 10)]
+    several = KeyedChunk(b"ab", [1, 2], b"12", [1, 2], windows, times)
+    alone = attrs.evolve(several, windows=windows[0])
+    for chunk, last in ((several, 9), (alone, 19)):
+        rows: list[Row] = []
+        row_port(BufferKind.GROUPED, 1, 0, rows.append).write(chunk)
+        assert [row.min_timestamp for row in rows] == [min(*times, last)]
 
 
 def test_rows_of_elements_tell_the_window_that_chunks_do() -> None:

@@ -172,8 +172,9 @@ class ElementChunk:
         data: the bytes.
         ends: where each element ends in ``data`` (the last equals its length); on the way in it may
             be None, which has an input that is not processed whole read once more.
-        min_timestamp: on the way out the earliest event time (ms) of all elements, or None where
-            the edge did not ask for it.
+        min_timestamp: on the way out the earliest event time (ms) of all elements, or a moment in
+            the first of their windows to end if that is earlier (`held_until` of the engine's
+            windowed values); None where the edge did not ask for it.
         window: on the way out the encoded window of all elements, or None where the edge did not
             ask for it.
         first: on the way in, the number of the first element to process; those before it are

@@ -199,11 +199,21 @@ def test_the_earliest_event_time_of_each_chunk(data: Any) -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     given_ = data.draw(elements(global_windows))
     for chunk in write(coder, OutputKind.ELEMENTS, given_, min_timestamp=True):
-        exact = min(element.timestamp_micros for element in given_) // 1000
+        end = window.GlobalWindow().max_timestamp().micros
+        exact = min(end, *(element.timestamp_micros for element in given_)) // 1000
         assert chunk.min_timestamp == exact
         earliest = min(e.timestamp_micros for e in decode_elements(coder.get_impl(), chunk))
         assert chunk.min_timestamp * 1000 <= earliest
     assert all(chunk.min_timestamp is None for chunk in write(coder, OutputKind.ELEMENTS, given_))
+
+
+def test_elements_beyond_their_window_are_held_no_longer_than_it_lasts() -> None:
+    coder = coders.WindowedValueCoder(ANY, INTERVAL)
+    two = (window.IntervalWindow(0, 10), window.IntervalWindow(5, 15))
+    given_ = [windowed_value.create(None, 20_000_000, windows) for windows in (two[1:], two[::-1])]
+    for several, held in ((given_[:1], 14_999), (given_, 9_999)):
+        (chunk,) = write(coder, OutputKind.ELEMENTS, several, min_timestamp=True)
+        assert chunk.min_timestamp == held
 
 
 def test_each_chunk_has_its_own_earliest_event_time() -> None:

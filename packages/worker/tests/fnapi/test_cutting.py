@@ -13,6 +13,7 @@ from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+from beam_runner_engine.values.windowed_values import held_until
 
 from beam_runner_worker.fnapi.cutting import Cutter, compile_edge
 from beam_runner_worker.fnapi.keyed_cutting import cutter_for
@@ -193,6 +194,12 @@ def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
     ]
 
 
+def held(values: list[WindowedValue], windows: coders.Coder) -> int:
+    """Until when they hold watermarks (ms)."""
+    places = [nested(windows, place) for value in values for place in value.windows]
+    return held_until(min(map(millis, values)), places)
+
+
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
 def test_chunks_tell_their_earliest_event_time_if_asked(windows: coders.Coder):
     rng = random.Random(3)
@@ -205,7 +212,7 @@ def test_chunks_tell_their_earliest_event_time_if_asked(windows: coders.Coder):
     begin = 0
     for chunk in chunks:
         own = values[begin : begin + chunk.count]
-        assert chunk.min_timestamp == min(map(millis, own))
+        assert chunk.min_timestamp == held(own, windows)
         begin += chunk.count
     assert begin == len(values)
     assert next(cutter(TEXT, windows, OutputKind.ELEMENTS).feed(data)).min_timestamp is None
@@ -231,7 +238,7 @@ def test_chunks_are_of_one_window_if_asked(windows: coders.Coder, seed: int):
         mine = [chunk for chunk in chunks if chunk.window == place]
         assert b"".join(chunk.data for chunk in mine) == b"".join(encode(own, TEXT, windows))
         assert sum(chunk.count for chunk in mine) == len(own)
-        assert min(chunk.min_timestamp for chunk in mine) == min(map(millis, own))
+        assert min(chunk.min_timestamp for chunk in mine) == held(own, windows)
         for chunk in mine:
             assert len(chunk.ends) == chunk.count and chunk.ends[-1] == len(chunk.data)
     assert {chunk.window for chunk in chunks} == expected.keys()

@@ -264,7 +264,10 @@ class TriggeredGrouper:
         if window.finished:
             return None
         if window.timestamp is not None:
-            return window.timestamp
+            # Times may be beyond the window they are in: see `held_until` of windowed values.
+            return min(
+                window.timestamp, window.closes - 1 if window.ended else window.max_timestamp
+            )
         if not window.ended and (window.fresh or self._awaits_end):
             return window.max_timestamp
         return window.closes - 1 if window.fresh or self._always_closes else None

@@ -3,6 +3,8 @@
 Work needs one window of each of its stage's side inputs. It waits for the first one that can't be
 read yet, in `SideState.waiting`, and is looked at again when that one can. Windows that can be read
 stay so: watermarks never go back.
+
+Side windows are told apart by what of them is `within_time`; commands name them as their data does.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from beam_runner_engine.scheduler.state import (
     StageState,
     Work,
 )
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp, plus
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, plus
 from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.windows import Window
+from beam_runner_engine.values.windows import IntervalWindow, Window, within_time
 
 Groups = list[tuple[frozenset[Window] | None, tuple[Need, ...]]]
 
@@ -55,10 +57,16 @@ def _needs(stage: StageState, window: Window | None) -> tuple[Need, ...]:
 
 def _side_window(stage: StageState, side: SideState, window: Window | None) -> Window | None:
     try:
-        return side.spec.mapping.side_window(window)
+        found = side.spec.mapping.side_window(window)
     except Exception as error:
         code = f"the window mapping of side input {side.spec.name!r}"
         raise HostCodeError(stage.spec.name, code, f"raised {error!r}") from error
+    return found and within_time(found)
+
+
+def _windows_of(data: Data) -> list[Window]:
+    """Returns the side windows that some data is for, always in the same order."""
+    return sorted(set(map(within_time, data.facts.windows or ())), key=order_of)
 
 
 def order_of(window: Window) -> tuple[Timestamp, bytes]:
@@ -116,7 +124,7 @@ def attach(
     Windows that are not needed any more are passed over.
     """
     free: list[tuple[int | None, Work]] = []
-    for window in sorted(state.pieces[piece].data.facts.windows or (), key=order_of):
+    for window in _windows_of(state.pieces[piece].data):
         last_needed = plus(window.max_timestamp(), side.spec.retention)
         if _expired(last_needed, stage.input):
             continue
@@ -145,8 +153,8 @@ def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
     for output in outputs:
         if not state.collections[output.collection].node.side_consumers:
             continue
-        known = output.data.facts.windows or ()
-        windows.setdefault(output.collection, {}).update(dict.fromkeys(sorted(known, key=order_of)))
+        known = dict.fromkeys(_windows_of(output.data))
+        windows.setdefault(output.collection, {}).update(known)
     for name, replaced in windows.items():
         for number, place in state.collections[name].node.side_consumers:
             side = state.stages[number].sides[place]
@@ -197,8 +205,16 @@ def _views(
             view = side.views[window] = _new_view(state, side.pieces.get(window, ()), updating)
         view.uses += 1
         views.append(view)
-        inputs.append(SideInput(side.spec.name, window, view.data))
+        inputs.append(SideInput(side.spec.name, _as_in(view.data, window), view.data))
     return tuple(inputs), views
+
+
+def _as_in(data: Iterable[Data], window: Window) -> Window:
+    """Returns a side window as its data has it, which is how the SDK will ask for it."""
+    if not isinstance(window, IntervalWindow) or window.start > MIN_TIMESTAMP:
+        return window
+    known = (one for each in data for one in sorted(each.facts.windows or (), key=order_of))
+    return next((one for one in known if within_time(one) == window), window)
 
 
 def give_back(state: SchedulerState, views: Iterable[SideView]) -> None:

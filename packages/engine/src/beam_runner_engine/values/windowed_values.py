@@ -19,7 +19,7 @@ from itertools import chain
 
 from beam_runner_engine.values.lengths import COUNT_BYTES, Skip, decode_count, encode_count
 from beam_runner_engine.values.panes import skip_pane
-from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.times import END_OF_GLOBAL_WINDOW, Timestamp
 from beam_runner_engine.values.varints import CutOff
 from beam_runner_engine.values.window_coders import (
     INSTANT_BYTES,
@@ -146,6 +146,18 @@ def earliest_time_between(data: bytes, ends: Sequence[int]) -> Timestamp:
     """
     begins = chain((0,), ends[:-1])
     return decode_instant(min(data[begin : begin + TIME_BYTES] for begin in begins))
+
+
+def held_until(time: Timestamp, windows: Iterable[bytes]) -> Timestamp:
+    """Returns until when (ms) elements hold watermarks, from their earliest time and their windows.
+
+    That is no later than the end of the first of their windows, at least one, encoded. Nothing
+    keeps the time of an element within its window: Beam's Python SDK itself writes what it has
+    combined beside a side input at the window's end, a moment after the last one in it. Held by
+    that time alone, the watermark would pass the window, and the element come too late for it.
+    """
+    first = min(windows)
+    return min(time, decode_instant(first) - 1 if first else END_OF_GLOBAL_WINDOW)
 
 
 def decode_times(encoded: Sequence[bytes]) -> list[Timestamp]:

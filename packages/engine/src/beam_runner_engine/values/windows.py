@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
-from beam_runner_engine.values.times import END_OF_GLOBAL_WINDOW, Timestamp
+from beam_runner_engine.values.times import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Timestamp
 
 
 @attrs.frozen
@@ -58,3 +58,15 @@ class OpaqueWindow:
 
 
 Window: TypeAlias = GlobalWindow | IntervalWindow | OpaqueWindow
+
+
+def within_time(window: Window) -> Window:
+    """Returns the window without what of it is before all time, where nothing can be.
+
+    The window of ten seconds that holds `MIN_TIMESTAMP` begins 5,225 ms before it. Beam's Python
+    SDK leaves these out when it encodes a window, its Java SDK does not, so windows that come from
+    different places are compared in this form.
+    """
+    if isinstance(window, IntervalWindow) and window.start < MIN_TIMESTAMP:
+        return IntervalWindow(MIN_TIMESTAMP, window.end)
+    return window

@@ -11,6 +11,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_engine.values.windowed_values import held_until
 from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk
 
 from beam_spark_executor.data.columns import (
@@ -19,6 +20,7 @@ from beam_spark_executor.data.columns import (
     distinct_windows,
     to_batch,
     to_bytes,
+    windows_of,
 )
 from beam_spark_executor.data.rows import Row, RowKind, elements_row
 from beam_spark_executor.data.written import LITTLE_BYTES
@@ -159,4 +161,7 @@ def _keyed_row(shard: int, batch: pa.RecordBatch, windows: frozenset[bytes] | No
     earliest = MIN_TIMESTAMP
     if "timestamp" in batch.schema.names:
         earliest = pc.min(batch.column("timestamp")).as_py()
+        known = windows_of(batch)
+        first = known if isinstance(known, bytes) else pc.min(known).as_py()
+        earliest = held_until(earliest, (first,))
     return Row(shard, RowKind.KEYED, to_bytes(batch), batch.num_rows, earliest, windows)

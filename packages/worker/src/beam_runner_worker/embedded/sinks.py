@@ -106,7 +106,7 @@ class ElementSink(Sink):
             size = stream.size
             ends: list[int] = []
             append = ends.append
-            earliest = MAX_TIMESTAMP.micros
+            earliest, last = MAX_TIMESTAMP.micros, None
             while (item := unfinished.pop() if unfinished else (yield)) is not None:
                 element: Any = item
                 if type(item) is tuple:
@@ -117,8 +117,14 @@ class ElementSink(Sink):
                 else:
                     encode(element, stream, True)
                     append(size())
-                if timed and element.timestamp_micros < earliest:
-                    earliest = element.timestamp_micros
+                if timed:
+                    if element.timestamp_micros < earliest:
+                        earliest = element.timestamp_micros
+                    if element.windows is not last:
+                        # Beyond its window an element holds no watermark: see `held_until`.
+                        last = element.windows
+                        for window in last:
+                            earliest = min(earliest, window.max_timestamp().micros)
                 if size() >= PIECE_BYTES or len(ends) >= MAX_ROWS:
                     break
             if ends:

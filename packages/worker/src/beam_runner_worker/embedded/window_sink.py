@@ -8,7 +8,7 @@ from typing import Any
 from apache_beam.coders import coder_impl
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
-from beam_runner_engine.values.windowed_values import one_window_each
+from beam_runner_engine.values.windowed_values import held_until, one_window_each
 
 from beam_runner_worker.embedded.sinks import MAX_ROWS, Sink, earliest_millis
 from beam_runner_worker.limits import PIECE_BYTES
@@ -79,5 +79,5 @@ class _OfOneWindow:
 
     def chunk(self, window: bytes, *, timed: bool) -> ElementChunk:
         """All of them."""
-        earliest = earliest_millis(self._earliest) if timed else None
-        return ElementChunk(len(self._ends), self.stream.get(), self._ends, earliest, window)
+        time = held_until(earliest_millis(self._earliest), (window,)) if timed else None
+        return ElementChunk(len(self._ends), self.stream.get(), self._ends, time, window)

@@ -18,6 +18,7 @@ from beam_runner_engine.values.windowed_values import (
     TIME_BYTES,
     Headers,
     earliest_time_between,
+    held_until,
     skip_windows,
 )
 from beam_runner_urns import coders as urns
@@ -155,10 +156,13 @@ class ElementCutter(Cutter):
         known, header_size = headers.known, headers.size
         position = start
         left_out: list[tuple[int, int]] = []
+        seen: set[bytes] = set()
+        timed, see = self._wants_time, seen.update
         try:
             while position < stop:
                 header = position + TIME_BYTES
-                if data[header : header + header_size] not in known:
+                windows = known.get(data[header : header + header_size])
+                if windows is None:
                     windows = headers.read(data, header)
                     header_size = headers.size
                     if not windows:
@@ -171,6 +175,8 @@ class ElementCutter(Cutter):
                 end = skip(data, header + header_size)
                 if end > size:
                     break
+                if timed:
+                    see(windows)
                 append(end)
                 position = end
         except IndexError:
@@ -178,17 +184,13 @@ class ElementCutter(Cutter):
         if not ends:
             return position, None
         if left_out:
-            return position, self._chunk(*_without(left_out, data, start, position, ends))
+            return position, self._chunk(seen, *_without(left_out, data, start, position, ends))
         relative = ends if start == 0 else [end - start for end in ends]
-        return position, self._chunk(data[start:position], relative)
+        return position, self._chunk(seen, data[start:position], relative)
 
-    def _chunk(self, data: bytes, ends: list[int]) -> ElementChunk:
-        return ElementChunk(
-            len(ends),
-            data,
-            ends,
-            earliest_time_between(data, ends) if self._wants_time else None,
-        )
+    def _chunk(self, windows: set[bytes], data: bytes, ends: list[int]) -> ElementChunk:
+        time = held_until(earliest_time_between(data, ends), windows) if self._wants_time else None
+        return ElementChunk(len(ends), data, ends, time)
 
 
 def _without(

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-from beam_runner_engine.values.windowed_values import TIME_BYTES, earliest_time, one_window_each
+from beam_runner_engine.values.windowed_values import (
+    TIME_BYTES,
+    earliest_time,
+    held_until,
+    one_window_each,
+)
 
 from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder
 from beam_runner_worker.records import ElementChunk, OutputChunk
@@ -55,6 +60,6 @@ class WindowCutter(Cutter):
         return position, last
 
     def _chunk(self, window: bytes, elements: list[bytes]) -> ElementChunk:
-        earliest = earliest_time(elements) if self._wants_time else None
+        time = held_until(earliest_time(elements), (window,)) if self._wants_time else None
         ends = list(accumulate(map(len, elements)))
-        return ElementChunk(len(elements), b"".join(elements), ends, earliest, window)
+        return ElementChunk(len(elements), b"".join(elements), ends, time, window)
