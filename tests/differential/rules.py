@@ -7,10 +7,12 @@ it ends with its process: no difference, and no rule.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
+from weakref import WeakKeyDictionary
 
 from apache_beam.coders.coders import TimestampPrefixingOpaqueWindowCoder
 from apache_beam.runners.portability.fn_api_runner import execution
@@ -64,13 +66,21 @@ def _of_one_transform(get_buffer: Callable[..., Any]) -> Callable[..., Any]:
 def _anew(commit: Callable[..., None]) -> Callable[..., None]:
     """1. What a side input reads is committed again after each bundle of the stage that makes it.
 
-    So a stage of several bundles (a Flatten, timers, what a splittable DoFn put off) multiplies it, and
-    of the values of a key in a multimap only those of the last bundle are seen.
+    So a stage of several bundles (a Flatten, timers, what a splittable DoFn put off) multiplies it, but
+    where it is a main input, too: then it is committed bundle by bundle. And of the values of a key in a
+    multimap only those of the last bundle are seen.
     """
+    told: dict[bytes, list[bytes]] = defaultdict(list)
+    lengths: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
     def commit_in_place_of_the_last(context: Any, side_inputs: Any) -> None:
-        state, begun = context.state_servicer, set()
+        state, begun, buffers = context.state_servicer, set(), context.pcoll_buffers
         append = state.append_raw
+        names = {buffer_id for buffer_id, _ in side_inputs.values()}
+        for name in names & buffers.keys():
+            data = list(buffers[name])
+            told[name] += data[lengths.get(buffers[name], 0) :]
+            lengths[buffers[name]] = len(data)
 
         def write(key: Any, data: bytes) -> Any:
             name = key.SerializeToString(deterministic=True)
@@ -79,7 +89,11 @@ def _anew(commit: Callable[..., None]) -> Callable[..., None]:
                 state.clear(key)
             return append(key, data)
 
-        with mock.patch.object(state, "append_raw", write):
+        whole = {name: execution.ListBuffer(None) for name in names}
+        for name, buffer in whole.items():
+            for data in told[name]:
+                buffer.append(data)
+        with mock.patch.object(state, "append_raw", write), mock.patch.dict(buffers, whole):
             commit(context, side_inputs)
 
     return commit_in_place_of_the_last

@@ -58,6 +58,22 @@ def test_a_side_input_has_what_all_bundles_made_of_it() -> None:
         assert of_a_key == ", ".join(n for n in every_one.split(", ") if int(n) % 3 in keys)
 
 
+def test_a_side_input_that_is_a_main_input_too_has_what_all_bundles_made_of_it() -> None:
+    numbers = {"kind": "int", "values": list(range(9)), "times": None, "hinted": True}
+    spec = Spec(
+        (
+            Step("create", (), numbers),
+            Step("batches", (0,), {"size": 2, "sharded": False}),
+            Step("whole_beside", (1, 1), {"form": "iter"}),
+        )
+    )
+    with Mortals(begin) as mortals:
+        found = mortals.call(outputs_of_the_oracle, {"p": spec})
+    assert isinstance(found, dict)
+    told_of = [re.findall(r"str '(\d+) ", row) for row in found["p/2"].elements()]
+    assert told_of == [[str(len(told_of))]] * len(told_of)
+
+
 @pytest.mark.parametrize("second", [10, -10])
 def test_panes_at_the_end_of_windows_of_any_kind_have_their_last_millisecond(second: int) -> None:
     window = IntervalWindow(second - 5, second)
