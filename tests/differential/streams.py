@@ -2,18 +2,19 @@
 
 One script, in which each event is one element, a watermark or time that passes, is read by several
 groupings, each of a strategy of its own. The oracle is the engine's grouper, asked event by event in a
-loop, without scheduler, bundles, stores on disk or coders. Other readers have state and timers, whose
-oracle is a model of these.
+loop, without scheduler, bundles, stores on disk or coders. Other readers have state and timers, or read
+beside what they combine; their oracles are models of these.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 import attrs
+import beside_streams
 import scripts
 import sink
 from apache_beam.testing.test_stream import TestStream
@@ -31,6 +32,7 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import decode_window, encode_window
 from beam_runner_engine.values.windows import IntervalWindow
+from beside_streams import Combining
 from typed import Collection
 from windows import COMBINERS, GLOBAL, Windows, window_fn
 
@@ -63,6 +65,9 @@ class Playing:
     lateness: int = 1_000_000
 
 
+Reader: TypeAlias = Grouping | Playing | Combining
+
+
 @attrs.frozen
 class StreamSpec:
     """A script and its readers.
@@ -73,7 +78,7 @@ class StreamSpec:
     """
 
     events: tuple[tuple[Any, ...], ...]
-    groupings: tuple[Grouping | Playing, ...]
+    groupings: tuple[Reader, ...]
 
 
 def random_stream(seed: str, readers: int) -> StreamSpec:
@@ -93,7 +98,9 @@ def random_stream(seed: str, readers: int) -> StreamSpec:
     return StreamSpec(tuple(events), tuple(_random_reader(rng) for _ in range(readers)))
 
 
-def _random_reader(rng: random.Random) -> Grouping | Playing:
+def _random_reader(rng: random.Random) -> Reader:
+    if rng.random() < 0.1:
+        return beside_streams.random_combining(rng)
     if rng.random() < 0.25:
         fns = [GLOBAL, ("fixed", 20, 0), ("fixed", 60, 7), ("sliding", 20, 10, 5)]
         return Playing(rng.choice(fns), rng.choice([0, 15, 1_000_000]))
@@ -150,10 +157,13 @@ def build(root: Any, spec: StreamSpec, name: str, folder: str) -> None:
     pairs = pairs | f"{name}/Pairs" >> beam.Map(_same).with_output_types(tuple[str, int])
     for number, grouping in enumerate(spec.groupings):
         label = f"{name}/{number}"
-        if isinstance(grouping, Playing):
-            _build_playing(pairs, grouping, folder, label)
-        else:
-            _build_grouping(pairs, grouping, folder, label)
+        match grouping:
+            case Playing():
+                _build_playing(pairs, grouping, folder, label)
+            case Combining():
+                beside_streams.build(pairs, grouping, folder, label)
+            case Grouping():
+                _build_grouping(pairs, grouping, folder, label)
 
 
 def _build_grouping(pairs: Any, grouping: Grouping, folder: str, label: str) -> None:
@@ -184,10 +194,13 @@ def expected(spec: StreamSpec, name: str) -> sink.Outputs:
     """What all readers put out."""
     outputs: sink.Outputs = {}
     for number, grouping in enumerate(spec.groupings):
-        if isinstance(grouping, Playing):
-            rows = _played(spec.events, grouping)
-        else:
-            rows = _grouped(spec.events, _of_engine(grouping))
+        match grouping:
+            case Playing():
+                rows = _played(spec.events, grouping)
+            case Combining():
+                rows = beside_streams.combined(spec.events, grouping)
+            case Grouping():
+                rows = _grouped(spec.events, _of_engine(grouping))
         if rows:
             outputs[f"{name}/{number}"] = rows
     return outputs

@@ -1,0 +1,96 @@
+"""Readers of scripts that combine what comes and read all of its window beside, and a model of what that makes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import attrs
+import sink
+from apache_beam import pvalue
+from apache_beam.transforms.window import WindowFn
+from apache_beam.utils.timestamp import Timestamp
+from typed import Collection
+from windows import COMBINERS, Windows, window_fn
+
+
+@attrs.frozen
+class Combining:
+    """How one of the readers combines; times in seconds."""
+
+    fn: tuple[Any, ...]
+    combiner: str
+
+
+class SumBeside(beam.CombineFn):
+    """The sum, and all that is read beside."""
+
+    def create_accumulator(self, side: Iterable[int]) -> int:
+        return 0
+
+    def add_input(self, total: int, number: int, side: Iterable[int]) -> int:
+        return total + number
+
+    def merge_accumulators(self, totals: Iterable[int], side: Iterable[int]) -> int:
+        return sum(totals)
+
+    def extract_output(self, total: int, side: Iterable[int]) -> str:
+        return f"{total} {sorted(side)}"
+
+
+def random_combining(rng: random.Random) -> Combining:
+    # In windows that overlap what waits for the later one keeps the earlier one open.
+    fns = [("fixed", 20, 0), ("fixed", 60, 7), ("fixed", 7, 3), ("sliding", 5, 15, 0)]
+    return Combining(rng.choice(fns), rng.choice(list(COMBINERS)))
+
+
+def build(pairs: Any, combining: Combining, folder: str, label: str) -> None:
+    """Adds the reader."""
+    combiner = COMBINERS[combining.combiner]
+    windows = beam.WindowInto(window_fn(combining.fn), timestamp_combiner=combiner)
+    windowed = pairs | f"{label}/Windows" >> windows
+    numbers = windowed | f"{label}/Numbers" >> beam.Map(_second).with_output_types(int)
+    combine = beam.CombinePerKey(SumBeside(), pvalue.AsIter(numbers))
+    texts = windowed | f"{label}/Combine" >> combine
+    texts = texts | f"{label}/Tell" >> beam.MapTuple(_told).with_output_types(str)
+    sink.keep(Collection(texts, "str", Windows(), label), folder, label)
+
+
+def combined(events: Iterable[tuple[Any, ...]], combining: Combining) -> Counter[str]:
+    """What the reader puts out: for each key of a window all that was not late."""
+    watermark, timely = -1, dict[Any, list[tuple[str, int]]]()
+    for event in events:
+        match event:
+            case ("element", key, number, time):
+                context = WindowFn.AssignContext(Timestamp(time))
+                for window in window_fn(combining.fn).assign(context):
+                    if watermark <= _last(window):
+                        timely.setdefault(window, []).append((key, number))
+            case ("watermark", time):
+                watermark = 1000 * time
+    rows = Counter[str]()
+    for window, pairs in timely.items():
+        # What Beam combines before the shuffle is written at the window's end, beyond the last moment in it.
+        at_end = combining.combiner == "end"
+        micros = 1000 * _last(window) if at_end else window.end.micros
+        for key in {key for key, _ in pairs}:
+            total = sum(number for each, number in pairs if each == key)
+            text = _told(key, f"{total} {sorted(number for _, number in pairs)}")
+            rows[f"str {text!r} @{sink.told(f'{micros} {window}')} pane 1 0 0 11"] += 1
+    return rows
+
+
+def _last(window: Any) -> int:
+    last: int = window.max_timestamp().micros // 1000
+    return last
+
+
+def _second(pair: tuple[str, int]) -> int:
+    return pair[1]
+
+
+def _told(key: str, text: str) -> str:
+    return f"{key} {text}"
