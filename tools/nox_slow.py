@@ -253,6 +253,14 @@ def doors_all(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
+def airflow(session: nox.Session) -> None:
+    """Airflow's operator for Beam runs a program by the runner's name; some 250 packages."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"), *group("airflow"))
+    run_pytest(session, "tests/doors/test_airflow.py", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
 def validates_runner_all(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in both kinds of environment."""
     run_beams_suites(session, *session.posargs)
