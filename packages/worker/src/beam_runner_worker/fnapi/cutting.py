@@ -157,7 +157,7 @@ class ElementCutter(Cutter):
         position = start
         left_out: list[tuple[int, int]] = []
         seen: set[bytes] = set()
-        timed, see = self._wants_time, seen.update
+        timed, last = self._wants_time, None
         try:
             while position < stop:
                 header = position + TIME_BYTES
@@ -175,8 +175,9 @@ class ElementCutter(Cutter):
                 end = skip(data, header + header_size)
                 if end > size:
                     break
-                if timed:
-                    see(windows)
+                if timed and windows is not last:
+                    seen.update(windows)
+                    last = windows
                 append(end)
                 position = end
         except IndexError:
