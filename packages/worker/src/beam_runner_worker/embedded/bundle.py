@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from apache_beam.runners.worker.bundle_processor import ExecutionContext
-
+from beam_runner_worker.embedded.bundle_context import BundleContext
 from beam_runner_worker.embedded.failures import bundle_failed, original
 from beam_runner_worker.embedded.processor import Processor
 from beam_runner_worker.embedded.splits import residual_element
@@ -40,7 +39,7 @@ def run_bundle(
         BundleFailed: an operation raised.
         BaseException: whatever ``inputs``, a port or the side input reader raised, as it was.
     """
-    context = ExecutionContext(instruction_id=bundle_id)
+    context = BundleContext(bundle_id)
     chunks = iter(inputs)
     try:
         _start(processor, context, outputs)
@@ -58,7 +57,7 @@ def run_bundle(
     except _HostError as error:
         raise error.error from None
     except BaseException as error:
-        raise error_for_host(error, processor, stage_name) from None
+        raise error_for_host(error, processor, stage_name, context) from None
 
 
 def _process(processor: Processor, chunk: InputChunk) -> None:
@@ -71,7 +70,12 @@ def _process(processor: Processor, chunk: InputChunk) -> None:
             processor.source.feed(chunk)
 
 
-def error_for_host(error: BaseException, processor: Processor, stage_name: str) -> BaseException:
+def error_for_host(
+    error: BaseException,
+    processor: Processor,
+    stage_name: str,
+    context: BundleContext | None = None,
+) -> BaseException:
     """What the host shall see of an error that came out of an operation.
 
     An error of a port, of the side input reader or of this package, and whatever is no exception
@@ -88,12 +92,11 @@ def error_for_host(error: BaseException, processor: Processor, stage_name: str) 
         cause, (Exception, SystemExit)
     ):
         return cause
-    return bundle_failed(error, processor.ops.values(), processor.running, stage_name)
+    ops = processor.ops.values()
+    return bundle_failed(error, ops, processor.running, stage_name, context)
 
 
-def _start(
-    processor: Processor, context: ExecutionContext, outputs: Mapping[str, OutputPort]
-) -> None:
+def _start(processor: Processor, context: BundleContext, outputs: Mapping[str, OutputPort]) -> None:
     for transform_id, sink in processor.sinks.items():
         sink.connect(outputs[transform_id])
     for op in reversed(processor.ops.values()):
@@ -110,7 +113,7 @@ def _finish(processor: Processor) -> None:
     processor.running = None
 
 
-def _residuals(processor: Processor, context: ExecutionContext) -> tuple[ResidualElement, ...]:
+def _residuals(processor: Processor, context: BundleContext) -> tuple[ResidualElement, ...]:
     residuals = []
     for op, deferred in context.delayed_applications:
         processor.running = op

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ class TableCombine(operations.PGBKCVOperation):
     def __init__(self, *args: Any, most_bytes: int) -> None:
         super().__init__(*args)
         self._growth = _Growth(most_bytes)
+        if self.combine_fn_compact is not None:
+            self.output_key = _putting_out(super().output_key)
 
     def start(self) -> None:
         """Begins a bundle."""
@@ -72,6 +75,15 @@ class TableCombine(operations.PGBKCVOperation):
             self.finish()
             _give_back()
             self._growth.restart()
+
+
+def _putting_out(put_out: Callable[..., None]) -> Callable[..., None]:
+    """The same, with a frame that shows which key it is, where compacting it fails."""
+
+    def put_out_key(wkey: Any, accumulator: Any, timestamp: Any) -> None:
+        put_out(wkey, accumulator, timestamp)
+
+    return put_out_key
 
 
 class _Growth:

@@ -94,6 +94,27 @@ class ElementDecoder:
                 f"{self._coder} the elements take {len(data) - stream.size()}"
             )
 
+    def last_claimed(self, chunk: ElementChunk) -> bytes:
+        """The element that was claimed last, encoded; what follows it, too, if its end is not known.
+
+        Decodes those before it once more, to be called where one has failed.
+
+        Args:
+            chunk: the one that was fed last.
+        """
+        with self._claims.held() as held:
+            number = chunk.first + chunk.meant - 1 - (held.announced - held.claimed)
+        data = bytes(chunk.data)
+        stream = coder_impl.create_InputStream(data + _PADDING)
+        for _ in range(number):
+            self._decode(stream, True)
+        begin = len(data) + _MAX_HEADER - stream.size()
+        return data[begin : None if chunk.ends is None else chunk.ends[number]]
+
+    def decode(self, data: bytes) -> WindowedValue:
+        """The first of the elements in that."""
+        return self._decode(coder_impl.create_InputStream(data + _PADDING), True)
+
     def _feed_runs(
         self,
         data: bytes,

@@ -1,90 +1,116 @@
-"""Finds the element that user code was at when it raised: it is still there, in the traceback's frames.
+"""Finds what user code was at when it raised: it is still there, in the traceback's frames.
 
-So nothing has to be kept for it while all is well.
+So nothing has to be kept for it while all is well. Beam's compiled operations show nothing in theirs;
+what they are at they tell the `bundle_context`.
 """
 
 from __future__ import annotations
 
-import reprlib
-from types import FrameType, TracebackType
-from typing import Any
+import traceback
+from types import FrameType
 
-from beam_runner_worker.texts import shortened
+from apache_beam.transforms.core import DoFn
+from apache_beam.utils.windowed_value import WindowedValue
 
-_MOST_CHARACTERS = 300
-_MOST_BYTES = 100
-_OF_RUNNERS = ("apache_beam/runners/", "/beam_runner_worker/embedded/")
-_TAKES_ELEMENTS = (
-    "DoFnRunner.process",
-    "DoFnRunner.process_with_sized_restriction",
-    "DoFnRunner.process_batch",
+from beam_runner_worker.embedded.failing_frames import (
+    ENCODES,
+    SHOWS,
+    Inside,
+    is_of_runner,
+    key_of,
+    no_element,
+    restriction_of,
 )
-_TAKES_NO_ELEMENT = ("_invoke_bundle_method", "process_user_timer", "_invoke_lifecycle_method")
-_ADDS_TO_ACCUMULATORS = "add_key_value"
-_OUR_LOOP = "_process"
-_PUTS_OUT = "_send"
-_ITS_ELEMENT = "value"
+from beam_runner_worker.embedded.shown_elements import shown
+
+_AT_NO_ELEMENT = (
+    "DoFnRunner._invoke_bundle_method",
+    "DoFnRunner._invoke_lifecycle_method",
+)
 
 
-def failing_element(trace: TracebackType | None) -> str:
-    """The element in a short text; empty where user code was not at an element, or it is not known.
+def failing_element(
+    error: BaseException, cause: BaseException, told: WindowedValue | None = None
+) -> str:
+    """The element in a short text, or the key, timer or batch; empty where there is none, or it is not known.
 
     Args:
-        trace: that of the exception, as user code raised it.
+        error: what came out of the operations.
+        cause: what user code raised.
+        told: what the operation of Beam's that it came out of has told.
     """
-    frames: list[FrameType] = []
-    while trace is not None:
-        frames.append(trace.tb_frame)
-        trace = trace.tb_next
-    last = max((i for i, frame in enumerate(frames) if _is_of_runner(frame)), default=-1)
-    called = frames[last + 1] if last + 1 < len(frames) else None
-    for index in range(last, -1, -1):
-        name, values = frames[index].f_code.co_name, frames[index].f_locals
-        if name == _OUR_LOOP and _ITS_ELEMENT in values and called is not None:
-            if frames[index + 1].f_code.co_name == _PUTS_OUT:
-                # What it was made of is not known any more: results are put out together.
-                return _argument(called, 0)
-            return shown(values[_ITS_ELEMENT])
-        if name.endswith(_TAKES_ELEMENTS):
-            return _argument(called, 0)
-        if name.endswith(_ADDS_TO_ACCUMULATORS):
-            return _argument(called, 1)
-        if name.endswith(_TAKES_NO_ELEMENT):
-            return ""
-    return ""
-
-
-def shown(element: Any) -> str:
-    """A text of an element, cut, whatever it is; takes no more memory than that."""
     try:
-        text = " ".join(_Short().repr(element).splitlines())
-    except Exception as error:
-        text = f"{type(element).__name__} (its text cannot be made: {type(error).__name__})"
-    return shortened(text, _MOST_CHARACTERS)
+        return _found(_frames(error, cause), told)
+    except Exception:
+        # Whatever goes wrong here must not hide what user code raised.
+        return ""
 
 
-class _Short(reprlib.Repr):
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel = 4
-        self.maxtuple = self.maxlist = self.maxdict = self.maxset = 10
-        self.maxstring = self.maxother = self.maxlong = 200
+def _frames(error: BaseException, cause: BaseException) -> list[FrameType]:
+    """All frames that it came through, outermost first.
 
-    def repr_bytes(self, element: bytes, level: int) -> str:
-        more = "..." if len(element) > _MOST_BYTES else ""
-        return f"{element[:_MOST_BYTES]!r}{more}"
-
-
-def _is_of_runner(frame: FrameType) -> bool:
-    # Beam's compiled modules have paths that begin with the package, its others have such in them.
-    return any(part in frame.f_code.co_filename for part in _OF_RUNNERS)
+    The traceback of the cause ends where it was caught and raised again with the name of a step.
+    """
+    inner = [frame for frame, _ in traceback.walk_tb(cause.__traceback__)]
+    outer = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if inner and inner[0] in outer:
+        outer = outer[: outer.index(inner[0])]
+    return outer + inner
 
 
-def _argument(called: FrameType | None, number: int) -> str:
-    """An argument of a function, as it is by now, without its ``self``."""
+def _found(frames: list[FrameType], told: WindowedValue | None) -> str:
+    """Looks through the frames from where it was raised outwards."""
+    inside = Inside([])
+    text = None
+    for frame in reversed(frames):
+        text = _shown_by(frame, inside, told)
+        if text is not None:
+            break
+        inside.frames.insert(0, frame)
+    if not inside.is_encoding:
+        return text or ""
+    result = shown(inside.results[0]) if inside.results else "what came of it"
+    if text:
+        result = f"of it came {result}, which" if inside.results else result
+        return f"{text} ({result} cannot be encoded)"
+    return f"{result} (cannot be encoded)" if inside.results else ""
+
+
+def _shown_by(frame: FrameType, inside: Inside, told: WindowedValue | None) -> str | None:
+    """The text that a frame shows, empty if it is known that there is none; adds to what is known inside."""
+    name = frame.f_code.co_qualname
+    if name in SHOWS:
+        return SHOWS[name](frame.f_locals, inside)
+    if name in ENCODES and not inside.is_encoding:
+        inside.is_encoding, inside.results = True, [ENCODES[name](frame.f_locals)]
+    elif name.endswith("ConsumerSet.update_counters_start"):
+        # Beam encodes some results to know their size.
+        inside.is_encoding = True
+    elif name == "RunOutput.take" and inside.called.endswith("ConsumerSet.update_counters_start"):
+        inside.results = [frame.f_locals["values"][0]]
+    elif name.endswith("CombineOperation.process"):
+        inside.show = key_of
+    elif name.endswith("PGBKCVOperation.output_key"):
+        # Not at the element for which room is made.
+        inside.show = no_element
+    elif name.endswith("DoFnRunner.process_with_sized_restriction"):
+        inside.show = restriction_of
+    elif name.endswith("DoFnRunner.process"):
+        # What a DoFn was at that fed a combine is no key of it.
+        return shown(told.value) if told is not None and inside.show is shown else ""
+    elif name.endswith("DoFnRunner.process_batch"):
+        return _batch(inside.frames)
+    elif name.endswith(_AT_NO_ELEMENT):
+        return ""
+    return None
+
+
+def _batch(frames: list[FrameType]) -> str:
+    """The argument of a DoFn's ``process_batch``, which is the first frame of user code."""
+    called = next((frame for frame in frames if not is_of_runner(frame)), None)
     if called is None:
         return ""
-    names = [n for n in called.f_code.co_varnames[: called.f_code.co_argcount] if n != "self"]
-    if number >= len(names) or names[number] not in called.f_locals:
-        return ""
-    return shown(called.f_locals[names[number]])
+    names = called.f_code.co_varnames[: called.f_code.co_argcount]
+    given = [called.f_locals[name] for name in names if name in called.f_locals]
+    batch = [each for each in given if not isinstance(each, DoFn)]
+    return f"the batch {shown(batch[0])}" if batch else ""

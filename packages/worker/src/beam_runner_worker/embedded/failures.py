@@ -10,6 +10,7 @@ from types import FrameType, TracebackType
 from apache_beam.runners.worker import operations
 
 from beam_runner_worker.advice import with_advice
+from beam_runner_worker.embedded.bundle_context import BundleContext
 from beam_runner_worker.embedded.failing_element import failing_element
 from beam_runner_worker.errors import BundleFailed, HarnessError
 
@@ -56,6 +57,7 @@ def bundle_failed(
     ops: Iterable[operations.Operation],
     running: operations.Operation | None,
     stage_name: str,
+    context: BundleContext | None = None,
 ) -> BundleFailed:
     """Makes the error that the host sees.
 
@@ -64,11 +66,13 @@ def bundle_failed(
         ops: all operations of the stage.
         running: the operation whose start, finish or setup was called, if it was one.
         stage_name: used where no transform can be told.
+        context: of the bundle that it came out of, if it was one.
     """
     cause = original(error)
     transform = _transform(error, cause, list(ops), running) or stage_name
     trace = "".join(traceback.format_exception(cause))
-    element = failing_element(cause.__traceback__)
+    told = None if context is None else context.element_at(cause)
+    element = failing_element(error, cause, told)
     return BundleFailed(transform, with_advice(describe(cause), trace), trace, element)
 
 

@@ -134,12 +134,12 @@ class RunParDo(operations.DoOperation):
                     out.extend(islice(rest, room - len(out)))
                     if len(out) < room:
                         break
-                    put_out += len(out)
                     room = self._send(like, out)
+                    put_out += len(out)
                     out = []
             if len(out) >= room:
-                put_out += len(out)
                 room = self._send(like, out)
+                put_out += len(out)
                 out = []
         if out:
             self._send(like, out)

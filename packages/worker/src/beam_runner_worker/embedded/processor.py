@@ -88,8 +88,10 @@ class Processor(BundleProcessor):
     def fire(self, timers: Iterable[Timer]) -> None:
         """Has user code process timers, in order."""
         for timer in timers:
+            self.running = op = self.ops[timer.transform_id]
             due = self.host.cells[timer.transform_id].to_user_timer(timer)
-            self.ops[timer.transform_id].process_timer(timer.family, due)
+            op.process_timer(timer.family, due)
+        self.running = None
 
     def settle(self) -> None:
         """Writes to the host what user code has changed so far."""

@@ -87,6 +87,11 @@ class UserStateContext(userstate.UserStateContext):
         self._leave()
         state_handler.cells[transform_id] = self
 
+    @property
+    def key(self) -> Any:
+        """The key that user code runs on, or did last."""
+        return self._key
+
     def _leave(self) -> None:
         self._key: Any = None
         self._key_data: bytes | None = None

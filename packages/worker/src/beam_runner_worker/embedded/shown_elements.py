@@ -1,0 +1,38 @@
+"""Shows an element in a short text of one line, whatever it is."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+from beam_runner_worker.texts import shortened
+
+_MOST_CHARACTERS = 300
+_MOST_BYTES = 100
+
+
+def shown(element: Any) -> str:
+    """A text of an element, cut, whatever it is; takes no more memory than that."""
+    try:
+        text = " ".join(_Short().repr(element).splitlines())
+    except Exception as error:
+        text = f"{type(element).__name__} (its text cannot be made: {type(error).__name__})"
+    return shortened(text, _MOST_CHARACTERS)
+
+
+def shown_bytes(encoded: bytes) -> str:
+    """What could not be decoded, or nobody knows the coder of: its first bytes in hex."""
+    more = "..." if len(encoded) > _MOST_BYTES else ""
+    return f"{encoded[:_MOST_BYTES].hex()}{more}"
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxtuple = self.maxlist = self.maxdict = self.maxset = 10
+        self.maxstring = self.maxother = self.maxlong = 200
+
+    def repr_bytes(self, element: bytes, level: int) -> str:
+        more = "..." if len(element) > _MOST_BYTES else ""
+        return f"{element[:_MOST_BYTES]!r}{more}"

@@ -1,0 +1,44 @@
+"""Elements are shown in short texts of one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beam_runner_worker.embedded.shown_elements import shown, shown_bytes
+
+
+class Lines:
+    def __repr__(self) -> str:
+        return "one\ntwo"
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        b"x" * 10_000_000,
+        "x" * 10_000_000,
+        list(range(1_000_000)),
+        dict.fromkeys(range(1000), "x" * 1000),
+        10**5000,
+        Unprintable(),
+        "\n",
+        Lines(),
+    ],
+    ids=["bytes", "str", "list", "dict", "int", "unprintable", "line", "lines"],
+)
+def test_its_text_is_short_and_one_line(element: Any) -> None:
+    text = shown(element)
+    assert 0 < len(text) <= 400
+    assert "\n" not in text
+
+
+def test_bytes_that_nobody_can_decode() -> None:
+    assert shown_bytes(b"\x00\xff") == "00ff"
+    assert shown_bytes(b"\x00" * 1000) == "00" * 100 + "..."
