@@ -67,26 +67,6 @@ def test_every_method_of_a_dofn(pipelines: Pipelines, method: str) -> None:
     assert job.state() is JobState.FAILED
 
 
-def fail_at_three(pair: tuple[int, str]) -> tuple[int, str]:
-    if pair[0] == 3:
-        burst("failed")
-    return pair
-
-
-def test_the_element_stands_in_the_error(everywhere: Pipelines) -> None:
-    pipeline = everywhere.new()
-    pairs = pipeline | beam.Create([(n, f"text {n}") for n in range(5)]) | beam.Reshuffle()
-    pairs | beam.Map(fail_at_three)
-    job = everywhere.job(pipeline)
-    assert job.wait() is JobState.FAILED
-    line = next(line for line in last_error(job).splitlines() if line.startswith("The element: "))
-    if everywhere.environment == "embedded":
-        assert line == "The element: (3, 'text 3')"
-    else:
-        # The SDK does not tell it: how many there were, or if it was alone its bytes.
-        assert "of the bundle's input" in line or b"text 3".hex() in line
-
-
 def last_error(job: Any) -> str:
     return [m.text for m in job.messages() if m.importance is Importance.ERROR][-1]
 

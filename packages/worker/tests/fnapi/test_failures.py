@@ -6,7 +6,9 @@ import time
 
 import pytest
 
+from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.fnapi.failures import bundle_failed, which_element
+from beam_runner_worker.records import Timer
 from beam_runner_worker.texts import MOST_CHARACTERS
 
 PYTHON = """Traceback (most recent call last):
@@ -91,15 +93,47 @@ def test_a_long_message_is_shortened():
     assert len(bundle_failed("x" * 10_000, "the stage", {}).summary) < 600
 
 
-def test_which_element_is_told_as_far_as_it_is_known() -> None:
-    assert which_element(0.0, 0, b"") == ""
-    assert which_element(0.0, 9, b"abc") == "one of the elements 1 to 9 of the bundle's input"
-    assert which_element(4.7, 9, b"abc") == "one of the elements 5 to 9 of the bundle's input"
-    assert which_element(8.0, 9, b"abc") == "the element 9 of the bundle's input"
-    assert which_element(9.0, 9, b"abc") == "the element 9 of the bundle's input"
-    one = which_element(0.0, 1, b"abc")
-    assert one == "616263 (encoded, with its time, windows and pane)"
-    assert "..." in which_element(0.0, 1, bytes(1000))
+def given(
+    elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: int = 0
+) -> RunningBundle:
+    bundle = RunningBundle("b", None)  # type: ignore[arg-type]  # it asks for no state
+    bundle.sending(elements)
+    bundle.first_data, bundle.processed = data, done
+    timer = Timer("T", "ts-clock", "", b"\x01k", (b"",), 5, 5, b"\x0f")
+    bundle.firing([timer] * timers)
+    return bundle
+
+
+@pytest.mark.parametrize(
+    ("bundle", "element"),
+    [
+        (given(), ""),
+        (given(9), "one of the elements 1 to 9 of the bundle's input"),
+        (given(9, done=4.7), "one of the elements 5 to 9 of the bundle's input"),
+        (given(9, done=8.0), "the element 9 of the bundle's input"),
+        (given(9, done=9.0), "the element 9 of the bundle's input"),
+        (given(1), "616263 (encoded, with its time, windows and pane)"),
+        (given(1, bytes(101)), f"{'00' * 100}... (encoded, with its time, windows and pane)"),
+        (given(timers=1), "the timer 'clock' of the key 016b (encoded)"),
+        (given(timers=2), "one of the 2 timers that fired in the bundle"),
+        (
+            given(9, timers=2),
+            "one of the elements 1 to 9 of the bundle's input, or one of the 2 timers that fired in the bundle",
+        ),
+    ],
+)
+def test_which_element_is_told_as_far_as_it_is_known(bundle: RunningBundle, element: str) -> None:
+    assert which_element(TWO_LINES, bundle) == element
+
+
+@pytest.mark.parametrize("method", ["_invoke_bundle_method", "_invoke_lifecycle_method"])
+def test_no_element_where_python_tells_that_there_was_none(method: str) -> None:
+    assert which_element(PYTHON.replace("in process", f"in {method}"), given(9, timers=1)) == ""
+
+
+def test_only_timers_where_python_tells_that_it_was_one() -> None:
+    text = PYTHON.replace("in process", "in process_user_timer")
+    assert which_element(text, given(9, timers=1)) == "the timer 'clock' of the key 016b (encoded)"
 
 
 @pytest.mark.parametrize(

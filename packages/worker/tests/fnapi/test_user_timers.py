@@ -333,6 +333,8 @@ def test_a_timer_that_fails_names_its_transform(serve, tmp_path):
         with pytest.raises(BundleFailed, match="no ringing please") as caught:
             stage.process_bundle("b", state.fire_all(host.inputs(spec)), host.outputs(spec), state)
         assert caught.value.transform == "Ring"
+        assert "timer" in caught.value.element
+        assert "element" not in caught.value.element
     assert Desk(tmp_path).notes() == ["a event at 10"] * 2
 
 

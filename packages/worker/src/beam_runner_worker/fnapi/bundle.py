@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 
 import attrs
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.bundle_state import BundleState
+from beam_runner_worker.records import Timer
 
 _MESSAGES_IN_FLIGHT = 4
 _RECEIVED_BYTES = 32 << 20
@@ -55,6 +57,10 @@ class RunningBundle:
         """How many elements of the input have been sent, or are about to be."""
         self.first_data = b""
         """The first message of the input."""
+        self.timers = 0
+        """How many timers have been sent."""
+        self.first_timer: Timer | None = None
+        """The first of them."""
         self.processed = 0.0
         """How many elements the SDK has told to be done, when it was asked last."""
         self.stop: int | None = None
@@ -132,6 +138,11 @@ class RunningBundle:
         with self.changed:
             self._in_flight += 1
             self.elements += elements
+
+    def firing(self, timers: Sequence[Timer]) -> None:
+        """So many timers are about to be sent."""
+        self.first_timer = self.first_timer or next(iter(timers), None)
+        self.timers += len(timers)
 
     def sent(self) -> None:
         """A message has left for the SDK."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.texts import encodable
 
 # Names are bounded, so that looking for one takes no longer than the text's length says.
@@ -23,6 +24,9 @@ _GO_CAUSE = "\tcaused by:"
 _GO_PANIC = re.compile(r"^(?P<panic>panic: .*) goroutine \d+ \[running\]:$", re.MULTILINE)
 _SUMMARY_CHARACTERS = 500
 _SHOWN_BYTES = 100
+_AT_NO_ELEMENT = ("_invoke_bundle_method", "_invoke_lifecycle_method")
+_AT_A_TIMER = "process_user_timer"
+"""Functions of the Python SDK, which stand in its traceback."""
 
 
 def bundle_failed(
@@ -71,22 +75,47 @@ def _python_exception(lines: list[str]) -> str:
     return lines[-1]
 
 
-def which_element(done: float, given: int, data: bytes) -> str:
-    """What is known of the element at which an SDK failed, which it does not tell.
+def which_element(text: str, bundle: RunningBundle) -> str:
+    """What is known of the element or timer at which an SDK failed, which it does not tell.
 
     Args:
-        done: how many elements of the bundle it has told to be done.
-        given: how many it was given.
-        data: the first message with elements.
+        text: what the SDK reported.
+        bundle: the one that failed, with what it was given.
     """
+    if any(each in text for each in _AT_NO_ELEMENT):
+        return ""
+    if _AT_A_TIMER in text:
+        return _timers(bundle)
+    parts = [_elements(bundle), _timers(bundle)]
+    return ", or ".join(part for part in parts if part)
+
+
+def _elements(bundle: RunningBundle) -> str:
+    given, data = bundle.elements, bundle.first_data
     if given == 0:
         return ""
-    first = min(int(done) + 1, given)
+    first = min(int(bundle.processed) + 1, given)
     if given > 1:
         return (
             f"one of the elements {first} to {given} of the bundle's input"
             if first < given
             else (f"the element {given} of the bundle's input")
         )
+    return f"{_hex(data)} (encoded, with its time, windows and pane)"
+
+
+def _timers(bundle: RunningBundle) -> str:
+    timer = bundle.first_timer
+    if timer is None:
+        return ""
+    if bundle.timers > 1:
+        return f"one of the {bundle.timers} timers that fired in the bundle"
+    # Python puts a prefix before what the user has called it.
+    name = repr(timer.family.removeprefix("ts-"))
+    tag = f" with the tag {timer.tag!r}" if timer.tag else ""
+    return f"the timer {name}{tag} of the key {_hex(timer.key)} (encoded)"
+
+
+def _hex(data: bytes) -> str:
     more = "..." if len(data) > _SHOWN_BYTES else ""
-    return f"{data[:_SHOWN_BYTES].hex()}{more} (encoded, with its time, windows and pane)"
+    return f"{data[:_SHOWN_BYTES].hex()}{more}"

@@ -213,7 +213,7 @@ class FnApiStage:
             transform_id: transform.unique_name
             for transform_id, transform in self._plan.descriptor.transforms.items()
         }
-        element = which_element(bundle.processed, bundle.elements, bundle.first_data)
+        element = which_element(error, bundle)
         return bundle_failed(error, self._plan.spec.title, names, element)
 
     def progress(self) -> BundleProgress | None:

@@ -94,6 +94,7 @@ class Transfer:
         large = self._bundle.state.groups if self._plan.large_groups else None
         for message in input_messages(inputs, self._plan.input, large):
             if isinstance(message, TimerChunk):
+                self._bundle.firing(message.timers)
                 for timers in timer_messages(message):
                     timers.instruction_id = self._bundle.instruction_id
                     self._send(beam_fn_api_pb2.Elements(timers=[timers]), 0)
