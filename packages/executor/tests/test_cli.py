@@ -245,6 +245,10 @@ def test_a_second_signal_hurries(running: Running) -> None:
     while processes_of_session(java):  # killed; the system may need a moment to bury them
         assert time.monotonic() - started < 60
         time.sleep(0.05)
+    # Threads that use Spark while it is killed have nothing to say of that.
+    assert [line for line in running.errors if "INFO" not in line] == [
+        "beam-spark-jobserver is stopping\n"
+    ]
 
 
 @pytest.mark.spark

@@ -125,6 +125,7 @@ class _Signals:
             return
         elif self._hurry is not None and not self._hurried:
             self._hurried = True
+            _fall_silent()
             self._hurry()
             os._exit(0)
 
@@ -172,6 +173,7 @@ def _start(server: Server, signals: _Signals) -> str | None:
     while thread.is_alive() and not signals.received.is_set():
         thread.join(_START_CHECK_SECONDS)
     if thread.is_alive():
+        _fall_silent()
         server.kill()
         thread.join(_GIVE_UP_SECONDS)
     return failures[0] if failures else None
@@ -212,6 +214,12 @@ def _write_whole(file: Path, text: str) -> None:
 def _say(text: str) -> int:
     _tell(f"{PROGRAM}: {logs.printable(text)}")
     return 1
+
+
+def _fall_silent() -> None:
+    """From now on nothing comes to standard error: what is killed beneath those who use it makes them complain, at length."""
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), sys.stderr.fileno())
 
 
 def _tell(line: str) -> None:

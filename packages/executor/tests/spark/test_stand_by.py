@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -19,6 +19,7 @@ from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer, WorkerLink
 from beam_spark_executor.channel.stand_by import ServeLane, StandDown
 from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.spark import stand_by
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.spark_jobs import SparkJobs
@@ -178,6 +179,27 @@ def test_a_task_that_waits_when_the_server_stops_ends(
     wait_for_tasks(spark, 0)
     on_spark.stand_bys.renew()
     wait_for_tasks(spark, 0)
+
+
+def test_where_spark_has_ended_none_waits_and_nobody_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PySpark asks Java, and raises, where a thread is started."""
+
+    class NoThread:
+        def start(self) -> None:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(stand_by, "job_thread", lambda *_: NoThread())
+    no_context: Any = None
+    pools = WorkerPools(no_context)
+    stand_bys = StandBys(pools, cast("Any", None), wanted=True)
+    stand_bys.renew()
+    assert stand_bys.take() is None
+    assert pools.acquire() == Slot(0, 1), "its own was given up"
+    (record,) = caplog.records
+    assert "Connection refused" in record.getMessage() and record.exc_info is None
+    stand_bys.close()
 
 
 def test_where_spark_has_no_place_to_spare_nothing_waits() -> None:

@@ -373,11 +373,10 @@ class RunningJob:
                 again = time.monotonic() + _LOOK_SECONDS
                 try:
                     self._placement.cancel()
-                except Exception:
+                except Exception as failure:
                     # The placement itself may be what has failed; the job's end is told all the same.
-                    _LOGGER.warning(
-                        "job %s: its lanes are not cancelled", self.job_id, exc_info=True
-                    )
+                    why = str(failure).partition("\n")[0]
+                    _LOGGER.warning("job %s: its lanes are not cancelled: %s", self.job_id, why)
                     return
             try:
                 item = self._inbox.get(timeout=_LOOK_SECONDS)

@@ -299,15 +299,18 @@ def _left_by_executors(context: SparkContext) -> list[Path]:
 
 def _within(limit: float, stop: Callable[[], None]) -> None:
     """Calls ``stop`` for at most ``limit`` seconds; it may be left behind, Java ends in any case."""
+    left_behind = threading.Event()
 
     def run() -> None:
         try:
             stop()
-        except Exception:
-            log.warning("Spark did not stop in good order", exc_info=True)
+        except Exception as failure:
+            if not left_behind.is_set():
+                log.warning("Spark did not stop in good order: %s", reason_of(failure))
 
     thread = threading.Thread(target=run, name="stop-spark", daemon=True)
     thread.start()
     thread.join(limit)
     if thread.is_alive():
+        left_behind.set()
         log.warning("Spark did not stop within %.0f seconds", limit)

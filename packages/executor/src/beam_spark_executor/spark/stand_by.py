@@ -16,7 +16,7 @@ from functools import partial
 from beam_spark_executor.channel.endpoints import Endpoints, to_stand_by
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.spark.lane import run_stand_by
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.threads import job_thread
 
 _LEAVE_SECONDS = 2.0
@@ -105,7 +105,11 @@ class StandBys:
                 return
             one = StandBy(next(self._numbers), self._pools.acquire())
             self._waiting = self._running[one.number] = one
-        job_thread("stand-by", self._run, one).start()
+        try:
+            job_thread("stand-by", self._run, one).start()
+        except Exception as failure:  # Spark itself has ended
+            self._forget(one)
+            one.ended(reason_of(failure))
 
     def take(self) -> StandBy | None:
         """The task that waits, if one does: it and its slot are the caller's from now on."""
@@ -135,10 +139,14 @@ class StandBys:
     def _run(self, one: StandBy) -> None:
         wait = partial(run_stand_by, self._endpoints.of(to_stand_by(one.number)), one.number)
         error = self._pools.call_once(wait, one.slot, one.group)
+        self._forget(one)
+        one.ended(error)
+
+    def _forget(self, one: StandBy) -> None:
+        """It has ended, or has not begun."""
         with self._ended:
             del self._running[one.number]
             self._ended.notify_all()
             if self._waiting is one:
                 self._waiting = None
                 self._pools.retire(one.slot)
-        one.ended(error)
