@@ -14,13 +14,19 @@ from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.translation.translate import translate
 
 Build = Callable[[beam.Pipeline], Any]
-_FLAGS = ["--environment_type=beam:env:embedded_python:v1", "--allow_unsafe_triggers"]
+_EMBEDDED = ("--environment_type=beam:env:embedded_python:v1",)
 
 
 @functools.cache
-def plan_of(build: Build) -> JobPlan:
-    """The plan of a pipeline, made once."""
-    options = PipelineOptions(_FLAGS)
+def plan_of(build: Build, pool: str = "") -> JobPlan:
+    """The plan of a pipeline, made once.
+
+    Args:
+        build: makes the pipeline.
+        pool: the address of the pool whose workers run user code; without one it is embedded.
+    """
+    external = ("--environment_type=EXTERNAL", f"--environment_config={pool}")
+    options = PipelineOptions([*(external if pool else _EMBEDDED), "--allow_unsafe_triggers"])
     pipeline = beam.Pipeline(options=options)
     build(pipeline)
     proto = PortableRunner.get_proto_pipeline(pipeline, options)

@@ -286,6 +286,11 @@ class JobPlan:
         return any(stage.table is not None for stage in self.stages.values())
 
     @property
+    def needs_sdks(self) -> bool:
+        """Whether some stage runs in an SDK over the Fn API."""
+        return not all(stage.embedded for stage in self.stages.values())
+
+    @property
     def takes_turns(self) -> bool:
         """Whether bundles side by side would only take turns at its one interpreter.
 

@@ -12,6 +12,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.metrics import Metrics
+from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from apache_beam.transforms import trigger, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
@@ -210,6 +211,29 @@ def test_windows_and_panes(hosts: Any, found: list[Any]) -> None:
     assert sorted(in_sessions) == list(range(400))
 
 
+@pytest.fixture
+def pool() -> Iterator[str]:
+    """Has user code run by SDKs, over the Fn API, in threads of this process."""
+    address, pool = BeamFnExternalWorkerPoolServicer.start()
+    yield address
+    pool.stop(0)
+
+
+@pytest.mark.parametrize("build", [combined, forked, stateful], ids=lambda build: build.__name__)
+def test_of_stages_that_sdks_run(build: Build, hosts: Any, found: list[Any], pool: str) -> None:
+    plan = plan_of(build, pool)
+    assert plan.needs_sdks
+    run = Run(hosts(plan), order_of(plan))
+    assert_whole(run, run.all())
+    assert Counter(map(repr, found)) == Counter(map(repr, EXPECTED[build]))
+
+
+@pytest.mark.parametrize("build", [forked, windowed, stateful], ids=lambda build: build.__name__)
+def test_each_task_of_sdks_repeats_its_bytes(build: Build, hosts: Any, pool: str) -> None:
+    plan = plan_of(build, pool)
+    assert_bytes_repeat(Run(hosts(plan), order_of(plan)), random.Random(1))
+
+
 @pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])
 @pytest.mark.parametrize(
@@ -223,8 +247,10 @@ def test_each_task_repeats_its_bytes(
     plan = plan_of(build)
     host = hosts(plan)
     host.budget = budget
-    run = Run(host, order_of(plan))
-    shuffled = random.Random(seed)
+    assert_bytes_repeat(Run(host, order_of(plan)), random.Random(seed))
+
+
+def assert_bytes_repeat(run: Run, shuffled: random.Random) -> None:
     parcels: Parcels = [[] for _ in range(SHARDS)]
     rows = 0
     for level in range(run.levels):

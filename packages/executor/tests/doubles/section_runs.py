@@ -10,7 +10,9 @@ import attrs
 from beam_runner_engine.scheduler import Bundle, Input, SectionPart
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
+from beam_runner_worker.ports import Harness
 
 from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.bundle_data import BundleData
@@ -22,7 +24,7 @@ from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
 from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
 from beam_spark_executor.channel.section_replies import SectionReply, merge_replies
 from beam_spark_executor.data.side_inputs import BundleSideInputs
-from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.plan import JobPlan, MergingPlan, StagePlan
 from beam_spark_executor.state.shard_stores import ShardStores
 from beam_spark_executor.translation.scheduling import roots_of
 
@@ -69,7 +71,8 @@ class Host:
         self.scratch.mkdir(exist_ok=True)
         self.budget = 1 << 30
         self.told: list[BundleBroke | SectionRefusal] = []
-        self._harness = EmbeddedHarness(plan.context, self, self)
+        self._embedded = EmbeddedHarness(plan.context, self, self)
+        self._fnapi = FnApiServer(plan.context, self, self)
         self._stages: dict[str, Any] = {}
         self._stores = ShardStores(self.scratch)
 
@@ -84,16 +87,21 @@ class Host:
             side_inputs = BundleSideInputs(stage.side_inputs, self.folder)
             work = StageWork.of(self.work, stage_id).in_section()
             work = attrs.evolve(work, budget=self.budget)
-            harness = self._harness.stage(stage.spec, side_inputs)
+            harness = self._harness(stage).stage(stage.spec, side_inputs)
             merging = None if work.input_buffer is None else work.input_buffer.merging
             merger = None
             if merging is not None:
-                sdk = self._harness.stage(merging.spec, BundleSideInputs((), self.folder))
+                sdk = self._harness(merging).stage(merging.spec, BundleSideInputs((), self.folder))
                 assert work.input_buffer is not None and work.input_buffer.strategy is not None
                 coder = work.input_buffer.strategy.window_coder
                 merger = SdkMerger(sdk, merging.spec.outputs[0].transform_id, coder)
             self._stages[stage_id] = (work, side_inputs, harness, merger)
         return self._stages[stage_id]
+
+    def _harness(self, stage: StagePlan | MergingPlan) -> Harness:
+        if stage.embedded:
+            return self._embedded
+        return self._fnapi.harness(stage.spec.environment_id)
 
     def tell(self, end: BundleBroke | SectionRefusal) -> None:
         self.told.append(end)
@@ -105,7 +113,8 @@ class Host:
         pass
 
     def close(self) -> None:
-        self._harness.close()
+        self._embedded.close()
+        self._fnapi.close()
 
 
 class Run:

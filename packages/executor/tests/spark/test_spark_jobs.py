@@ -21,7 +21,8 @@ from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.tuning import TUNING
 
 ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
-WORK = Mock(plan="the plan", shards=4)
+PLAN = Mock(needs_sdks=False)
+WORK = Mock(plan=PLAN, shards=4)
 CORES = 3
 REFUSAL = SectionRefusal(Attempt(7, 2), "no")
 
@@ -86,7 +87,7 @@ def test_a_section_is_run_in_the_slot_of_its_job_under_its_title(jobs_with: Jobs
     assert end_of(jobs) == REFUSAL
     assert set(titles) == {"the job · section of A to B"}
     assert Runner.made[2] == Slot(3)
-    assert Runner.made[4:] == ("job-1", "the plan", 4)
+    assert Runner.made[4:] == ("job-1", PLAN, 4)
     assert end_of(jobs) == REFUSAL
     assert jobs.heard(REFUSAL)
     assert not jobs.heard(LaneOpened(1))
@@ -94,13 +95,28 @@ def test_a_section_is_run_in_the_slot_of_its_job_under_its_title(jobs_with: Jobs
     pools.release.assert_called_once_with(Slot(3))
 
 
+MANY = CORES * TUNING.section_tasks_per_core
+
+
 @pytest.mark.parametrize(
-    ("shards", "tasks"), [(4, 4), (100, CORES * TUNING.section_tasks_per_core)]
+    ("shards", "needs_sdks", "slots", "tasks"),
+    [
+        (4, False, 6 * CORES, 4),
+        (100, False, 6 * CORES, MANY),
+        (100, True, 6 * CORES, CORES),
+        (100, True, None, MANY),
+    ],
+    ids=["few shards", "many shards", "SDKs side by side", "SDKs one after the other"],
 )
-def test_a_level_has_a_few_tasks_for_each_core(shards: int, tasks: int, jobs_with: Jobs) -> None:
+def test_a_level_has_a_few_tasks_for_each_core(
+    shards: int, needs_sdks: bool, slots: int | None, tasks: int, jobs_with: Jobs
+) -> None:
     jobs, _ = jobs_with(lambda order, title: REFUSAL)
+    spark: Any = jobs._spark
+    spark.slots = slots
     told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
-    jobs.start_section(ORDER, Mock(plan="the plan", shards=shards), "section of A to B", told.put)
+    work = Mock(plan=Mock(needs_sdks=needs_sdks), shards=shards)
+    jobs.start_section(ORDER, work, "section of A to B", told.put)
     assert told.get(timeout=60) == REFUSAL
     assert Runner.made[-1] == tasks
 

@@ -88,7 +88,7 @@ class JobStages:
         self._to_build: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._closed = False
         channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
-        if not all(stage.embedded for stage in self._plan.stages.values()):
+        if self._plan.needs_sdks:
             threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
 
     def get(self, stage_id: str) -> BuiltStage:

@@ -364,8 +364,7 @@ class RunningJob:
         lanes, sections = self._coordinator.lanes, self._coordinator.sections
         began = time.monotonic()
         # What is killed at once can't tell an SDK elsewhere to stop.
-        elsewhere = not all(stage.embedded for stage in self._plan.stages.values())
-        again = began + (_GIVE_UP_SECONDS if elsewhere else 0.0)
+        again = began + (_GIVE_UP_SECONDS if self._plan.needs_sdks else 0.0)
         while (lanes.alive or sections.alive) and time.monotonic() < began + _ABORT_SECONDS:
             # A lane that has no slot would never open, and then could not be closed.
             stuck = lanes.are_busy or time.monotonic() > began + _CLOSE_SECONDS

@@ -11,6 +11,7 @@ from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import LaneRef, ServeLane
+from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.lane import run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.reading import TableData
@@ -115,7 +116,7 @@ class SparkJobs:
                 self._endpoint,
                 self._job_id,
                 work.plan,
-                min(work.shards, TUNING.section_tasks_per_core * self._cores()),
+                min(work.shards, self._section_tasks_per_core(work.plan) * self._cores()),
             )
         self._start_job(order, self._runner, title, on_end)
 
@@ -171,6 +172,11 @@ class SparkJobs:
         lane = partial(run_lane, LaneRef(self._endpoint, self._job_id, number))
         title = f"{self._name} · lane {number}"
         on_end(number, self._pools.call_once(lane, slot, self._group, title))
+
+    def _section_tasks_per_core(self, plan: JobPlan) -> int:
+        """Tasks that run one after the other share a process and its SDKs; those side by side start theirs."""
+        side_by_side = self._spark.slots is not None
+        return 1 if plan.needs_sdks and side_by_side else TUNING.section_tasks_per_core
 
     def _taken_slot(self) -> Slot:
         if self._slot is None:

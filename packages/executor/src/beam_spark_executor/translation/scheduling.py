@@ -105,15 +105,7 @@ def _spanning(plan: JobPlan) -> frozenset[str]:
 def _spans(plan: JobPlan, stage: StagePlan) -> bool:
     source = None if stage.input_buffer is None else plan.buffers[stage.input_buffer]
     in_parts = source is not None and source.kind.is_keyed and not source.whole
-    elsewhere = source is not None and source.merging is not None and not source.merging.embedded
-    return (
-        stage.embedded
-        and stage.table is None
-        and not stage.stable_input
-        and not stage.callbacks
-        and not in_parts
-        and not elsewhere
-    )
+    return stage.table is None and not stage.stable_input and not stage.callbacks and not in_parts
 
 
 def _side_input(use: SideInputUse) -> SideInputSpec:
