@@ -18,10 +18,12 @@ from tools.nox_support import (
     CONSTRAINTS,
     MORE_FOR_TESTS,
     ON_A_CLUSTER,
+    ONLY_ON_LANES,
     PACKAGES,
     RELEASE,
     ROOT,
     S3_SERVER,
+    STREAMS,
     WITHOUT_A_STORE,
     distribution,
     group,
@@ -47,16 +49,6 @@ from tools.version_cells import (
 )
 from tools.version_tables import OUTCOMES, PAGE, outcome, rows_of_clients, write_row
 
-# Whole pipelines that have no bounded part, or hardly any; and those of what lanes alone do: they
-# split bundles that run, and keep the order of a few elements.
-NOT_OF_SECTIONS = tuple(
-    f"tests/pipelines/test_{name}.py"
-    for name in (
-        *("commits_of_streams", "drain", "stream_transforms", "streams", "unbounded"),
-        *("updated_side_inputs", "order", "separation", "splits"),
-    )
-)
-
 
 @nox.session(requires=["wheels"], default=False)
 def damages(session: nox.Session) -> None:
@@ -81,16 +73,19 @@ def pipelines(session: nox.Session) -> None:
 def bulk(session: nox.Session) -> None:
     """Every section that can be run as one, on ``local[*]``, to the end of all four parts, whatever comes of each.
 
-    These are whole pipelines (``tests/pipelines`` but streams, and what only lanes promise) and all of Beam's suites with
-    ``--bulk always``, two files of pipelines without a store, and 300 random pipelines beside the oracle. All in embedded
-    workers: stages of other environments are no part of sections. ``-- ARGUMENTS`` go to the first part.
+    These are whole pipelines (``tests/pipelines`` but streams, and what only lanes do) and all of Beam's suites with
+    ``--bulk always``, two files of pipelines without a store, and 300 random pipelines beside the oracle. None over
+    LOOPBACK, whose one interpreter has no sections. ``-- ARGUMENTS`` go to the first part.
     """
     need_java(session)
-    bounded = ("tests/pipelines", *(f"--ignore={one}" for one in (CLUSTER, *NOT_OF_SECTIONS)))
-    embedded = ("-k", "not LOOPBACK and not PROCESS")
+    left_out = (
+        *(f"--ignore={file}" for file in (CLUSTER, *STREAMS)),
+        *(f"--deselect=tests/pipelines/{test}" for test in ONLY_ON_LANES),
+    )
+    bounded = ("tests/pipelines", *left_out, "-k", "not LOOPBACK")
     random = ("tests/differential/differential.py", "--bulk=always", "--environment=embedded")
     parts: tuple[Callable[[], object], ...] = (
-        lambda: run_pipelines(session, *bounded, *embedded, "--bulk=always", *session.posargs),
+        lambda: run_pipelines(session, *bounded, "--bulk=always", *session.posargs),
         lambda: run_pipelines(session, *WITHOUT_A_STORE, "-k", "embedded", "--data-dir=none"),
         lambda: run_beams_suites(session, "-k", "default", "--bulk=always"),
         lambda: session.run(

@@ -78,6 +78,24 @@ ON_LANES = tuple(
 
 # Bounded pipelines that need no place for data between stages, where their rows go through Spark's shuffle.
 WITHOUT_A_STORE = tuple(f"tests/pipelines/test_{name}.py" for name in ("grouping", "windows"))
+# Whole pipelines that have no bounded part, or hardly any.
+STREAMS = tuple(
+    f"tests/pipelines/test_{name}.py"
+    for name in (
+        *("commits_of_streams", "drain", "stream_transforms", "streams", "unbounded"),
+        "updated_side_inputs",
+    )
+)
+# Tests of what lanes do, and sections don't.
+ONLY_ON_LANES = (
+    "test_order.py::test_a_few_elements_come_to_state_in_their_order",  # order
+    "test_order.py::test_a_few_lines_make_one_file",  # order
+    "test_separation.py::test_elements_of_a_bundle",  # splits
+    "test_separation.py::test_one_restriction",  # splits
+    "test_separation.py::test_restrictions_of_a_bundle",  # splits
+    "test_splits.py::test_idle_lanes_take_the_rest_of_a_long_bundle[embedded-elements]",  # splits
+    "test_splits.py::test_idle_lanes_take_the_rest_of_a_long_bundle[embedded-restriction]",  # splits
+)
 
 
 def group(name: str) -> tuple[str, ...]:
