@@ -224,3 +224,18 @@ def test_a_long_chain_of_groups(pipelines: Pipelines) -> None:
     pipeline.visit(visitor)
     assert visitor.count > links
     pipeline.run().wait_until_finish()
+
+
+def test_all_values_go_through_groupings_in_a_row(embedded: Pipelines) -> None:
+    """More of them than go along with a report, where machines share no place for data."""
+    value = "x" * 1000
+    with embedded.new() as p:
+        pairs = p | beam.Create(range(20)) | beam.FlatMap(lambda n: [(k, value) for k in range(97)])
+        for link in range(6):
+            groups = pairs | f"group {link}" >> beam.GroupByKey()
+            pairs = groups | f"deal {link}" >> beam.FlatMapTuple(
+                lambda key, values, by=link + 2: [
+                    ((key * by + place) % 97, value) for place, value in enumerate(values)
+                ]
+            )
+        assert_that(pairs | beam.combiners.Count.Globally(), equal_to([20 * 97]))

@@ -125,11 +125,20 @@ def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: 
     copies = LocalCopies(NO_STORE.open(), tmp_path / "job")
     files = CommittedFiles(copies, plan.stages)
     files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
-    ended = files.synced(reply_of(tmp_path / "job", "1-1-1"))
-    assert isinstance(ended, BundleBroke)
-    assert ended.failure is not None
-    assert ended.failure.transform == plan.stages["two"].spec.name
-    assert "--data-dir" in ended.failure.summary
+    reply = reply_of(tmp_path / "job", "1-1-1")
+    for told, reason in (
+        (
+            attrs.evolve(reply, state=None),
+            "bytes are too much to go along with what a bundle reports",
+        ),
+        (reply, "what is grouped by key, or kept by user code, lies in files between bundles"),
+    ):
+        ended = files.synced(told)
+        assert isinstance(ended, BundleBroke)
+        assert ended.failure is not None
+        assert ended.failure.transform == plan.stages["two"].spec.name
+        assert f"{reason}, and machines share no place" in ended.failure.summary
+        assert "--data-dir" in ended.failure.summary
     little = BundleReply(BundleDone(1, 1), None, ())
     assert files.synced(little) == little
 

@@ -56,6 +56,15 @@ def test_sections_are_asked_for_or_data_has_no_other_way_and_a_job_is_heard_firs
     assert policy is None or policy.opens(little)
 
 
+def test_sections_have_many_exchanges_where_they_can_hand_on_little() -> None:
+    def exchanges(*, shares_data: bool) -> int:
+        tuning = tuning_of(plan(), 2, 1, JobWishes(), Bulk.ALWAYS, shares_data=shares_data)
+        return tuning.limits.section_exchanges
+
+    assert exchanges(shares_data=True) == 4
+    assert exchanges(shares_data=False) == 100
+
+
 @pytest.mark.parametrize("streaming", [True, False])
 def test_what_a_job_asks_for_wins(streaming: bool) -> None:
     asked = JobWishes(task_attempts=5, key_shards=7, checkpoint_interval=1_000)

@@ -25,6 +25,7 @@ from beam_spark_executor.stores.ports import NoPlaceError
 
 LoopMessage: TypeAlias = LoopProgress | LoopReply
 
+_STATE = "what is grouped by key, or kept by user code, lies in files between bundles"
 _AT_ONCE = 8
 """File systems write down together what several ask for at the same time."""
 
@@ -137,8 +138,10 @@ class CommittedFiles:
             try:
                 self.sync((reply,))
             except NoPlaceError as error:
+                has_state = reply.state is not None and reply.state.segments
+                reason = NoPlaceError(_STATE) if has_state else error
                 name = self._stages[self._stage].spec.name
-                return BundleBroke(reply.attempt, UserFailure(name, str(error), ""))
+                return BundleBroke(reply.attempt, UserFailure(name, str(reason), ""))
             except OSError as error:
                 return broke(reply.attempt, error)
         return reply

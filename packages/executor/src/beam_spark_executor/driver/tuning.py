@@ -15,6 +15,8 @@ _SHARDS_ENOUGH = 64
 _JOINT_BYTES_IN_TURNS = 8 << 20
 _STREAMING_CHECKPOINT_MS = 500
 _MOST_EXCHANGES = 4
+_MOST_EXCHANGES_OF_ALL = 100
+"""Where what a section ends with has no place to go, it had better be the whole job."""
 
 
 @attrs.frozen
@@ -56,7 +58,7 @@ def tuning_of(
     limits = Limits(
         parallelism=cores * TUNING.lanes_per_core,
         user_attempts=wishes.task_attempts or task_attempts,
-        section_exchanges=_MOST_EXCHANGES,
+        section_exchanges=_MOST_EXCHANGES if shares_data else _MOST_EXCHANGES_OF_ALL,
     )
     policy = DefaultPolicy()
     if plan.streaming:

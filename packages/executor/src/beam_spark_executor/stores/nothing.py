@@ -17,11 +17,8 @@ class NoStore:
         Raises:
             NoPlaceError: always.
         """
-        raise NoPlaceError(
-            f"{source.stat().st_size:,} bytes are too much to go along with what a bundle reports, and machines share no place"
-            " for data between stages: start the server with --data-dir s3://BUCKET/PREFIX (or gs://, az://,"
-            " abfss://, hdfs://), or with a folder that all of them have under the same path"
-        )
+        size = f"{source.stat().st_size:,} bytes"
+        raise NoPlaceError(f"{size} are too much to go along with what a bundle reports")
 
     def fetch(self, name: str, target: Path) -> int:
         """There is nothing.

@@ -16,7 +16,18 @@ class MissingFileError(StoreError):
 
 
 class NoPlaceError(StoreError):
-    """Nobody has named a store, and it would do no good to try again."""
+    """Nobody has named a store, and it would do no good to try again.
+
+    Args:
+        need: why one is needed.
+    """
+
+    def __init__(self, need: str) -> None:
+        super().__init__(
+            f"{need}, and machines share no place for data between stages: start the server with --data-dir"
+            " s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), or with a folder that all of them have under"
+            " the same path"
+        )
 
 
 class DataStore(Protocol):
