@@ -22,6 +22,7 @@ from section_runs import SHARDS, Host, Parcels, Run, order_of
 
 from beam_spark_executor.bundles import section_task as section_task_module
 from beam_spark_executor.bundles.section_proof import mixed_level
+from beam_spark_executor.bundles.section_task import TaskFailedError
 from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
 from beam_spark_executor.channel.section_replies import SectionReply
 from beam_spark_executor.data.files import read_ref
@@ -323,6 +324,20 @@ def test_user_code_that_fails(hosts: Any, found: list[Any]) -> None:
     assert (reply.end.failure.transform, reply.end.failure.summary) == ("bad", "ValueError: seven")
     assert run.host.told == [reply.end]
     assert found == []  # nothing runs over a part of what there should be
+
+
+def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_again(
+    hosts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(grouped)
+    order = order_of(plan)
+    run = Run(hosts(plan), order)
+    broken = BundleBroke(order.attempt, None, "HarnessError: it is gone")
+    monkeypatch.setattr(run.host, "run_in_section", lambda order, data: broken)
+    with pytest.raises(TaskFailedError, match=r"^Create/FlatMap.*: HarnessError: it is gone$"):
+        run.all()
+    (warning,) = run.host.warnings
+    assert "Spark may run it again: Create/FlatMap" in warning
 
 
 class Finalizing(beam.DoFn):

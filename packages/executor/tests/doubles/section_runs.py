@@ -71,6 +71,7 @@ class Host:
         self.scratch.mkdir(exist_ok=True)
         self.budget = 1 << 30
         self.told: list[BundleBroke | SectionRefusal] = []
+        self.warnings: list[str] = []
         self._embedded = EmbeddedHarness(plan.context, self, self)
         self._fnapi = FnApiServer(plan.context, self, self)
         self._stages: dict[str, Any] = {}
@@ -105,6 +106,9 @@ class Host:
 
     def tell(self, end: BundleBroke | SectionRefusal) -> None:
         self.told.append(end)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
 
     def read(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)

@@ -115,7 +115,8 @@ def test_what_breaks_from_outside_is_tried_again(tmp_path: Path, breaks: int) ->
     assert isinstance(rig.ledger.end, FailJob)
     said = end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
     assert "tried 4 times" in said
-    assert "Spark lost it" in said
+    titles = [PLAN.stages[stage].spec.title for stage in ("read", "count")]
+    assert f"section of {titles[0]} to {titles[1]}: Spark lost it" in said
 
 
 def test_user_code_that_raises_is_told_with_its_transform(tmp_path: Path) -> None:

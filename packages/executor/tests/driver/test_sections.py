@@ -6,13 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_engine.scheduler import Bundle, SectionPart, SectionRefused
+from beam_runner_engine.scheduler import (
+    Bundle,
+    BundleFailed,
+    FailureKind,
+    SectionPart,
+    SectionRefused,
+)
 from clocks import Clock, clock_of
 from section_doubles import PLAN, FakeSections
 from small_plans import bundle_of
 from worker_doubles import harnesses
 
-from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_spark_executor.channel.attempts import (
+    Attempt,
+    BundleBroke,
+    SectionRefusal,
+    UserFailure,
+)
 from beam_spark_executor.channel.messages import JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import Tasks
 from beam_spark_executor.driver import sections as module
@@ -107,10 +118,16 @@ def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) ->
         (SectionRefusal(Attempt(1, 2), "why"), SectionRefused(1, 2, "why")),
         (
             BundleBroke(Attempt(1, 2), None, "lost"),
-            BundleBroke(Attempt(1, 2), None, "lost").to_event(),
+            BundleFailed(
+                1, 2, "section of the read step to the end step: lost", FailureKind.OUTSIDE
+            ),
+        ),
+        (
+            BundleBroke(Attempt(1, 2), UserFailure("Count", "no", "")),
+            BundleFailed(1, 2, "no [while running 'Count']", FailureKind.USER),
         ),
     ],
-    ids=["refused", "broken"],
+    ids=["refused", "broken", "of user code"],
 )
 def test_what_came_of_it_as_an_entry(tmp_path: Path, end: Any, entry: Any) -> None:
     running = Running(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import Counter
@@ -60,13 +61,13 @@ def slow(p: beam.Pipeline) -> None:
 @pytest.fixture
 def start(
     spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
-) -> Iterator[Callable[[Build], tuple[SectionRunner, RunBundle]]]:
+) -> Iterator[Callable[..., tuple[SectionRunner, RunBundle]]]:
     jobs: dict[str, SectionJob] = {}
     server = ChannelServer(ChannelPlace(), jobs.get, lambda number: None)
     server.start()
 
-    def make(build: Build) -> tuple[SectionRunner, RunBundle]:
-        plan = plan_of(build)
+    def make(build: Build, pool: str = "") -> tuple[SectionRunner, RunBundle]:
+        plan = plan_of(build, pool)
         job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)))
         within = [name for name, stage in plan.stages.items() if "last" not in stage.spec.name]
         job.runner = SectionRunner(
@@ -110,6 +111,15 @@ def test_user_code_that_fails_is_not_tried_again_by_spark(start: Any, spark: Run
     assert isinstance(reply, BundleBroke)
     assert reply.failure is not None
     assert (reply.failure.transform, reply.failure.summary[:17]) == ("bad", "ZeroDivisionError")
+
+
+def test_an_sdk_that_does_not_start_is_told_by_the_stage_that_needs_it(start: Any) -> None:
+    runner, order = start(joined, "localhost:1")
+    reply = run(runner, order)
+    assert isinstance(reply, BundleBroke)
+    assert reply.failure is None
+    stage = r"\S*Create/FlatMap\(.*"
+    assert re.match(rf"{stage}: HarnessError: the worker pool at localhost:1 of", reply.reason)
 
 
 def test_a_cancelled_one_ends_at_once_and_spark_says_why(start: Any, spark: RunningSpark) -> None:

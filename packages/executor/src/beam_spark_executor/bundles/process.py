@@ -11,9 +11,11 @@ import os
 import queue
 import socket
 import threading
+import time
 
 from beam_runner_engine.scheduler import SplitDone
 from beam_runner_worker.awaiting_commit import AwaitingCommit
+from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import StageHarness
 
 from beam_spark_executor.bundles.bundle import RunningBundle, broke
@@ -139,6 +141,10 @@ class WorkerProcess:
     def tell(self, end: BundleBroke | SectionRefusal) -> None:
         """Tells the server why a section must end (``bundles.section_task.SectionHost``)."""
         self.channel.send(end)
+
+    def warn(self, text: str) -> None:
+        """Tells people something about a section (``bundles.section_task.SectionHost``)."""
+        self.stages.log((LogRecord(Severity.WARN, int(time.time() * 1000), text),))
 
     def run_bundle(
         self,

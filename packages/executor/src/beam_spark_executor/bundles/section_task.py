@@ -65,6 +65,9 @@ class SectionHost(Protocol):
     def tell(self, end: BundleBroke | SectionRefusal) -> None:
         """Tells the server that the section must end, before Spark does."""
 
+    def warn(self, text: str) -> None:
+        """Tells people."""
+
 
 @attrs.frozen
 class SectionOrder:
@@ -272,7 +275,9 @@ class SectionTask:
             self._host.tell(refusal)
             return SectionReply(end=refusal), ()
         if reply.failure is None:
-            raise TaskFailedError(f"{stage.plan.spec.name}: {reply.reason}")
+            text = f"{stage.plan.spec.name}: {reply.reason}"
+            self._host.warn(f"a task of a section failed, and Spark may run it again: {text}")
+            raise TaskFailedError(text)
         self._host.tell(reply)
         return SectionReply(end=reply), ()
 

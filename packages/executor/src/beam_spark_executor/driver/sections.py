@@ -119,6 +119,9 @@ class Sections:
                 _LOGGER.warning(
                     "job %s: a section broke: %s", self._job_id, end.reason or "user code"
                 )
+                if end.failure is None and section is not None and section.bundle.parts:
+                    # Else its first stage would be to blame.
+                    end = attrs.evolve(end, reason=f"{self.name(section.bundle)}: {end.reason}")
                 return end.to_event()
             case SectionRefusal(attempt, reason):
                 _LOGGER.info("job %s: no section, but bundles: %s", self._job_id, reason)

@@ -31,6 +31,8 @@ from beam_spark_executor.spark.python_daemon import register_exit_hook
 _CALL_SITE = "callSite.short"
 """What Spark's pages call the stage of an RDD that this thread makes."""
 _ERROR = re.compile(r"^(?!org\.|java\.|py4j\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+_OURS = re.compile(rf"^{__package__.partition('.')[0]}\.[\w.]+: ")
+"""What a traceback calls an error of this package, whose text says all there is to say."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -196,4 +198,4 @@ class _Gathering:
 def _reason(failure: Exception) -> str:
     """What Spark says in one line: the error of a Python worker, if it was one."""
     errors = _ERROR.findall(str(failure))
-    return errors[-1] if errors else reason_of(failure)
+    return _OURS.sub("", errors[-1]) if errors else reason_of(failure)
