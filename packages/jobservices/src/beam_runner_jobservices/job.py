@@ -71,7 +71,6 @@ class Job:
         )
 
     def state(self, state: JobState, reason: str | None = None) -> bool:
-        """See `JobReporter.state`."""
         # Before the lock is taken, since the executor may report something meanwhile.
         asked = self._collect_metrics() if state.is_terminal else None
         with self._lock:
@@ -108,11 +107,9 @@ class Job:
         return True
 
     def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
-        """See `JobReporter.message`."""
         self.log((MessageLine(importance, text, transform or ""),))
 
     def log(self, lines: Iterable[MessageLine]) -> None:
-        """See `JobReporter.log`."""
         with self._lock:
             if not self._suspended and not self.history.current.state.is_terminal:
                 self._add_messages(lines)

@@ -194,7 +194,6 @@ class JobFile:
         return int(size) + 2 * len(options_json)
 
     def add(self, job: KeptJob) -> None:
-        """See `Recorder.add`."""
         spec = job.spec
         row = (
             spec.job_id,
@@ -229,7 +228,6 @@ class JobFile:
             ) from error
 
     def taken_on(self, job_id: str) -> None:
-        """See `Recorder.taken_on`."""
 
         def write(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", (job_id,))
@@ -239,7 +237,6 @@ class JobFile:
             self._commits.durable(write)
 
     def state(self, job_id: str, event: StateEvent) -> None:
-        """See `Recorder.state`."""
 
         def write(connection: sqlite3.Connection, change: Change) -> None:
             put_state(connection, job_id, event, self._last_message_ids.get(job_id, 0))
@@ -255,7 +252,6 @@ class JobFile:
         first_message_id: int,
         early_errors: Errors,
     ) -> None:
-        """See `Recorder.messages`."""
         first, last = (int(messages[place].message_id) for place in (0, -1))
 
         def write(connection: sqlite3.Connection, _: Change) -> None:
@@ -273,7 +269,6 @@ class JobFile:
         self._last_message_ids[job_id] = last
 
     def series(self, job_id: str, series: Sequence[StageSeries]) -> None:
-        """See `Recorder.series`."""
 
         def write(connection: sqlite3.Connection, _: Change) -> None:
             running = "SELECT 1 FROM jobs WHERE job_id = ? AND end IS NULL"
@@ -284,7 +279,6 @@ class JobFile:
             self._commits.quick(write)
 
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
-        """See `Recorder.end`."""
 
         def write(connection: sqlite3.Connection, change: Change) -> int:
             size = end(connection, spec.job_id, archive) + 2 * len(spec.options_json)
@@ -298,7 +292,6 @@ class JobFile:
         return size
 
     def metrics(self, job_id: str, metrics: JobMetrics) -> None:
-        """See `Recorder.metrics`."""
         with self._told():
             archive = pack(attrs.evolve(self.read(job_id), metrics=metrics))
 
@@ -309,7 +302,6 @@ class JobFile:
             self._commits.durable(write)
 
     def read(self, job_id: str) -> Archive:
-        """See `Recorder.read`."""
         try:
             with self._mutex:
                 content = content_of(self._connection, job_id)
@@ -322,7 +314,6 @@ class JobFile:
             ) from error
 
     def forget(self, job_id: str) -> None:
-        """See `Recorder.forget`."""
 
         def write(connection: sqlite3.Connection, change: Change) -> None:
             row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()

@@ -87,13 +87,11 @@ class LoggedConnection(sqlite3.Connection):
         self._log = log
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        """See `sqlite3.Connection`."""
         cursor = super().execute(sql, parameters)
         self._note(sql, False, parameters)
         return cursor
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
-        """See `sqlite3.Connection`."""
         kept = list(rows)
         cursor = super().executemany(sql, kept)
         self._note(sql, True, kept)

@@ -148,22 +148,18 @@ class Unrecorded:
     def series(self, job_id: str, series: Sequence[StageSeries]) -> None: ...
 
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
-        """See `Recorder.end`."""
         packed = pack(archive)
         self._ended[spec.job_id] = packed
         return len(packed) + 2 * len(spec.options_json)
 
     def metrics(self, job_id: str, metrics: JobMetrics) -> None:
-        """See `Recorder.metrics`."""
         self._ended[job_id] = pack(attrs.evolve(self.read(job_id), metrics=metrics))
 
     def read(self, job_id: str) -> Archive:
-        """See `Recorder.read`."""
         packed = self._ended.get(job_id)
         if packed is None:
             raise NotFound(f"job {job_id!r} has been forgotten")
         return unpack(packed)
 
     def forget(self, job_id: str) -> None:
-        """See `Recorder.forget`."""
         self._ended.pop(job_id, None)

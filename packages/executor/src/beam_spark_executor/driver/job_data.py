@@ -44,23 +44,19 @@ class SharedJobData:
         self._folder = folder
 
     def remove(self, names: Iterable[str]) -> None:
-        """See `JobData.remove`."""
         for name in names:
             remove_with_indexes(self._folder, name)
 
     def remove_like(self, pattern: re.Pattern[str], needed: Iterable[str]) -> None:
-        """See `JobData.remove_like`."""
         kept = set(needed)
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             if pattern.fullmatch(path.name) and path.name not in kept and path.is_file():
                 path.unlink(missing_ok=True)
 
     def remove_process(self, folder: str) -> None:
-        """See `JobData.remove_process`."""
         shutil.rmtree(self._folder / folder, ignore_errors=True)
 
     def sweep(self, needed: Iterable[str]) -> None:
-        """See `JobData.sweep`."""
         kept = set(needed)
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             if path.is_dir():
@@ -70,7 +66,6 @@ class SharedJobData:
                 path.unlink(missing_ok=True)
 
     def remove_all(self) -> None:
-        """See `JobData.remove_all`."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -88,12 +83,10 @@ class StoredJobData:
         self._thread.start()
 
     def remove(self, names: Iterable[str]) -> None:
-        """See `JobData.remove`."""
         if gone := tuple(names):
             self._work.put(lambda: gone)
 
     def remove_like(self, pattern: re.Pattern[str], needed: Iterable[str]) -> None:
-        """See `JobData.remove_like`."""
         kept = set(needed)
         self._work.put(
             lambda: [n for n in self._store.names() if pattern.fullmatch(n) and n not in kept]
@@ -103,13 +96,11 @@ class StoredJobData:
         """Each process has that on its own machine, and the next one there removes it."""
 
     def sweep(self, needed: Iterable[str]) -> None:
-        """See `JobData.sweep`."""
         kept = set(needed)
         # Before the job goes on: after that there would be files that nobody knows yet.
         self._delete(lambda: [name for name in self._store.names() if name not in kept])
 
     def remove_all(self) -> None:
-        """See `JobData.remove_all`."""
         self._work.put(lambda: list(self._store.names()))
         self._work.put(None)
         self._thread.join(_CLOSE_SECONDS)

@@ -58,14 +58,12 @@ class PlainPlacement:
 
     @property
     def is_alive(self) -> bool:
-        """See `PlacementService.is_alive`."""
         return self._children.is_alive
 
     def check(self) -> None:
         """Needs nothing but Python."""
 
     def start(self) -> None:
-        """See `PlacementService.start`."""
         self._children.start()
 
     def warm_up(self) -> None:
@@ -76,14 +74,12 @@ class PlainPlacement:
         return frozenset()
 
     def attach(self, endpoints: Endpoints) -> None:
-        """See `PlacementService.attach`."""
         self._endpoints = endpoints
         with self._changed:
             self._stands_by = True
             self._assign()
 
     def order(self, number: int) -> StandByOrder:
-        """See `PlacementService.order`."""
         with self._changed:
             worker = self._workers.get(number)
             done = None if worker is None else worker.take_done()
@@ -99,25 +95,21 @@ class PlainPlacement:
             return worker.order
 
     def job(self, job_id: str, name: str) -> PlainJob:
-        """See `PlacementService.job`."""
         return PlainJob(self, job_id)
 
     def job_ended(self) -> None:
         """Does nothing: a process stands by at all times."""
 
     def stand_down(self) -> None:
-        """See `PlacementService.stand_down`."""
         with self._changed:
             self._stands_by = False
             self._send_away(lambda worker: worker.job_id is None)
             self._changed.wait_for(lambda: not self._workers, _LEAVE_SECONDS)
 
     def stop(self) -> None:
-        """See `PlacementService.stop`."""
         self._children.stop()
 
     def kill(self) -> None:
-        """See `PlacementService.kill`."""
         self._children.kill()
 
     # For jobs.
@@ -201,11 +193,9 @@ class PlainJob:
 
     @property
     def is_alive(self) -> bool:
-        """See `JobPlacement.is_alive`."""
         return self._placement.is_alive
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
-        """See `JobPlacement.start_lane`."""
         self._placement.start_lane(_Lane(self._job_id, number, on_end))
 
     def start_table(
@@ -229,11 +219,9 @@ class PlainJob:
         return Tasks()
 
     def cancel(self) -> None:
-        """See `JobPlacement.cancel`."""
         self._placement.cancel(self._job_id)
 
     def close(self, *, workers_gone: bool) -> None:
-        """See `JobPlacement.close`."""
         self._placement.end_job(self._job_id, kill=not workers_gone)
 
 

@@ -47,7 +47,6 @@ class SparkPlacement:
 
     @property
     def name(self) -> str:
-        """See `PlacementService.name`."""
         return f"Spark {self._spark.version}"
 
     @property
@@ -57,29 +56,24 @@ class SparkPlacement:
 
     @property
     def is_on_this_machine(self) -> bool:
-        """See `PlacementService.is_on_this_machine`."""
         return is_on_this_machine(self._spark.master)
 
     @property
     def host(self) -> str:
-        """See `PlacementService.host`."""
         return self._spark.context.getConf().get("spark.driver.host") or ""
 
     @property
     def binding(self) -> str:
-        """See `PlacementService.binding`."""
         conf = self._spark.context.getConf()
         return conf.get("spark.driver.bindAddress") or self.host
 
     @property
     def cores(self) -> int:
-        """See `PlacementService.cores`."""
         assert self._cores is not None
         return self._cores()
 
     @property
     def slots(self) -> int | None:
-        """See `PlacementService.slots`."""
         total = self._spark.slots
         return total if total is None else total - self._stands_by
 
@@ -95,15 +89,12 @@ class SparkPlacement:
 
     @property
     def is_alive(self) -> bool:
-        """See `PlacementService.is_alive`."""
         return self._spark.is_alive
 
     def check(self) -> None:
-        """See `PlacementService.check`."""
         self._spark.check()
 
     def start(self) -> None:
-        """See `PlacementService.start`."""
         self._spark.start()
         if remark := SPARK.remark(self._spark.version):
             log.warning("%s", remark)
@@ -117,26 +108,22 @@ class SparkPlacement:
             warm_up(self._spark.context, self._pools)
 
     def try_out(self, needs: Needs) -> frozenset[str]:
-        """See `PlacementService.try_out`."""
         assert self._pools is not None
         if not self._is_cluster:
             return frozenset()
         return check_executors(self._spark.context, self._pools, needs)
 
     def attach(self, endpoints: Endpoints) -> None:
-        """See `PlacementService.attach`."""
         assert self._pools is not None
         self._endpoints = endpoints
         self._stand_bys = StandBys(self._pools, endpoints, wanted=self._stands_by)
         self._stand_bys.renew()
 
     def order(self, number: int) -> StandByOrder:
-        """See `PlacementService.order`."""
         assert self._stand_bys is not None
         return self._stand_bys.order(number)
 
     def job(self, job_id: str, name: str) -> SparkJobs:
-        """See `PlacementService.job`."""
         assert self._pools is not None
         assert self._stand_bys is not None
         assert self._endpoints is not None
@@ -145,17 +132,14 @@ class SparkPlacement:
         return SparkJobs(self._spark, self._pools, stand_bys, endpoint, job_id, cores, name)
 
     def job_ended(self) -> None:
-        """See `PlacementService.job_ended`."""
         assert self._stand_bys is not None
         self._stand_bys.renew()
 
     def stand_down(self) -> None:
-        """See `PlacementService.stand_down`."""
         if self._stand_bys is not None:
             self._stand_bys.close()
 
     def stop(self) -> None:
-        """See `PlacementService.stop`."""
         self._spark.stop()
         if self._zygote is not None:
             self._zygote.terminate()
@@ -163,7 +147,6 @@ class SparkPlacement:
                 self._zygote.wait(_ZYGOTE_SECONDS)
 
     def kill(self) -> None:
-        """See `PlacementService.kill`."""
         self._spark.kill()
         if self._zygote is not None:
             self._zygote.terminate()

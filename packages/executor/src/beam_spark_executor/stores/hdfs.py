@@ -64,7 +64,6 @@ class HdfsStore:
         return self._ask(f"does not take {name}", lambda: self._keep(name, (contents,), first=True))
 
     def read(self, name: str) -> bytes:
-        """See `StateStore.read`."""
 
         def whole() -> bytes | None:
             reader = self._reader(name)
@@ -76,7 +75,6 @@ class HdfsStore:
         return contents
 
     def fetch(self, name: str, target: Path) -> int:
-        """See `DataStore.fetch`."""
         part = target.with_name(f".{target.name}.part")
         size = self._ask(f"does not give {name}", lambda: self._copy(name, part))
         if size is None:

@@ -70,7 +70,6 @@ class ObjectLog:
         self._writer: threading.Thread | None = None
 
     def take_over(self, path: Path) -> Sequence[Transaction]:
-        """See `TransactionLog.take_over`."""
         try:
             found = take_over(self._store, self._ownership.writer, path)
         except (LogFailed, StoreError) as error:
@@ -79,7 +78,6 @@ class ObjectLog:
         return found.transactions
 
     def begin(self, copy: Path) -> None:
-        """See `TransactionLog.begin`."""
         try:
             self._put_base(self._place, self._chain, copy)
         except (StoreError, OSError) as error:
@@ -88,7 +86,6 @@ class ObjectLog:
         self._writer.start()
 
     def add(self, transaction: Transaction) -> bool:
-        """See `TransactionLog.add`."""
         with self._changed:
             self._queue.append(transaction)
             self._added += 1
@@ -98,13 +95,11 @@ class ObjectLog:
             return is_long and not self._keeping
 
     def keep(self, copy: Path) -> None:
-        """See `TransactionLog.keep`."""
         with self._changed:
             self._copy = (self._added, copy)
             self._keeping = True
 
     def wait(self) -> None:
-        """See `TransactionLog.wait`."""
         with self._changed:
             mine = self._added
             self._wanted = max(self._wanted, mine)

@@ -76,7 +76,6 @@ class ObjectStore:
         return True
 
     def read(self, name: str) -> bytes:
-        """See `StateStore.read`."""
         try:
             return bytes(obstore.get(self._store, name).bytes())
         except FileNotFoundError as error:
@@ -85,7 +84,6 @@ class ObjectStore:
             raise self._error(f"does not give {name}", error) from error
 
     def fetch(self, name: str, target: Path) -> int:
-        """See `DataStore.fetch`."""
         part = target.with_name(f".{target.name}.part")
         try:
             found = obstore.get(self._store, name)
@@ -107,7 +105,6 @@ class ObjectStore:
         return size
 
     def names(self) -> Iterator[str]:
-        """See `DataStore.names`."""
         try:
             for page in obstore.list(self._store, chunk_size=_AT_ONCE):
                 yield from (found["path"] for found in page)
@@ -115,7 +112,6 @@ class ObjectStore:
             raise self._error("does not tell what it has", error) from error
 
     def delete(self, names: Iterable[str]) -> None:
-        """See `DataStore.delete`."""
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
             self._delete(some)

@@ -69,7 +69,6 @@ class StagedFiles:
         self._ownership = ownership
 
     def put(self, sha256: str, file: Path) -> str:
-        """See `FarFiles.put`."""
         # Of its own, so that nobody who has not heard of it yet removes it.
         name = f"{sha256}/{secrets.token_hex(8)}"
         try:
@@ -80,21 +79,18 @@ class StagedFiles:
         return name
 
     def fetch(self, name: str, target: Path) -> None:
-        """See `FarFiles.fetch`."""
         try:
             self._store.fetch(name, target)
         except StoreError as error:
             raise Unavailable(f"a file that was staged can't be had: {error}") from error
 
     def names(self) -> Mapping[str, str]:
-        """See `FarFiles.names`."""
         try:
             return {name: name.partition("/")[0] for name in self._store.names()}
         except StoreError as error:
             raise Unavailable(f"files that were staged can't be had: {error}") from error
 
     def delete(self, names: Iterable[str]) -> None:
-        """See `FarFiles.delete`."""
         try:
             self._ownership.check()
             self._store.delete(names)
