@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+import attrs
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -16,6 +18,7 @@ MOST_KEPT = 1000
 """Beyond this the oldest are forgotten."""
 
 
+@attrs.define(eq=False)
 class AwaitingCommit(Generic[K, V]):
     """What bundles left for after their commit, by bundle; safe from any thread.
 
@@ -24,15 +27,10 @@ class AwaitingCommit(Generic[K, V]):
         clock: monotonic seconds.
     """
 
-    def __init__(
-        self,
-        forgotten: Callable[[K, V], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._forgotten = forgotten
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._kept: dict[K, tuple[float, V]] = {}
+    _forgotten: Callable[[K, V], None] | None = None
+    _clock: Callable[[], float] = time.monotonic
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _kept: dict[K, tuple[float, V]] = attrs.field(init=False, factory=dict)
 
     def keep(self, bundle: K, left: V) -> None:
         """Keeps what a bundle left; of two attempts at it the later one counts."""

@@ -18,16 +18,14 @@ from beam_spark_executor.data.written import element_data
 from beam_spark_executor.plan import TruncationPlan
 
 
+@attrs.define(eq=False)
 class Truncation:
     """Truncates the restrictions that a stage is given."""
 
-    def __init__(
-        self, plan: TruncationPlan, harness: Harness, side_inputs: SideInputReader, folder: Path
-    ) -> None:
-        self._plan = plan
-        self._harness = harness
-        self._side_inputs = side_inputs
-        self._folder = folder
+    _plan: TruncationPlan
+    _harness: Harness
+    _side_inputs: SideInputReader
+    _folder: Path
 
     def truncate(self, inputs: Iterable[Input], name: str) -> tuple[Input, ...]:
         """The inputs of a bundle with what is left of those that must be truncated.

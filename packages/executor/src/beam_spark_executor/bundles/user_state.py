@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeVar
 
+import attrs
 from beam_runner_engine.keyed.state import (
     BagState,
     MultimapState,
@@ -29,6 +30,7 @@ from beam_spark_executor.plan import StatefulPlan
 AnyState = TypeVar("AnyState", bound=State)
 
 
+@attrs.define(eq=False)
 class ShardUserState:
     """State and timers of one bundle (``beam_runner_worker.ports.UserState``).
 
@@ -42,19 +44,11 @@ class ShardUserState:
         shard: whose cells and timers they are; to be set before any use.
     """
 
-    shard: StatefulShard
-
-    def __init__(
-        self,
-        plan: StatefulPlan,
-        processing_time: Timestamp,
-        clock: ProcessingClock,
-        ahead: TimersAhead,
-    ) -> None:
-        self._clock = clock
-        self._ahead = ahead
-        self._plan = plan
-        self._processing_time = processing_time
+    _plan: StatefulPlan
+    _processing_time: Timestamp
+    _clock: ProcessingClock
+    _ahead: TimersAhead
+    shard: StatefulShard = attrs.field(init=False)
 
     def bag(self, cell: StateCell) -> bytes:
         """All values of a bag, or of what the SDK keeps as one."""

@@ -38,6 +38,7 @@ class _End:
     head: int | None
 
 
+@attrs.define(eq=False)
 class Journal:
     """One job's journal, of a ``Store``. For one thread at a time.
 
@@ -45,16 +46,10 @@ class Journal:
     ``JournalError`` if the file cannot be read or written.
     """
 
-    def __init__(
-        self,
-        job_id: str,
-        reading: Callable[[], AbstractContextManager[sqlite3.Connection]],
-        writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]],
-    ) -> None:
-        self.job_id = job_id
-        self._reading = reading
-        self._writing = writing
-        self._end: _End | None = None
+    job_id: str
+    _reading: Callable[[], AbstractContextManager[sqlite3.Connection]]
+    _writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]]
+    _end: _End | None = attrs.field(init=False, default=None)
 
     @property
     def exists(self) -> bool:

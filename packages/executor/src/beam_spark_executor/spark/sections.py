@@ -53,6 +53,7 @@ class SectionRef:
     order: Broadcast[SectionOrder]
 
 
+@attrs.define(eq=False)
 class SectionRunner:
     """Runs sections of one job; methods may be called from any thread.
 
@@ -66,24 +67,16 @@ class SectionRunner:
         shards: how many tasks each level has, but for the first.
     """
 
-    def __init__(
-        self,
-        context: SparkContext,
-        pools: WorkerPools,
-        slot: Slot,
-        endpoint: Endpoint,
-        job_id: str,
-        plan: JobPlan,
-        shards: int,
-    ) -> None:
-        self._context = context
-        self._pools = pools
-        self._slot = slot
-        self._endpoint = endpoint
-        self._job_id = job_id
-        self._plan = plan
-        self._shards = shards
-        self._ends: dict[Attempt, BundleBroke | SectionRefusal | None] = {}
+    _context: SparkContext
+    _pools: WorkerPools
+    _slot: Slot
+    _endpoint: Endpoint
+    _job_id: str
+    _plan: JobPlan
+    _shards: int
+    _ends: dict[Attempt, BundleBroke | SectionRefusal | None] = attrs.field(
+        init=False, factory=dict
+    )
 
     def run(self, order: RunBundle, title: str) -> SectionEnd:
         """Runs a section to its end, as one Spark job; the calling thread is to be one of its own.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 from beam_runner_engine.scheduler import BundleDone, Data, Residual
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 
@@ -32,6 +33,7 @@ _POSITIONS = BufferPlan("positions", BufferKind.STORED)
 _LOOK_SECONDS = 0.05
 
 
+@attrs.define(eq=False)
 class StreamTurns:
     """Takes the turns of one job at its streams.
 
@@ -43,19 +45,11 @@ class StreamTurns:
         go_on: raises once the job ends.
     """
 
-    def __init__(
-        self,
-        session: SparkSession,
-        pools: WorkerPools,
-        slot: Slot,
-        data: TableData,
-        go_on: Callable[[], None],
-    ) -> None:
-        self._session = session
-        self._pools = pools
-        self._slot = slot
-        self._data = data
-        self._go_on = go_on
+    _session: SparkSession
+    _pools: WorkerPools
+    _slot: Slot
+    _data: TableData
+    _go_on: Callable[[], None]
 
     def take(
         self, order: RunBundle, source: StreamSource, buffers: Sequence[BufferPlan], title: str

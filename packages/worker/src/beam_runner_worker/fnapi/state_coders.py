@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
 from beam_runner_engine.values.lengths import Skip
 
 from beam_runner_worker._protos import beam_runner_api_pb2
@@ -16,6 +17,7 @@ from beam_runner_worker.records import StateCell
 from beam_runner_worker.state_specs import coder_fields
 
 
+@attrs.define(eq=False)
 class StateCoders:
     """The coders of the user state of one stage.
 
@@ -24,14 +26,9 @@ class StateCoders:
         coders: of the stage's descriptor.
     """
 
-    def __init__(
-        self,
-        specs: Mapping[tuple[str, str], beam_runner_api_pb2.StateSpec],
-        coders: Mapping[str, beam_runner_api_pb2.Coder],
-    ) -> None:
-        self._specs = specs
-        self._coders = coders
-        self._skips: dict[tuple[str, str, str], Skip | None] = {}
+    _specs: Mapping[tuple[str, str], beam_runner_api_pb2.StateSpec]
+    _coders: Mapping[str, beam_runner_api_pb2.Coder]
+    _skips: dict[tuple[str, str, str], Skip | None] = attrs.field(init=False, factory=dict)
 
     def skip(self, cell: StateCell, part: str) -> Skip | None:
         """Skips an ``element``, ``key`` or ``value`` of a cell; None if its end can't be told."""
