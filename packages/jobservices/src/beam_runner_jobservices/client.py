@@ -107,7 +107,7 @@ class JobClient:
 
     def run(self, prepared: Prepared) -> str:
         """Run the prepared job, and return the job's id."""
-        request = wire.run_message(prepared.preparation_id)
+        request = wire.run_message(preparation_id=prepared.preparation_id)
         return str(self._call(self._jobs.Run, request, timeout=None).job_id)
 
     def submit(
@@ -124,26 +124,28 @@ class JobClient:
 
     def state(self, job_id: str) -> StateEvent:
         """The job's present state."""
-        return wire.state_event(self._call(self._jobs.GetState, wire.state_request(job_id)))
+        return wire.state_event(self._call(self._jobs.GetState, wire.state_request(job_id=job_id)))
 
     def pipeline(self, job_id: str) -> bytes:
         """The job's serialized `beam_runner_api.Pipeline`."""
-        response = self._call(self._jobs.GetPipeline, wire.pipeline_request(job_id))
+        response = self._call(self._jobs.GetPipeline, wire.pipeline_request(job_id=job_id))
         return bytes(response.pipeline.SerializeToString())
 
     def cancel(self, job_id: str) -> JobState:
         """Ask for the job's end; returns its state, which is usually CANCELLING."""
-        return JobState(self._call(self._jobs.Cancel, wire.cancel_request(job_id)).state)
+        return JobState(self._call(self._jobs.Cancel, wire.cancel_request(job_id=job_id)).state)
 
     def drain(self, job_id: str) -> JobState:
         """Ask for the end of the job's sources: what they have given is processed, and the job ends
         DRAINED. Returns its state, which is usually DRAINING.
         """
-        return JobState(self._call(self._jobs.Drain, wire.drain_request(job_id)).state)
+        return JobState(self._call(self._jobs.Drain, wire.drain_request(job_id=job_id)).state)
 
     def metrics(self, job_id: str) -> JobMetrics:
         """The job's metrics so far."""
-        return wire.job_metrics(self._call(self._jobs.GetJobMetrics, wire.metrics_request(job_id)))
+        return wire.job_metrics(
+            self._call(self._jobs.GetJobMetrics, wire.metrics_request(job_id=job_id))
+        )
 
     def job_times(self) -> tuple[JobTimes, ...]:
         """When each job ran. UNIMPLEMENTED where the server has no such call, as in Beam's own."""
@@ -193,7 +195,7 @@ class JobClient:
         """
 
         def open_stream(left: float | None) -> Iterator[StateEvent]:
-            call = self._jobs.GetStateStream(wire.state_request(job_id), timeout=left)
+            call = self._jobs.GetStateStream(wire.state_request(job_id=job_id), timeout=left)
             return (wire.state_event(message) for message in _following(call))
 
         return follow(open_stream, NewStates(), timeout, reconnect_seconds, self._closed.wait)
@@ -204,7 +206,7 @@ class JobClient:
         """States and messages from the job's start to its terminal state. As `states` otherwise."""
 
         def open_stream(left: float | None) -> Iterator[Entry]:
-            call = self._jobs.GetMessageStream(wire.messages_request(job_id), timeout=left)
+            call = self._jobs.GetMessageStream(wire.messages_request(job_id=job_id), timeout=left)
             return (wire.entry(message) for message in _following(call))
 
         return follow(open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait)

@@ -55,7 +55,7 @@ class JobService(JobServicer):
 
     @answering
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.ran_message(self._registry.run(request.preparation_id, self._endpoint))
+        return wire.ran_message(job_id=self._registry.run(request.preparation_id, self._endpoint))
 
     @answering
     def GetJobs(self, request: Any, context: grpc.ServicerContext) -> Any:

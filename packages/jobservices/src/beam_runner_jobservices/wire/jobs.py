@@ -31,6 +31,18 @@ from ..records import (
     StateEvent,
 )
 
+# Messages that have fields as they are known here.
+run_message = beam_job_api_pb2.RunJobRequest
+ran_message = beam_job_api_pb2.RunJobResponse
+jobs_message = beam_job_api_pb2.GetJobsRequest
+state_request = beam_job_api_pb2.GetJobStateRequest
+messages_request = beam_job_api_pb2.JobMessagesRequest
+pipeline_request = beam_job_api_pb2.GetJobPipelineRequest
+cancel_request = beam_job_api_pb2.CancelJobRequest
+drain_request = beam_job_api_pb2.DrainJobRequest
+metrics_request = beam_job_api_pb2.GetJobMetricsRequest
+describe_request = beam_job_api_pb2.DescribePipelineOptionsRequest
+
 
 @attrs.frozen
 class Prepared:
@@ -76,18 +88,6 @@ def with_staging_endpoint(prepared: bytes, endpoint: str) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def run_message(preparation_id: str) -> Any:
-    return beam_job_api_pb2.RunJobRequest(preparation_id=preparation_id)
-
-
-def ran_message(job_id: str) -> Any:
-    return beam_job_api_pb2.RunJobResponse(job_id=job_id)
-
-
-def jobs_message() -> Any:
-    return beam_job_api_pb2.GetJobsRequest()
-
-
 def job_infos_message(infos: Iterable[JobInfo]) -> Any:
     return beam_job_api_pb2.GetJobsResponse(
         job_info=[
@@ -109,10 +109,6 @@ def job_infos(message: Any) -> tuple[JobInfo, ...]:
     )
 
 
-def state_request(job_id: str) -> Any:
-    return beam_job_api_pb2.GetJobStateRequest(job_id=job_id)
-
-
 def state_message(event: StateEvent) -> Any:
     timestamp = Timestamp()
     timestamp.FromNanoseconds(round(event.time * 1e6) * 1000)
@@ -121,10 +117,6 @@ def state_message(event: StateEvent) -> Any:
 
 def state_event(message: Any) -> StateEvent:
     return StateEvent(JobState(message.state), message.timestamp.ToNanoseconds() / 1e9)
-
-
-def messages_request(job_id: str) -> Any:
-    return beam_job_api_pb2.JobMessagesRequest(job_id=job_id)
 
 
 def entry_message(entry: Entry) -> Any:
@@ -152,34 +144,18 @@ def entry(message: Any) -> Entry:
     )
 
 
-def pipeline_request(job_id: str) -> Any:
-    return beam_job_api_pb2.GetJobPipelineRequest(job_id=job_id)
-
-
 def pipeline_message(pipeline: bytes) -> Any:
     return beam_job_api_pb2.GetJobPipelineResponse(
         pipeline=beam_runner_api_pb2.Pipeline.FromString(pipeline)
     )
 
 
-def cancel_request(job_id: str) -> Any:
-    return beam_job_api_pb2.CancelJobRequest(job_id=job_id)
-
-
 def cancelled_message(state: JobState) -> Any:
     return beam_job_api_pb2.CancelJobResponse(state=state.value)
 
 
-def drain_request(job_id: str) -> Any:
-    return beam_job_api_pb2.DrainJobRequest(job_id=job_id)
-
-
 def drained_message(state: JobState) -> Any:
     return beam_job_api_pb2.DrainJobResponse(state=state.value)
-
-
-def metrics_request(job_id: str) -> Any:
-    return beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id)
 
 
 def metrics_message(metrics: JobMetrics) -> Any:
@@ -222,10 +198,6 @@ def _monitoring_info_message(info: MonitoringInfo) -> Any:
 
 def _monitoring_info(message: Any) -> MonitoringInfo:
     return MonitoringInfo(message.urn, message.type, message.payload, dict(message.labels))
-
-
-def describe_request() -> Any:
-    return beam_job_api_pb2.DescribePipelineOptionsRequest()
 
 
 def options_message(described: Iterable[PipelineOption]) -> Any:
