@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_runner_jobservices import IllegalTransition, JobState
-from beam_runner_jobservices.states import OVERTAKEN, TRANSITIONS, Verdict, judge
+from beam_runner_jobservices.states import OVERTAKEN, TRANSITIONS, is_entered
 
 UNUSED = {JobState.UNSPECIFIED, JobState.UPDATING, JobState.UPDATED}
 
@@ -31,11 +31,11 @@ def test_no_report_is_both_legal_and_overtaken():
 
 @pytest.mark.parametrize("present", list(TRANSITIONS))
 @pytest.mark.parametrize("reported", list(JobState))
-def test_judge_agrees_with_the_table(present, reported):
+def test_what_is_entered_agrees_with_the_table(present, reported):
     if present.is_terminal or present is reported or reported in OVERTAKEN.get(present, ()):
-        assert judge(present, reported) is Verdict.IGNORE
+        assert not is_entered(present, reported)
     elif reported in TRANSITIONS[present]:
-        assert judge(present, reported) is Verdict.ENTER
+        assert is_entered(present, reported)
     else:
         with pytest.raises(IllegalTransition, match=rf"{present.name}.*{reported.name}"):
-            judge(present, reported)
+            is_entered(present, reported)

@@ -16,7 +16,7 @@ from .observation import JobTimes, StageSeries
 from .ports import JobHandle, JobObserver, MessageLine
 from .recorder import Recorder
 from .records import Importance, JobInfo, JobMetrics, JobSpec, JobState, StateEvent
-from .states import Verdict, judge
+from .states import is_entered
 from .texts import one_line
 
 _LOGGER = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Job:
         asked = self._collect_metrics() if state.is_terminal else None
         with self._lock:
             present = self.history.current.state
-            if self._suspended or judge(present, state) is Verdict.IGNORE:
+            if self._suspended or not is_entered(present, state):
                 _LOGGER.debug(
                     "job %s is %s: ignored %s", self.spec.job_id, present.name, state.name
                 )

@@ -8,7 +8,6 @@ one terminal state.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 
 from .errors import IllegalTransition
@@ -43,15 +42,8 @@ to cancel.
 """
 
 
-class Verdict(enum.Enum):
-    """What becomes of a reported state."""
-
-    ENTER = "enter"
-    IGNORE = "ignore"
-
-
-def judge(present: JobState, reported: JobState) -> Verdict:
-    """Decide about a job in state `present` of which `reported` is said.
+def is_entered(present: JobState, reported: JobState) -> bool:
+    """Whether a job in state `present` of which `reported` is said enters that.
 
     A report of the same state again, one that comes after the end, and one that is overtaken are
     ignored.
@@ -60,9 +52,9 @@ def judge(present: JobState, reported: JobState) -> Verdict:
         IllegalTransition: `present` does not lead to `reported`; the text names both.
     """
     if present.is_terminal or present is reported or reported in OVERTAKEN.get(present, ()):
-        return Verdict.IGNORE
+        return False
     if reported in TRANSITIONS[present]:
-        return Verdict.ENTER
+        return True
     legal = ", ".join(sorted(state.name for state in TRANSITIONS[present]))
     raise IllegalTransition(
         f"a job in state {present.name} cannot become {reported.name};"
