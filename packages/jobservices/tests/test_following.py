@@ -21,7 +21,7 @@ from beam_runner_jobservices import (
     JobState,
     StateEvent,
 )
-from beam_runner_jobservices.following import NewEntries, NewStates, follow
+from beam_runner_jobservices.following import NewEntries, follow
 
 from .fakes import LIMIT, pipeline_proto
 
@@ -140,7 +140,7 @@ def test_messages_without_numbers_are_all_told():
 
 def test_states_are_not_repeated():
     attempts = [[STARTING, RUNNING, lost()], [RUNNING, lost()], [DONE]]
-    assert follow_all(streams(*attempts), NewStates()) == [STARTING, RUNNING, DONE]
+    assert follow_all(streams(*attempts), NewEntries()) == [STARTING, RUNNING, DONE]
 
 
 class Process:

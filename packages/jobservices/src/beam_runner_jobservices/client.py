@@ -14,7 +14,7 @@ from ._protos import JobStub, RetrievalStub, StagingStub
 from .channels import CHANNEL_OPTIONS, Credentials, open_channel
 from .error_log import Errors
 from .errors import JobApiError, JobServicesError
-from .following import NewEntries, NewStates, follow
+from .following import NewEntries, follow
 from .history import Entry
 from .job_log import LogQuery, Logs
 from .observation import (
@@ -198,7 +198,7 @@ class JobClient:
             call = self._jobs.GetStateStream(wire.state_request(job_id=job_id), timeout=left)
             return (wire.state_event(message) for message in _following(call))
 
-        return follow(open_stream, NewStates(), timeout, reconnect_seconds, self._closed.wait)
+        return follow(open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait)
 
     def messages(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0

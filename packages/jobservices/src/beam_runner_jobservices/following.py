@@ -60,23 +60,9 @@ def follow(
             length = min(2 * length, _LONGEST_PAUSE)
 
 
-class NewStates:
-    """Tells the states of a state stream that were not there before: a stream that is opened again
-    begins with the present state.
-    """
-
-    def __init__(self) -> None:
-        self._last: StateEvent | None = None
-
-    def __call__(self, event: StateEvent) -> bool:
-        known = event == self._last
-        self._last = event
-        return not known
-
-
 class NewEntries:
-    """Tells the entries of a message stream that were not there before: a stream that is opened
-    again begins from the start of the job.
+    """Tells the entries of a stream that were not there before: one of messages that is opened again
+    begins from the start of the job, one of states with the present one.
 
     States are told by their moment, messages by their ids, which grow on servers of this package;
     where ids are no numbers, messages may come twice.
