@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .archive import Archive
-from .error_log import ErrorLog, Errors
+from .error_log import ErrorLog
 from .errors import NotReady
 from .history import JobHistory
-from .job_log import LogQuery, Logs
 from .limits import Limits
 from .observation import JobTimes, StageSeries
 from .ports import JobObserver
@@ -64,14 +63,6 @@ class Ended:
     def times(self) -> JobTimes:
         """When it was submitted, came to run and ended."""
         return self._job.times
-
-    def errors(self) -> Errors:
-        """Its errors, by type, step and line."""
-        return self.history.errors()
-
-    def logs(self, query: LogQuery) -> Logs:
-        """A part of its log."""
-        return self.history.logs(query)
 
     def pipeline(self) -> bytes:
         """The serialized pipeline."""

@@ -7,10 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 
 from .archive import Archive
-from .error_log import Errors
 from .errors import JobRejected, NotReady, Unavailable
 from .history import JobHistory
-from .job_log import LogQuery, Logs
 from .kept_series import joined, thinned
 from .observation import JobTimes, StageSeries
 from .ports import JobHandle, JobObserver, MessageLine
@@ -168,14 +166,6 @@ class Job:
     def times(self) -> JobTimes:
         """When it was submitted, came to run and ended."""
         return JobTimes.of(self.spec.job_id, self.history.states(), self.history.last_error())
-
-    def errors(self) -> Errors:
-        """Its errors so far, by type, step and line."""
-        return self.history.errors()
-
-    def logs(self, query: LogQuery) -> Logs:
-        """A part of its log."""
-        return self.history.logs(query)
 
     def series(self) -> tuple[StageSeries, ...]:
         """How its stages have been getting on for the last hour, also under an earlier server.

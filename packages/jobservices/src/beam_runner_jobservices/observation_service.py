@@ -61,7 +61,7 @@ class ObservationService:
 
     @answering
     def GetErrors(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return self._job(request).errors()
+        return self._job(request).history.errors()
 
     @answering
     def GetLogs(self, request: bytes, context: grpc.ServicerContext) -> Any:
@@ -70,7 +70,7 @@ class ObservationService:
         if not isinstance(asked, Mapping):
             raise InvalidRequest("the query is no JSON object")
         try:
-            return job.logs(record_of(LogQuery, asked))
+            return job.history.logs(record_of(LogQuery, asked))
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidRequest(f"the query is none: {error}") from error
 
