@@ -117,15 +117,7 @@ def content_of(connection: sqlite3.Connection, job_id: str) -> bytes | None:
     Raises:
         Damaged: it is not what it was given.
     """
-    row = connection.execute(
-        "SELECT checksum, content FROM contents WHERE job_id = ?", (job_id,)
-    ).fetchone()
-    if row is None:
-        return None
-    checksum, content = row
-    if not isinstance(content, bytes) or zlib.crc32(content) != checksum:
-        raise Damaged("it has another checksum")
-    return content
+    return _checked(connection, "contents WHERE job_id = ?", job_id)
 
 
 def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) -> None:
@@ -142,15 +134,19 @@ def note_of(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
     Raises:
         Damaged: it is not what it was given.
     """
-    row = connection.execute(
-        "SELECT checksum, content FROM notes WHERE job_id = ? AND kind = ?", (job_id, kind)
-    ).fetchone()
+    content = _checked(connection, "notes WHERE job_id = ? AND kind = ?", job_id, kind)
+    return None if content is None else decode(zlib.decompress(content))
+
+
+def _checked(connection: sqlite3.Connection, where: str, *key: str) -> bytes | None:
+    """The content of a row; None where there is none."""
+    row = connection.execute(f"SELECT checksum, content FROM {where}", key).fetchone()
     if row is None:
         return None
     checksum, content = row
     if not isinstance(content, bytes) or zlib.crc32(content) != checksum:
         raise Damaged("it has another checksum")
-    return decode(zlib.decompress(content))
+    return content
 
 
 def put_state(
