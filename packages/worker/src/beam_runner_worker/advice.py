@@ -21,10 +21,16 @@ _ABOUT_GAPS = (
 )
 
 
-def with_advice(summary: str, trace: str = "") -> str:
-    """An exception in one line, and what to do about it, if that is known; also by its traceback."""
+def with_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> str:
+    """An exception in one line, and what to do about it, if that is known; also by its traceback.
+
+    Args:
+        summary: the exception in one line.
+        trace: its traceback.
+        in_a_pool: see :func:`missing_modules.with_advice`.
+    """
     if summary.startswith("IndexError") and _IN_A_GAP.search(trace):
         return summary + _ABOUT_GAPS
     if _NOT_IN_MAIN.search(summary):
         return summary + _ABOUT_MAIN
-    return missing_modules.with_advice(summary)
+    return missing_modules.with_advice(summary, in_a_pool=in_a_pool)

@@ -5,22 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+_ELSEWHERE = (
+    "send it along with --setup_file or --extra_package if it is yours, or --requirements_file if it is "
+    "from an index; or run the code in the program that submits it, with --environment_type=LOOPBACK"
+)
+_IN_A_POOL = (
+    "workers of a pool install nothing for a job, so it has to be there before: in the Python of the "
+    "pool's workers, which with --environment_type=LOOPBACK is that of the program that submits the pipeline"
+)
 _MISSING = re.compile(r"\bModuleNotFoundError: No module named '(?P<name>[^']+)'")
 
 
-def missing_module(lines: Iterable[str]) -> str | None:
+def missing_module(lines: Iterable[str], *, in_a_pool: bool = False) -> str | None:
     """The last of the lines that tells of a missing module, with what to do about it."""
     found = [line.strip() for line in lines if _MISSING.search(line)]
-    return with_advice(found[-1]) if found else None
+    return with_advice(found[-1], in_a_pool=in_a_pool) if found else None
 
 
-def with_advice(summary: str) -> str:
-    """An exception in one line; where that is a missing module, with what to do about it."""
+def with_advice(summary: str, *, in_a_pool: bool = False) -> str:
+    """An exception in one line; where that is a missing module, with what to do about it.
+
+    Args:
+        summary: the line.
+        in_a_pool: the code ran in a worker of a pool, which the program that submitted it is with LOOPBACK.
+    """
     missing = _MISSING.search(summary)
     if missing is None:
         return summary
-    return (
-        f"{summary}; {missing['name']!r} is not installed where the pipeline's code runs: send it along "
-        "with --setup_file or --extra_package if it is yours, or --requirements_file if it is from an "
-        "index; or run the code in the program that submits it, with --environment_type=LOOPBACK"
-    )
+    what_to_do = _IN_A_POOL if in_a_pool else _ELSEWHERE
+    return f"{summary}; {missing['name']!r} is not installed where the pipeline's code runs: {what_to_do}"

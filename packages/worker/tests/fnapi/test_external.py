@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apache_beam as beam
@@ -18,10 +17,10 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from life import RecordsLife, torn_down_processes, wait_until
 from processes import alive
-from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
-from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi import FnApiServer, Limits, stop_external_worker
+from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.fnapi import FnApiServer, stop_external_worker
 from beam_runner_worker.fnapi import server as server_module
 from beam_runner_worker.fnapi.services import Workers
 from beam_runner_worker.records import Environment, JobContext
@@ -163,6 +162,26 @@ def test_a_worker_killed_within_a_bundle_is_replaced(process_pool: Environment, 
     assert len({worker_id for _, worker_id in workers}) == 2
 
 
+def import_what_is_not_there(_) -> None:
+    import no_such_module  # noqa: F401
+
+
+def test_what_a_pool_lacks_is_to_be_installed_there(thread_pool: Environment):
+    """Over LOOPBACK, too, which is such a pool: to send it along, or to run over LOOPBACK, would not help."""
+    host = one_stage(beam.Map(import_what_is_not_there))
+    server = server_for(host, thread_pool)
+    try:
+        with pytest.raises(BundleFailed) as caught:
+            host.run(server.harness)
+    finally:
+        server.close()
+    summary = caught.value.summary
+    assert "'no_such_module' is not installed" in summary
+    assert "workers of a pool install nothing" in summary
+    assert "the program that submits the pipeline" in summary
+    assert "--setup_file" not in summary and "or run" not in summary
+
+
 def sleep_for_ever(_, begun: Path) -> None:
     begun.write_text(str(os.getpid()))
     while True:
@@ -229,97 +248,6 @@ def test_nothing_is_left_after_closing(thread_pool: Environment):
     host_name, port = server.endpoint.split(":")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host_name, int(port)), 1)
-
-
-def test_a_pool_that_is_not_there_is_named():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
-    host = one_stage(beam.Map(print))
-    server = server_for(host, external(endpoint))
-    try:
-        with pytest.raises(HarnessError, match=f"{endpoint}.*LOOPBACK.*UNAVAILABLE"):
-            host.run(server.harness)
-    finally:
-        server.close()
-    assert "UNAVAILABLE" in (stop_external_worker(endpoint, "x") or "")
-
-
-class FakePool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
-    """Starts no workers, but keeps what it is asked."""
-
-    def __init__(self, error: str = "") -> None:
-        self.error = error
-        self.started: list[beam_fn_api_pb2.StartWorkerRequest] = []
-        self.stopped: list[str] = []
-
-    def StartWorker(self, request, context):
-        self.started.append(request)
-        return beam_fn_api_pb2.StartWorkerResponse(error=self.error)
-
-    def StopWorker(self, request, context):
-        self.stopped.append(request.worker_id)
-        return beam_fn_api_pb2.StopWorkerResponse()
-
-
-@pytest.fixture
-def fake_pool() -> Iterator[tuple[FakePool, Environment]]:
-    pool = FakePool()
-    server = grpc.server(ThreadPoolExecutor(2))
-    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield pool, external(f"127.0.0.1:{port}")
-    server.stop(0).wait(5)
-
-
-def test_a_pool_that_refuses_is_quoted(fake_pool: tuple[FakePool, Environment]):
-    pool, environment = fake_pool
-    pool.error = "Traceback:\n  in start\nno room\n"
-    host = one_stage(beam.Map(print))
-    server = server_for(host, environment)
-    try:
-        with pytest.raises(HarnessError, match=r"did not start a worker: no room\n"):
-            host.run(server.harness)
-    finally:
-        server.close()
-
-
-def test_a_worker_that_never_connects_is_given_up(fake_pool: tuple[FakePool, Environment]):
-    pool, environment = fake_pool
-    host = one_stage(beam.Map(print))
-    server = server_for(host, environment, limits=Limits(connect=0.5))
-    try:
-        with pytest.raises(
-            HarnessError,
-            match=r"within 0.5 seconds; environment '.*logged nothing; the worker pool at .* its log",
-        ):
-            host.run(server.harness)
-        (request,) = pool.started
-        assert request.control_endpoint.url == server.endpoint
-        assert request.provision_endpoint.url == server.endpoint
-        assert pool.stopped == [request.worker_id]
-    finally:
-        server.close()
-
-
-def test_closing_ends_waiting_for_a_worker(fake_pool: tuple[FakePool, Environment]):
-    host = one_stage(beam.Map(print))
-    server = server_for(host, fake_pool[1])
-    errors = []
-
-    def run() -> None:
-        with pytest.raises(HarnessError) as caught:
-            host.run(server.harness)
-        errors.append(str(caught.value))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    wait_until(lambda: bool(fake_pool[0].started))
-    server.close()
-    thread.join(SOON_SECONDS)
-    assert errors
-    assert "closed" in errors[0]
 
 
 def test_strangers_are_refused():

@@ -1,4 +1,4 @@
-"""What a process and all beneath it do, as far as Linux tells it; elsewhere nothing is known."""
+"""What a process and all beneath it do, by its id or its name, as far as Linux tells it; elsewhere nothing is known."""
 
 from __future__ import annotations
 
@@ -11,6 +11,46 @@ _WANT = frozenset("RD")
 """States of threads that run or wait for a core, and of those that wait for a disk."""
 _STATE, _TIMES = 0, slice(11, 15)
 """Where these stand behind a process's name: its own times, and those of its children that have ended."""
+
+
+class NamedProcess:
+    """A process of this machine that somebody else starts, and in whose command line a name stands.
+
+    Args:
+        name: that nobody else has.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name.encode()
+        self._process: int | None = None
+        self._ran = 0.0
+
+    def activity(self) -> Activity | None:
+        """What it does; nothing, once it has ended. None as long as it was not seen.
+
+        It costs some milliseconds until it was found. One that ends at once may never be seen.
+        """
+        if self._process is None or not self._is_named(self._process):
+            self._process = next(filter(self._is_named, _processes()), self._process)
+        if self._process is None:
+            return None
+        found = activity_of(self._process) or Activity(self._ran, wants=False)
+        self._ran = found.ran
+        return found
+
+    def _is_named(self, process: int) -> bool:
+        try:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                return self._name in file.read()
+        except OSError:
+            return False
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
 
 
 def activity_of(process: int) -> Activity | None:

@@ -44,8 +44,9 @@ class Arrival:
             return f"the SDK did not start: {failure}"
         now = time.monotonic()
         if self._start is None:
-            self._start = Start(self._limits, now)
-        elif now < self._look_at:
+            # Most come sooner than a look at all processes is worth.
+            self._start, self._look_at = Start(self._limits, now), now + _LOOK_SECONDS
+        if now < self._look_at:
             return None
         self._look_at = now + _LOOK_SECONDS
         self.verdict = self._start.look(now, self._launcher.activity())
@@ -67,14 +68,21 @@ class Arrival:
                     f"(limit: {limits.still:g} s)"
                 )
             case Verdict.ENDLESS:
+                did = f"its {called} was at work" if start.seen else f"there may be a {called}"
                 return (
-                    f"the SDK did not connect within {limits.most:g} seconds, though its {called} was at work: it "
+                    f"the SDK did not connect within {limits.most:g} seconds, though {did}: it "
                     "is taken for one that never will; if it only takes so long, run less at once on the machine"
                 )
         return f"the SDK did not connect within {limits.unseen:g} seconds"
 
     def _told(self, start: Start) -> str:
-        return (
-            f"the SDK harness has been starting for {start.elapsed:.0f} s, for {start.stood:.0f} s of which nothing "
-            f"was seen of its {self._launcher.called} running or waiting for a core or a disk"
+        began = f"the SDK harness has been starting for {start.elapsed:.0f} s"
+        called, whereabouts = self._launcher.called, self._launcher.whereabouts
+        if start.seen:
+            return (
+                f"{began}, for {start.stood:.0f} s of which nothing was seen of its {called} running or "
+                "waiting for a core or a disk"
+            )
+        return "; ".join(
+            filter(None, (f"{began}; what its {called} does is not seen", whereabouts))
         )

@@ -40,15 +40,17 @@ class SdkConnection:
     Args:
         worker_id: by which the SDK names itself on every stream; hard to guess.
         environment: the environment's id, for messages.
+        in_a_pool: whether it is a worker of a pool, for advice.
     """
 
-    def __init__(self, worker_id: str, environment: str) -> None:
+    def __init__(self, worker_id: str, environment: str, *, in_a_pool: bool = False) -> None:
         self.explain: Callable[[], str | None] = lambda: None
         """Asked why the SDK may have gone, once it has; None if that can't be known."""
         self.whereabouts = ""
         """Where more may be found on it, for messages."""
         self.worker_id = worker_id
         self.environment = environment
+        self.in_a_pool = in_a_pool
         self.instructions: queue.SimpleQueue[beam_fn_api_pb2.InstructionRequest | None] = (
             queue.SimpleQueue()
         )
@@ -138,7 +140,7 @@ class SdkConnection:
             self._bundles.clear()
             self._answers.clear()
             self._changed.notify_all()
-        missing = None if self._has_worked else missing_module(self.last_lines)
+        missing = None if self._has_worked else self.missing_module()
         for bundle in bundles:
             if missing is not None:
                 # As the main session is loaded, say: the next SDK would end for the same reason.
@@ -168,6 +170,10 @@ class SdkConnection:
         else:
             text += ", which logged nothing"
         return f"{text}; {self.whereabouts}" if self.whereabouts else text
+
+    def missing_module(self) -> str | None:
+        """What its last lines tell of a missing module, and what to do about it."""
+        return missing_module(self.last_lines, in_a_pool=self.in_a_pool)
 
     def wait_connected(self, vain: Callable[[], str | None]) -> None:
         """Waits for the control stream.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 
 import grpc
 
@@ -17,14 +18,17 @@ from beam_runner_worker._protos import (
     endpoints_pb2,
 )
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.activity import NamedProcess, activity_of
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.demand import Demand
-from beam_runner_worker.fnapi.peers import common_process
+from beam_runner_worker.fnapi.peers import common_process, process_listening
+from beam_runner_worker.fnapi.pool_watch import PoolWatch
+from beam_runner_worker.fnapi.starting import Activity
 
 _CALL_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _GONE = (
-    "it is not to be reached; with LOOPBACK the pool is the program that submitted the job: "
+    "with LOOPBACK the pool is the program that submitted the job: "
     "that has ended, or runs on another machine than this worker"
 )
 _THREAD_TEARDOWN_SECONDS = 0.05
@@ -42,8 +46,7 @@ class ExternalWorker:
             somebody else can stop it if this process is killed.
     """
 
-    imports = False
-    """A pool has its own way to start workers, as threads or processes."""
+    has_keeper = True
     prepares = False
     hopeless = False
 
@@ -61,6 +64,8 @@ class ExternalWorker:
         self._worker_id = worker_id
         self._on_external_worker = on_external_worker
         self._channel: grpc.Channel | None = None
+        self._watch: PoolWatch | None = None
+        self._process = NamedProcess(worker_id)
         self._looking = threading.Lock()
         self._seen = False
         self._demand: Demand | None = None
@@ -83,13 +88,14 @@ class ExternalWorker:
         self._on_external_worker(self._pool, self._worker_id)
         # Kept open: the end has less to wait for.
         self._channel = grpc.insecure_channel(self._pool)
+        self._watch = PoolWatch(self._channel)
         pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
         try:
             error = pool.StartWorker(request, timeout=_CALL_SECONDS).error
         except grpc.RpcError as failure:
             error = _text(failure)
             if failure.code() is grpc.StatusCode.UNAVAILABLE:
-                error = f"{_GONE}: {error}"
+                error = f"it is not to be reached; {_GONE}: {error}"
         if error:
             # Beam's own pool tells a traceback, which ends with what is wrong.
             *trace, last = error.strip().splitlines()
@@ -104,16 +110,28 @@ class ExternalWorker:
             )
 
     def failure(self, limit: float = 0.0) -> str | None:
-        """Always None: pools do not tell of workers that died."""
-        return None
+        """Why the pool can't be reached any more; pools do not tell of workers that died."""
+        gone = None if self._watch is None else self._watch.gone(limit)
+        return gone and f"the worker pool at {self._pool} does not answer any more: {_GONE}: {gone}"
 
     @property
     def called(self) -> str:
         """The worker, by its pool."""
         return f"worker of the pool at {self._pool}"
 
-    def activity(self) -> None:
-        """Nothing is known of a single worker."""
+    def activity(self) -> Activity | None:
+        """What the worker's process does, which has the worker's name; else the pool's, with all beneath it.
+
+        None if neither can be seen: the pool is on another machine or in a container, say.
+        """
+        found = self._process.activity()
+        if found is None and self._keeper is not None:
+            found = activity_of(self._keeper)
+        return found
+
+    @cached_property
+    def _keeper(self) -> int | None:
+        return process_listening(self._pool)
 
     @property
     def whereabouts(self) -> str:

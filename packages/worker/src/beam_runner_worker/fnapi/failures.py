@@ -30,7 +30,12 @@ _AT_A_TIMER = "process_user_timer"
 
 
 def bundle_failed(
-    text: str, stage_name: str, transform_names: Mapping[str, str], element: str = ""
+    text: str,
+    stage_name: str,
+    transform_names: Mapping[str, str],
+    element: str = "",
+    *,
+    in_a_pool: bool = False,
 ) -> BundleFailed:
     """The error of a bundle.
 
@@ -39,6 +44,7 @@ def bundle_failed(
         stage_name: names the place if the text does not.
         transform_names: the full names of the stage's transforms, by their ids.
         element: what is known of the element that was processed.
+        in_a_pool: the SDK is a worker of a pool.
     """
     text = encodable(text)
     running = _RUNNING.search(text)
@@ -47,7 +53,8 @@ def bundle_failed(
     else:
         in_go = _GO_RUNNING.search(text)
         transform = transform_names.get(in_go["id"], stage_name) if in_go else stage_name
-    return BundleFailed(transform, with_advice(_summary(text), text), text, element)
+    summary = with_advice(_summary(text), text, in_a_pool=in_a_pool)
+    return BundleFailed(transform, summary, text, element)
 
 
 def _summary(text: str) -> str:

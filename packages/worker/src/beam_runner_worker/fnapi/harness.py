@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 
 import attrs
+from beam_runner_urns import environments as urns
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.fnapi.arrival import Arrival
@@ -20,7 +21,6 @@ from beam_runner_worker.fnapi.services import Workers
 from beam_runner_worker.fnapi.stage import FnApiStage
 from beam_runner_worker.fnapi.starting import StartLimits, Verdict
 from beam_runner_worker.log_records import LogRecord, Severity
-from beam_runner_worker.missing_modules import missing_module
 from beam_runner_worker.ports import LogSink, SideInputReader
 from beam_runner_worker.records import Environment, StageSpec
 
@@ -35,10 +35,11 @@ class Limits:
 
     Attributes:
         connect: in which a harness stands still before it has connected, neither running nor waiting for a
-            core or a disk; of a worker of a pool, of which nothing is seen, all that it takes.
+            core or a disk.
         unseen: all that a process may take of which nothing is seen: in a container, and on other
             systems than Linux.
-        start: all that any may take; one that has taken that is not tried again.
+        start: all that any may take, a worker of a pool too of which nothing is seen, as long as the pool
+            answers; one that has taken that is not tried again.
         prepare: on top of each, where packages are to be installed or an image fetched.
         teardown: from the end of its work until it has called every teardown and gone.
         interrupted: the same if a bundle was still running, whose user code may never return.
@@ -54,7 +55,7 @@ class Limits:
     def of(self, launcher: Launcher) -> StartLimits:
         """How long a harness may take to connect."""
         prepare = self.prepare if launcher.prepares else 0.0
-        unseen = self.unseen if launcher.imports else self.connect
+        unseen = self.start if launcher.has_keeper else self.unseen
         return StartLimits(self.connect + prepare, unseen + prepare, self.start + prepare)
 
 
@@ -159,7 +160,7 @@ class FnApiHarness:
             if arrival.verdict is Verdict.ENDLESS:
                 where = f"the environment {self._environment_id}"
                 raise BundleFailed(where, arrival.reason, str(error)) from error
-            if hopeless or missing_module(running.connection.last_lines):
+            if hopeless or running.connection.missing_module():
                 raise self._not_prepared(running.connection, str(error)) from error
             raise
         running.look_beside()
@@ -181,7 +182,7 @@ class FnApiHarness:
         last = [line for line in connection.last_lines if line.strip()]
         errors = [line for line in last if line.startswith("ERROR")]
         told = (errors or last or ["it says nothing more"])[-1]
-        why = missing_module(last) or told
+        why = connection.missing_module() or told
         return BundleFailed(
             f"the environment {self._environment_id}", f"it can't be prepared: {why}", trace
         )
@@ -193,7 +194,11 @@ class FnApiHarness:
             return self._running
         if self._running is not None:
             self._let_go(self._running)
-        connection = SdkConnection(f"sdk-{uuid.uuid4().hex}", self._environment_id)
+        connection = SdkConnection(
+            f"sdk-{uuid.uuid4().hex}",
+            self._environment_id,
+            in_a_pool=self._environment.urn == urns.EXTERNAL,
+        )
         launcher = launcher_for(
             self._environment_id,
             self._environment,

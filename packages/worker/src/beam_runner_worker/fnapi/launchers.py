@@ -39,8 +39,8 @@ class Launcher(Protocol):
         """It, in messages."""
 
     @property
-    def imports(self) -> bool:
-        """Whether it is a new process, which has its SDK and the pipeline's modules to import first."""
+    def has_keeper(self) -> bool:
+        """Whether somebody else keeps it, a worker pool, of whom it is known whether he is still there."""
 
     @property
     def prepares(self) -> bool:

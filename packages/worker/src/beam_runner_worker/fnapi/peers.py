@@ -1,4 +1,4 @@
-"""Finds out whether two ends of connections on this machine belong to one process.
+"""Finds out which process of this machine is at the end of a connection, and whether one is at two ends.
 
 A worker pool does not tell whether its workers are processes, which end, or threads, which do not
 seem to. Where the system shows who holds which socket (Linux, for processes of the same user), that
@@ -23,16 +23,19 @@ def common_process(listening: str, peer: str) -> int | None:
         listening: host and port; hosts other than this one are never the same.
         peer: as gRPC names the other end of a connection to this machine.
     """
-    host, _, port = listening.rpartition(":")
-    if host.removeprefix("dns:///") not in _LOCAL_HOSTS or not port.isdigit():
-        return None
     other_port = peer.rpartition(":")[2]
     if not other_port.isdigit():
         return None
-    servers = _sockets(int(port), _LISTENING)
+    servers = _listening_sockets(listening)
     clients = _sockets(int(other_port), _ESTABLISHED)
     found = (process for process, held in _held_sockets() if servers & held and clients & held)
     return next(found, None)
+
+
+def process_listening(address: str) -> int | None:
+    """The process that listens at host and port, if the host is this one; None if it can't be seen."""
+    servers = _listening_sockets(address)
+    return next((process for process, held in _held_sockets() if servers & held), None)
 
 
 def process_at(peer: str) -> int | None:
@@ -46,6 +49,13 @@ def process_at(peer: str) -> int | None:
         return None
     wanted = _sockets(int(port), _ESTABLISHED)
     return next((process for process, held in _held_sockets() if wanted & held), None)
+
+
+def _listening_sockets(address: str) -> set[str]:
+    host, _, port = address.rpartition(":")
+    if host.removeprefix("dns:///") not in _LOCAL_HOSTS or not port.isdigit():
+        return set()
+    return _sockets(int(port), _LISTENING)
 
 
 def _sockets(port: int, state: str) -> set[str]:

@@ -30,7 +30,7 @@ class OwnProcess:
     """
 
     whereabouts = ""
-    imports = True
+    has_keeper = False
 
     def __init__(self, called: str, on_output: Callable[[str], None]) -> None:
         self.called = called

@@ -191,7 +191,7 @@ class FnApiStage:
             transfer = Transfer(self._plan, connection, bundle, outputs, on_written)
             response = transfer.run(inputs)
             if response.error:
-                raise self._failed(response.error, bundle)
+                raise self._failed(response.error, bundle, in_a_pool=sdk.connection.in_a_pool)
             splitter.close()
             more = transfer.wants_more()
         finally:
@@ -208,13 +208,13 @@ class FnApiStage:
             done.to_finalize.append(bundle.instruction_id)
         return more
 
-    def _failed(self, error: str, bundle: RunningBundle) -> Exception:
+    def _failed(self, error: str, bundle: RunningBundle, *, in_a_pool: bool) -> Exception:
         names = {
             transform_id: transform.unique_name
             for transform_id, transform in self._plan.descriptor.transforms.items()
         }
         element = which_element(error, bundle)
-        return bundle_failed(error, self._plan.spec.title, names, element)
+        return bundle_failed(error, self._plan.spec.title, names, element, in_a_pool=in_a_pool)
 
     def progress(self) -> BundleProgress | None:
         """How far the running bundle is; see :class:`beam_runner_worker.ports.StageHarness`.

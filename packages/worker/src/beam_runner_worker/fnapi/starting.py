@@ -54,13 +54,15 @@ class Start:
 
     Attributes:
         elapsed: how long it has lasted, at the last look.
+        seen: whether anything was seen of what it does.
         stood: for how much of that it is known to have stood still.
     """
 
     def __init__(self, limits: StartLimits, began: float) -> None:
         self._limits = limits
         self._began = self._looked = began
-        self._ran: float | None = None
+        self._ran = 0.0
+        self.seen = False
         self.elapsed = self.stood = 0.0
 
     def look(self, now: float, activity: Activity | None) -> Verdict:
@@ -73,13 +75,14 @@ class Start:
         since, self._looked = now - self._looked, now
         self.elapsed = now - self._began
         if activity is not None:
-            ran = activity.ran - (self._ran or 0.0)
+            self.seen = True
+            ran = activity.ran - self._ran
             self._ran = activity.ran
             if not activity.wants:
                 self.stood += max(0.0, since - max(0.0, ran))
         if self.elapsed >= self._limits.most:
             return Verdict.ENDLESS
-        if self._ran is None and self.elapsed >= self._limits.unseen:
+        if not self.seen and self.elapsed >= self._limits.unseen:
             return Verdict.UNSEEN
         if self.stood >= self._limits.still:
             return Verdict.STOOD_STILL

@@ -1,0 +1,57 @@
+"""Whether a worker pool is still there, as far as it answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import grpc
+
+_HEALTH = "/grpc.health.v1.Health/Check"
+"""What any server may be asked; that it does not know it, is an answer, too."""
+_ANSWER_SECONDS = 60.0
+_PAUSE_SECONDS = 5.0
+_NO_ANSWERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+class PoolWatch:
+    """Asks a pool every five seconds; may be used from any thread.
+
+    Args:
+        channel: to the pool.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._check = channel.unary_unary(_HEALTH)
+        self._lock = threading.Lock()
+        self._call: grpc.Future | None = None
+        self._next = 0.0
+
+    def gone(self, limit: float = 0.0) -> str | None:
+        """Why the pool is taken for gone: nobody is there, or it has not answered for a minute; else None.
+
+        Args:
+            limit: how long to wait for an answer, in seconds; without, it is the one to an earlier question.
+        """
+        with self._lock:
+            call = self._asked()
+            if call is None:
+                return None
+            try:
+                error = call.exception(limit)
+            except (grpc.FutureTimeoutError, grpc.FutureCancelledError):
+                return None
+            self._call = None
+            self._next = time.monotonic() + _PAUSE_SECONDS
+        if isinstance(error, grpc.Call) and error.code() in _NO_ANSWERS:
+            return f"{error.code().name}: {error.details()}"
+        return None
+
+    def _asked(self) -> grpc.Future | None:
+        """The question that is under way, if it is time for one."""
+        if self._call is None and time.monotonic() >= self._next:
+            try:
+                self._call = self._check.future(b"", timeout=_ANSWER_SECONDS)
+            except ValueError:  # the channel was closed meanwhile
+                return None
+        return self._call
