@@ -13,13 +13,14 @@ import apache_beam as beam
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Duration, Timestamp
+from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobState
 from job_server import JobServerProcess, wait_until
 from jobs import Pipelines
 from offsets import WATERMARK, Offsets
 
 SECONDS = 4
+TURNS = 20
 
 
 class NoFractions(OffsetRestrictionTracker):
@@ -60,21 +61,18 @@ def backlog(ranges: Offsets) -> beam.DoFn:
 
 
 class Poll(beam.DoFn):
-    """Gives what comes, a number every 20 ms, for two seconds, then asks to be called again."""
+    """Polls as long as it may, and gives a number every 20 ms, with the time at which its turn began."""
 
     @beam.DoFn.unbounded_per_element()
     def process(
         self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
     ) -> Iterator[tuple[int, float]]:
-        until = time.monotonic() + 2
+        began = time.time()
         number = tracker.current_restriction().start
-        while time.monotonic() < until:
-            if not tracker.try_claim(number):
-                return
-            yield number, time.time()
+        while tracker.try_claim(number):
+            yield number, began
             number += 1
             time.sleep(0.02)
-        tracker.defer_remainder(Duration(0))
 
 
 def note(folder: Path) -> Any:
@@ -104,9 +102,14 @@ def without_gaps(found: list[tuple[int, float, float]]) -> list[tuple[int, float
     return [one for place, one in enumerate(found) if one[0] == place]
 
 
-def run(pipelines: Pipelines, source: beam.DoFn, folder: Path, until: Any) -> None:
+def turns(found: list[tuple[int, float, float]]) -> set[float]:
+    """When they began."""
+    return {began for _, began, _ in found}
+
+
+def run(pipelines: Pipelines, source: beam.DoFn, folder: Path, until: Any, *options: str) -> None:
     """Runs a source without end until a condition holds, and cancels it."""
-    pipeline = pipelines.new("--streaming")
+    pipeline = pipelines.new("--streaming", *options)
     given = pipeline | beam.Create([sys.maxsize]) | beam.ParDo(source)
     given | beam.Reshuffle() | note(folder)
     job = pipelines.job(pipeline)
@@ -139,12 +142,14 @@ def test_a_backlog_is_committed_every_second_from_the_first_on(
 def test_what_a_polling_source_gives_is_handed_on_at_once(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
-    run(embedded, Poll(), tmp_path, lambda: len(without_gaps(notes(tmp_path))) > 50 * SECONDS)
+    """Turn after turn, each of which ends since it waits: its time would be over in an hour.
+
+    How soon, ``bench_streams`` measures: p50 100 ms on an idle machine, up to 190 at a load of 10.
+    """
+    hour = "--beam_spark_checkpoint_interval_ms=3600000"
+    run(embedded, Poll(), tmp_path, lambda: len(turns(notes(tmp_path))) > TURNS, hour)
     found = without_gaps(notes(tmp_path))
-    # The first second imports what the worker has not seen.
-    waits = sorted(came - given for _, given, came in found[50:])
-    half, most = waits[len(waits) // 2], waits[len(waits) * 9 // 10]
-    print(f"p50 {1000 * half:.0f} ms, p90 {1000 * most:.0f} ms")
-    # At a load of 10 it was 140 to 190 ms; a checkpoint comes after half a second otherwise.
-    assert half < 0.3
+    waits = sorted(came - began for _, began, came in found)
+    print(f"{len(found)} numbers in {len(turns(found))} turns, which took up to {waits[-1]:.2f} s")
+    assert len(turns(found)) >= TURNS
     server.wait_until_idle()
