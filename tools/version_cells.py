@@ -82,7 +82,8 @@ def lowest() -> dict[str, str]:
         for text in project(package)["dependencies"]:
             needed = Requirement(text)
             bounds = [Version(one.version) for one in needed.specifier if one.operator == ">="]
-            if bounds and not needed.name.startswith("beam-"):
+            here = needed.marker is None or needed.marker.evaluate()
+            if bounds and here and not needed.name.startswith("beam-"):
                 found[needed.name] = max([*bounds, found.get(needed.name, Version("0"))])
     return {name: str(version) for name, version in found.items()}
 
