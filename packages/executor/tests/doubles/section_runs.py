@@ -58,7 +58,7 @@ def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
 
 
 class Host:
-    """A process that runs bundles of sections (`SectionHost`); its artifacts are none.
+    """A process that runs bundles of sections, as `WorkerProcess` does; its artifacts are none.
 
     Attributes:
         budget: how many bytes a bundle may group in memory; to be set before the first.

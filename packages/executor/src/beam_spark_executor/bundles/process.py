@@ -133,17 +133,17 @@ class WorkerProcess:
                 self.channel.send(Closed())
 
     def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
-        """Processes a bundle of a section to its end (``bundles.section_task.SectionHost``)."""
+        """Processes a bundle of a section to its end, in this thread; files that the reply names are kept."""
         reply = self.run_bundle(order, self._stores_of_sections, data=data)
         self._running = None
         return self._in_sections.ended(self._files.synced(reply))
 
     def tell(self, end: BundleBroke | SectionRefusal) -> None:
-        """Tells the server why a section must end (``bundles.section_task.SectionHost``)."""
+        """Tells the server that a section must end, before Spark does."""
         self.channel.send(end)
 
     def warn(self, text: str) -> None:
-        """Tells people something about a section (``bundles.section_task.SectionHost``)."""
+        """Tells people something about a section."""
         self.stages.log((LogRecord(Severity.WARN, int(time.time() * 1000), text),))
 
     def run_bundle(

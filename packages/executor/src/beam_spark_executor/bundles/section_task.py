@@ -6,8 +6,6 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
-from typing import Protocol
 
 import attrs
 from beam_runner_engine.scheduler import Bundle, BundleDone, Data, Input, Residual
@@ -15,14 +13,14 @@ from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.times import MIN_TIMESTAMP
 
-from beam_spark_executor.bundles.bundle_data import BundleData
+from beam_spark_executor.bundles.process import WorkerProcess
 from beam_spark_executor.bundles.pushing import NobodyPullsError, pushed
 from beam_spark_executor.bundles.section_data import SectionData
 from beam_spark_executor.bundles.section_inbox import Inbox
 from beam_spark_executor.bundles.section_outbox import Outbox, Send
 from beam_spark_executor.bundles.section_plan import SectionPlan, SectionStage, shares
-from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
-from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
+from beam_spark_executor.channel.attempts import SectionRefusal
+from beam_spark_executor.channel.messages import BundleReply, RunBundle
 from beam_spark_executor.channel.section_replies import (
     SectionOutputs,
     SectionReply,
@@ -42,31 +40,6 @@ _LOOK_SECONDS = 0.2
 
 class TaskFailedError(Exception):
     """A task of a section failed from outside; Spark is to try it again."""
-
-
-class SectionHost(Protocol):
-    """The process that a task runs in."""
-
-    @property
-    def work(self) -> JobWork:
-        """The job."""
-
-    @property
-    def folder(self) -> Path:
-        """The job's folder."""
-
-    @property
-    def scratch(self) -> Path:
-        """Where this process may keep files of its own."""
-
-    def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
-        """Processes a bundle to its end, in this thread; files that the reply names are kept."""
-
-    def tell(self, end: BundleBroke | SectionRefusal) -> None:
-        """Tells the server that the section must end, before Spark does."""
-
-    def warn(self, text: str) -> None:
-        """Tells people."""
 
 
 @attrs.frozen
@@ -130,7 +103,7 @@ class SectionTask:
 
     def __init__(
         self,
-        host: SectionHost,
+        host: WorkerProcess,
         prepared: Prepared,
         level: int,
         source: int,

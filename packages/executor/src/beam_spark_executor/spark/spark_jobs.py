@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
@@ -23,18 +22,6 @@ from beam_spark_executor.spark.threads import job_thread
 from beam_spark_executor.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)
-
-
-class BundleRunner(Protocol):
-    """Runs bundles as Spark jobs of their own: sections, or what is done with tables."""
-
-    def run(self, order: RunBundle, title: str) -> SectionEnd:
-        """Runs an attempt at a bundle in the calling thread; also ends when the job's group is cancelled.
-
-        Args:
-            order: the bundle.
-            title: what Spark's own pages call it.
-        """
 
 
 class SparkJobs:
@@ -186,7 +173,7 @@ class SparkJobs:
     def _start_job(
         self,
         order: RunBundle,
-        runner: BundleRunner,
+        runner: SectionRunner | TableBundles,
         title: str,
         on_end: Callable[[SectionEnd], None],
     ) -> None:
@@ -196,7 +183,7 @@ class SparkJobs:
     def _run_job(
         self,
         order: RunBundle,
-        runner: BundleRunner,
+        runner: SectionRunner | TableBundles,
         title: str,
         on_end: Callable[[SectionEnd], None],
     ) -> None:
