@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import attrs
 
@@ -98,8 +99,8 @@ def _problems(graph: PipelineGraph) -> Iterator[str]:
                 yield f"coder {coder_id!r} has the component coder {part!r}, which is not there"
     names = {key: node.name for key, node in graph.transforms.items()}
     subtransforms = {key: node.subtransforms for key, node in graph.transforms.items()}
-    for transform_id in _in_cycles(subtransforms):
-        yield f"transform {names[transform_id]!r} (id {transform_id!r}) contains itself"
+    if (circle := _in_cycle(subtransforms)) is not None:
+        yield f"transform {names[circle]!r} (id {circle!r}) contains itself"
     parents = Counter(part for parts in (graph.roots, *subtransforms.values()) for part in parts)
     for transform_id, count in parents.items():
         if count > 1 and transform_id in names:
@@ -107,8 +108,8 @@ def _problems(graph: PipelineGraph) -> Iterator[str]:
                 f"transform {names[transform_id]!r} (id {transform_id!r}) is listed {count} times among"
                 " roots and parts of composites"
             )
-    for coder_id in _in_cycles(graph.coders):
-        yield f"coder {coder_id!r} contains itself"
+    if (circle := _in_cycle(graph.coders)) is not None:
+        yield f"coder {circle!r} contains itself"
 
 
 def _transform_problems(graph: PipelineGraph, transform: TransformNode) -> Iterator[str]:
@@ -152,25 +153,10 @@ def _windowing_problems(graph: PipelineGraph) -> Iterator[str]:
             yield f"{where} has the environment {windowing.environment_id!r}, which is not there"
 
 
-def _in_cycles(edges: Mapping[str, Iterable[str]]) -> list[str]:
-    """The nodes from which a way leads back to themselves, one for each cycle found."""
-    finished: set[str] = set()
-    found = []
-    for start in edges:
-        if start in finished:
-            continue
-        path = {start}
-        stack = [(start, iter(edges[start]))]
-        while stack:
-            node, children = stack[-1]
-            child = next(children, None)
-            if child is None:
-                stack.pop()
-                path.discard(node)
-                finished.add(node)
-            elif child in path:
-                found.append(child)
-            elif child in edges and child not in finished:
-                path.add(child)
-                stack.append((child, iter(edges[child])))
-    return found
+def _in_cycle(edges: Mapping[str, Iterable[str]]) -> str | None:
+    """A node from which a way leads back to itself, if there is one."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return str(error.args[1][0])
+    return None

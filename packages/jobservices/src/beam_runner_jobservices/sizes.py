@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 import attrs
@@ -73,15 +74,6 @@ def excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> 
 def _deepest(parts: Mapping[str, Sequence[str]]) -> tuple[str, int]:
     """Which has most levels, itself counted, and how many."""
     levels: dict[str, int] = {}
-    for start in parts:
-        waiting = [start]
-        while waiting:
-            node = waiting[-1]
-            unknown = [part for part in parts.get(node, ()) if part not in levels]
-            if unknown and node not in levels:
-                waiting.extend(unknown)
-            else:
-                waiting.pop()
-                below = (levels[part] for part in parts.get(node, ()))
-                levels[node] = 1 + max(below, default=0)
+    for node in TopologicalSorter(parts).static_order():
+        levels[node] = 1 + max((levels[part] for part in parts.get(node, ())), default=0)
     return max(levels.items(), key=lambda item: item[1], default=("", 0))

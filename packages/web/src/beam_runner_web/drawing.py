@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import TopologicalSorter
 from itertools import pairwise
 
 import attrs
@@ -138,18 +139,11 @@ def _without_cycles(
 def _layers(keys: Iterable[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
     """For each step its layer: below all that give to it."""
     found = dict.fromkeys(keys, 0)
-    before, following = dict.fromkeys(found, 0), defaultdict[str, list[str]](list)
+    above: dict[str, list[str]] = {key: [] for key in found}
     for source, target in edges:
-        before[target] += 1
-        following[source].append(target)
-    pending = [key for key, count in before.items() if not count]
-    while pending:
-        key = pending.pop()
-        for child in following[key]:
-            found[child] = max(found[child], found[key] + 1)
-            before[child] -= 1
-            if not before[child]:
-                pending.append(child)
+        above[target].append(source)
+    for key in TopologicalSorter(above).static_order():
+        found[key] = max((found[one] + 1 for one in above[key]), default=0)
     return found
 
 
