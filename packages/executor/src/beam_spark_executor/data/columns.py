@@ -8,9 +8,11 @@ where the edge keeps it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from beam_runner_worker.records import KeyedChunk
 
@@ -150,15 +152,19 @@ def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.Recor
         dtype=np.int32,
         count=len(keys.dictionary),
     )
-    shard_of_row = shard_of_key[keys.indices.to_numpy()]
-    order = np.argsort(shard_of_row, kind="stable")
-    taken = batch.take(pa.array(order))
-    ends = np.cumsum(np.bincount(shard_of_row, minlength=shards))
+    yield from dealt(batch, shard_of_key[keys.indices.to_numpy()])
+
+
+def dealt(
+    batch: pa.RecordBatch, part_of_row: npt.NDArray[np.integer[Any]]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Parts of a batch by the number of the part that each row is in, in order; within each, rows as before."""
+    taken = batch.take(pa.array(np.argsort(part_of_row, kind="stable")))
     start = 0
-    for shard, end in enumerate(ends.tolist()):
-        if end > start:
-            yield shard, taken.slice(start, end - start)
-        start = end
+    for part, count in enumerate(np.bincount(part_of_row).tolist()):
+        if count:
+            yield part, taken.slice(start, count)
+        start += count
 
 
 def by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from beam_runner_worker.limits import PIECE_BYTES
 
-from beam_spark_executor.data.columns import combined, concatenated, from_bytes, to_bytes
+from beam_spark_executor.data.columns import combined, concatenated, dealt, from_bytes, to_bytes
 from beam_spark_executor.data.files import RowFileWriter, read_ref
 from beam_spark_executor.data.refs import FileRows
 from beam_spark_executor.data.rows import Row, RowKind
@@ -177,17 +177,10 @@ class _RunsWriter:
         """Takes rows, and the run of each."""
         aspects = self._dealing.aspect(batch).dictionary_encode()
         run_of_aspect = self._places(aspects.dictionary.to_pylist(), place)
-        run_of_row = run_of_aspect[aspects.indices.to_numpy()]
-        order = np.argsort(run_of_row, kind="stable")
-        taken = batch.take(pa.array(order))
-        ends = np.cumsum(np.bincount(run_of_row, minlength=len(self._waiting)))
-        start = 0
-        for run, end in enumerate(ends.tolist()):
-            if end > start:
-                self._waiting[run].append(taken.slice(start, end - start))
-                self._counts[run] += end - start
-            start = end
-        self._waiting_bytes += taken.nbytes
+        for run, part in dealt(batch, run_of_aspect[aspects.indices.to_numpy()]):
+            self._waiting[run].append(part)
+            self._counts[run] += part.num_rows
+        self._waiting_bytes += batch.nbytes
         if self._waiting_bytes > self._dealing.budget // 2:
             self._flush()
 
