@@ -9,7 +9,7 @@ import xxhash
 
 from beam_spark_executor.bundles.section_proof import Told, digest_of_all
 from beam_spark_executor.channel.section_replies import SectionReply
-from beam_spark_executor.channel.wire import encode_section_reply
+from beam_spark_executor.channel.wire import encode_message
 from beam_spark_executor.data.parcels import Head, ParcelKind, encode_parcel, encode_row
 from beam_spark_executor.data.rows import Row
 
@@ -87,7 +87,7 @@ class Outbox:
         if reply is not None:
             shard = self._source % self._shards
             head = Head(ParcelKind.REPLY, self._source, self._numbers[shard])
-            self._send(shard, encode_parcel(head, (encode_section_reply(reply),)))
+            self._send(shard, encode_parcel(head, (encode_message(reply),)))
             self._numbers[shard] += 1
         digests = [digest.intdigest() for digest in self._digests]
         of_all = digest_of_all(digests)

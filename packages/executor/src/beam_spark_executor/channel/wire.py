@@ -27,8 +27,8 @@ _MESSAGES = forms_of(
 _REGISTRY = Registry({**_MESSAGES, **FORMS}, SHARED, CONSTANTS)
 
 
-def encode_message(message: FromWorker) -> bytes:
-    """A message of a worker process as bytes."""
+def encode_message(message: FromWorker | SectionReply) -> bytes:
+    """A message of a worker process, or what tasks of a section say, as bytes."""
     return _REGISTRY.encode(message)
 
 
@@ -44,13 +44,8 @@ def decode_message(encoded: bytes) -> FromWorker:
     return message
 
 
-def encode_section_reply(reply: SectionReply) -> bytes:
-    """What tasks of a section say, as bytes."""
-    return _REGISTRY.encode(reply)
-
-
 def decode_section_reply(encoded: bytes) -> SectionReply:
-    """What `encode_section_reply` gave.
+    """What `encode_message` gave of a section.
 
     Raises:
         FormError: it is something else.

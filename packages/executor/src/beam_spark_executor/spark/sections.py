@@ -22,7 +22,7 @@ from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRe
 from beam_spark_executor.channel.messages import BundleReply, Endpoint, FromWorker, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd
 from beam_spark_executor.channel.section_replies import SectionReply, merge_replies
-from beam_spark_executor.channel.wire import decode_section_reply, encode_section_reply
+from beam_spark_executor.channel.wire import decode_section_reply, encode_message
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.exchange import Exchanged, Parcels, exchange, first, gathered
 from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
@@ -185,7 +185,7 @@ class _Gathering:
         for parcel in parcels:
             inbox.take(parcel)
         inbox.check(self.last_level, self.sources)
-        yield encode_section_reply(merge_replies(inbox.replies))
+        yield encode_message(merge_replies(inbox.replies))
 
 
 def _reason(failure: Exception) -> str:
