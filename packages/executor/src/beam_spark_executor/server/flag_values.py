@@ -26,9 +26,7 @@ def port(text: str) -> int:
 
 def pid(text: str) -> int:
     """The id of a process."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected the id of a process, got {text!r}")
-    return int(text)
+    return _from_one_on(text, "the id of a process")
 
 
 def duration(text: str) -> float | None:
@@ -62,16 +60,18 @@ def state_dir(text: str) -> StoreSpec | Path:
 
 
 def attempts(text: str) -> int:
-    """A number from 1 on."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
-    return int(text)
+    """How often something is tried."""
+    return _from_one_on(text, "a number from 1 on")
 
 
 def cores(text: str) -> int:
     """A number of cores."""
+    return _from_one_on(text, "a number of cores from 1 on")
+
+
+def _from_one_on(text: str, expected: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number of cores from 1 on, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return int(text)
 
 
