@@ -66,7 +66,7 @@ def _become_worker(told: str, number: int) -> NoReturn:
         for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _make_silent(0)
+        reaper.make_silent(0)
         os.dup2(2, 1)  # what user code prints is nothing for the server to read
         from beam_spark_executor.channel.messages import Endpoint
         from beam_spark_executor.processes.worker import serve_lanes
@@ -82,13 +82,6 @@ def _become_worker(told: str, number: int) -> NoReturn:
 
 def _tell(line: str) -> None:
     os.write(1, f"{line}\n".encode())
-
-
-def _make_silent(*streams: int) -> None:
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in streams:
-        os.dup2(null, stream)
-    os.close(null)
 
 
 def serve() -> None:

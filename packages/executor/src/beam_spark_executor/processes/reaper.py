@@ -49,6 +49,14 @@ def be_called(name: str) -> None:
     _control(_SET_NAME, ctypes.create_string_buffer(name.encode()))
 
 
+def make_silent(*streams: int) -> None:
+    """Has nothing come from these descriptors, and what is written to them go nowhere."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in streams:
+        os.dup2(null, stream)
+    os.close(null)
+
+
 def watch_over(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
     """Runs ``run`` in a child, and ends all that is beneath this process when that ends.
 

@@ -51,7 +51,7 @@ def stand_for_daemon(prepare: Callable[[], None], run_daemon: Callable[[], None]
     """
     ended = _begun_at_the_job_server() or _begun(prepare, run_daemon)
     # The daemon's end of Spark's pipes is the only one: they end with it.
-    _make_silent(0, 1, 2)
+    reaper.make_silent(0, 1, 2)
     select.select([ended], [], [])
 
 
@@ -160,7 +160,7 @@ def serve(
     listener: socket.socket, prepare: Callable[[], None], run_daemon: Callable[[], None]
 ) -> NoReturn:
     """Forks a daemon for each connection, until the reaper ends this process; see `stand_for_daemon`."""
-    _make_silent(0)
+    reaper.make_silent(0)
     os.dup2(2, 1)  # what Spark reads there is the daemon's to write
     prepare()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for daemons
@@ -237,10 +237,3 @@ def _pass_on(process: int, number: int) -> None:
     # It may have ended, before or after there was a file that tells so.
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(process, number)
-
-
-def _make_silent(*streams: int) -> None:
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in streams:
-        os.dup2(null, stream)
-    os.close(null)
