@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -91,7 +91,7 @@ class Guard:
     def _knows_token(self, headers: Headers) -> bool:
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            shown = _cookie(headers.get("cookie", ""))
+            shown = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         return matches(shown.strip(), self._token)
 
 
@@ -104,14 +104,6 @@ def _caching(scope: Scope) -> str:
 def matches(shown: str, token: str) -> bool:
     """Whether the token that was shown is the right one; takes as long for any."""
     return hmac.compare_digest(shown.encode(), token.encode())
-
-
-def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
 
 
 def _same_origin(headers: Headers, host: str) -> bool:
