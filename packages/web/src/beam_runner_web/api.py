@@ -5,14 +5,13 @@ from __future__ import annotations
 import enum
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 from beam_runner_jobservices import JobApiError, JobState
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from .job_list import lines_of
 from .job_view import JobView
@@ -23,83 +22,67 @@ from .pages import Pages
 class Api:
     """Answers scripts. What a job's parts are is in the package's README."""
 
-    def __init__(self, pages: Pages, in_thread: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._in_thread = in_thread
 
-    def routes(self) -> list[Route]:
-        return [
-            Route("/api/v1/jobs", self._jobs),
-            Route("/api/v1/jobs/{job_id}", self._job),
-            Route("/api/v1/jobs/{job_id}/{part}", self._part),
-            Route("/metrics", self._prometheus),
-            Route("/healthz", self._health),
-        ]
+    def answers(self) -> Mapping[str, Callable[[Request], Response]]:
+        """What answers by address, each a blocking call."""
+        return {
+            "/api/v1/jobs": self._jobs,
+            "/api/v1/jobs/{job_id}": self._job,
+            "/api/v1/jobs/{job_id}/{part}": self._part,
+            "/jobs/{job_id}/logs.txt": self._log_text,
+            "/metrics": self._prometheus,
+            "/healthz": self._health,
+        }
 
     def error(self, status: int, text: str) -> Response:
         """An error as scripts read it."""
         return _json({"error": text}, status)
 
-    async def _jobs(self, request: Request) -> Response:
-        lines = await self._in_thread(lines_of, self._pages.watches.client)
-        return _json({"jobs": plain(lines)})
+    def _jobs(self, request: Request) -> Response:
+        return _json({"jobs": plain(lines_of(self._pages.watches.client))})
 
-    async def _job(self, request: Request) -> Response:
-        def answer() -> Response:
-            return _json(summary(self._pages.view(request.path_params["job_id"])))
+    def _job(self, request: Request) -> Response:
+        return _json(summary(self._pages.view(request.path_params["job_id"])))
 
-        return await self._in_thread(answer)
+    def _part(self, request: Request) -> Response:
+        part = _PARTS.get(request.path_params["part"])
+        if part is None:
+            return self.error(404, f"no such part; there are {', '.join(_PARTS)}")
+        found = part(self._pages.view(request.path_params["job_id"]), request)
+        return _json({request.path_params["part"]: plain(found)})
 
-    async def _part(self, request: Request) -> Response:
-        def answer() -> Response:
-            part = _PARTS.get(request.path_params["part"])
-            if part is None:
-                return self.error(404, f"no such part; there are {', '.join(_PARTS)}")
-            found = part(self._pages.view(request.path_params["job_id"]), request)
-            return _json({request.path_params["part"]: plain(found)})
-
-        return await self._in_thread(answer)
-
-    async def log_text(self, request: Request) -> Response:
+    def _log_text(self, request: Request) -> Response:
         """The log as a file, filtered as the page is; terminal escapes stay, for it is a file."""
+        view = self._pages.view(request.path_params["job_id"])
+        lines = all_lines(view, _log_filter(request))
+        text = "".join(
+            f"{line.time} {line.severity} [{_step_name(view, line.step)}] {line.text}\n"
+            for line in lines
+        )
+        headers = {"content-disposition": 'attachment; filename="log.txt"'}
+        return PlainTextResponse(text.encode("utf-8", "replace"), headers=headers)
 
-        def answer() -> Response:
-            view = self._pages.view(request.path_params["job_id"])
-            lines = all_lines(view, _log_filter(request))
-            text = "".join(
-                f"{line.time} {line.severity} [{_step_name(view, line.step)}] {line.text}\n"
-                for line in lines
-            )
-            headers = {"content-disposition": 'attachment; filename="log.txt"'}
-            return PlainTextResponse(text.encode("utf-8", "replace"), headers=headers)
+    def _health(self, request: Request) -> Response:
+        try:
+            self._pages.watches.client.jobs()
+        except JobApiError as error:
+            return PlainTextResponse(f"the job server does not answer: {error}\n", 503)
+        return PlainTextResponse("ok\n")
 
-        return await self._in_thread(answer)
-
-    async def _health(self, request: Request) -> Response:
-        def answer() -> Response:
-            try:
-                self._pages.watches.client.jobs()
-            except JobApiError as error:
-                return PlainTextResponse(f"the job server does not answer: {error}\n", 503)
-            return PlainTextResponse("ok\n")
-
-        return await self._in_thread(answer)
-
-    async def _prometheus(self, request: Request) -> Response:
-        def answer() -> Response:
-            lines = lines_of(self._pages.watches.client)
-            counts = Counter(line.state for line in lines)
-            text = [
-                "# HELP beam_jobs Jobs that the server knows, by state.",
-                "# TYPE beam_jobs gauge",
-                *(f'beam_jobs{{state="{s.name.lower()}"}} {counts[s]}' for s in JobState),
-            ]
-            running = [line.id for line in lines if not line.state.is_terminal]
-            views = [self._pages.view(job_id) for job_id in running]
-            text += _exposition(views)
-            return PlainTextResponse("\n".join(text) + "\n")
-
-        return await self._in_thread(answer)
+    def _prometheus(self, request: Request) -> Response:
+        lines = lines_of(self._pages.watches.client)
+        counts = Counter(line.state for line in lines)
+        text = [
+            "# HELP beam_jobs Jobs that the server knows, by state.",
+            "# TYPE beam_jobs gauge",
+            *(f'beam_jobs{{state="{s.name.lower()}"}} {counts[s]}' for s in JobState),
+        ]
+        running = [line.id for line in lines if not line.state.is_terminal]
+        views = [self._pages.view(job_id) for job_id in running]
+        text += _exposition(views)
+        return PlainTextResponse("\n".join(text) + "\n")
 
 
 def summary(view: JobView) -> dict[str, Any]:

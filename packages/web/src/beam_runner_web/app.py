@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import anyio
@@ -41,6 +41,8 @@ _STATUS = {
     "UNAVAILABLE": 503,
 }
 _Found = TypeVar("_Found")
+_Answer = Callable[[Request], Response]
+"""Answers a request; may block."""
 
 
 def status_of(error: JobApiError) -> int:
@@ -78,27 +80,26 @@ class _Site:
         self._renderer = Renderer(settings.root_path)
         self._limiter = CapacityLimiter(_CALLS_AT_ONCE)
         self._events = Events(self._pages, self._renderer, self._in_thread)
-        self._api = Api(self._pages, self._in_thread)
+        self._api = Api(self._pages)
         self._login = Login(self._renderer, settings)
 
     def routes(self) -> list[Route | Mount]:
-        job_pages = [
-            Route(f"/jobs/{{job_id}}/{name}" if name else "/jobs/{job_id}", self._page_of(name))
-            for name in JOB_PAGES
-        ]
+        pages = {f"/jobs/{{job_id}}/{name}".rstrip("/"): self._page_of(name) for name in JOB_PAGES}
+        answers: dict[str, _Answer] = {
+            "/": self._jobs,
+            **pages,
+            "/jobs/{job_id}/end": self._end,
+            "/jobs/{job_id}/stacks": self._stacks,
+            "/jobs/{job_id}/report.html": self._report,
+            **self._api.answers(),
+        }
         return [
-            Route("/", self._jobs),
+            *(Route(path, self._in_a_thread(answer)) for path, answer in answers.items()),
             Route("/events", self._events.of_the_list),
-            *job_pages,
             Route("/jobs/{job_id}/events", self._events.of_a_job),
-            Route("/jobs/{job_id}/end", self._end),
-            Route("/jobs/{job_id}/stacks", self._stacks),
-            Route("/jobs/{job_id}/cancel", self._cancel, methods=["POST"]),
-            Route("/jobs/{job_id}/drain", self._drain, methods=["POST"]),
-            Route("/jobs/{job_id}/logs.txt", self._api.log_text),
-            Route("/jobs/{job_id}/report.html", self._report),
+            Route("/jobs/{job_id}/cancel", self._in_a_thread(self._cancel), methods=["POST"]),
+            Route("/jobs/{job_id}/drain", self._in_a_thread(self._drain), methods=["POST"]),
             Route("/login", self._login, methods=["GET", "POST"]),
-            *self._api.routes(),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
 
@@ -118,54 +119,55 @@ class _Site:
     async def _in_thread(self, call: Callable[..., _Found], *arguments: Any) -> _Found:
         return await to_thread.run_sync(call, *arguments, limiter=self._limiter)
 
-    def _html(self, template: str, values: dict[str, Any], status: int = 200) -> HTMLResponse:
+    def _in_a_thread(self, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
+        """What answers with what a blocking call gives."""
+
+        async def endpoint(request: Request) -> Response:
+            return await self._in_thread(answer, request)
+
+        return endpoint
+
+    def _html(self, template: str, values: Values, status: int = 200) -> HTMLResponse:
         return HTMLResponse(self._renderer.page(template, values), status)
 
-    async def _show(self, template: str, values: Callable[..., Values], *asked: Any) -> Response:
-        """A page; `values` gives what is put into its template, and may block."""
-        return await self._in_thread(lambda: self._html(template, values(*asked)))
+    def _jobs(self, request: Request) -> Response:
+        return self._html("jobs.html", self._pages.jobs(request.query_params))
 
-    async def _jobs(self, request: Request) -> Response:
-        return await self._show("jobs.html", self._pages.jobs, request.query_params)
-
-    def _page_of(self, name: str) -> Callable[[Request], Any]:
-        async def show(request: Request) -> Response:
-            asked = (request.path_params["job_id"], name, request.query_params)
-            return await self._show(JOB_PAGES[name].template, self._pages.job, *asked)
+    def _page_of(self, name: str) -> _Answer:
+        def show(request: Request) -> Response:
+            values = self._pages.job(request.path_params["job_id"], name, request.query_params)
+            return self._html(JOB_PAGES[name].template, values)
 
         return show
 
-    async def _end(self, request: Request) -> Response:
-        asked = (request.path_params["job_id"], "end", request.query_params)
-        return await self._show("end.html", self._pages.job, *asked)
+    def _end(self, request: Request) -> Response:
+        values = self._pages.job(request.path_params["job_id"], "end", request.query_params)
+        return self._html("end.html", values)
 
-    async def _stacks(self, request: Request) -> Response:
-        asked = (request.path_params["job_id"], request.query_params)
-        return await self._show("stacks.html", self._pages.stacks, *asked)
+    def _stacks(self, request: Request) -> Response:
+        values = self._pages.stacks(request.path_params["job_id"], request.query_params)
+        return self._html("stacks.html", values)
 
-    async def _cancel(self, request: Request) -> Response:
-        return await self._ask(request, "cancelled", self._watches.client.cancel)
+    def _cancel(self, request: Request) -> Response:
+        return self._ask(request, "cancelled", self._watches.client.cancel)
 
-    async def _drain(self, request: Request) -> Response:
-        return await self._ask(request, "drained", self._watches.client.drain)
+    def _drain(self, request: Request) -> Response:
+        return self._ask(request, "drained", self._watches.client.drain)
 
-    async def _ask(self, request: Request, what: str, call: Callable[[str], Any]) -> Response:
+    def _ask(self, request: Request, what: str, call: Callable[[str], Any]) -> Response:
         job_id = request.path_params["job_id"]
-        state = (await self._in_thread(self._watches.client.state, job_id)).state
+        state = self._watches.client.state(job_id).state
         if state.is_terminal:
             text = f"The job has ended already ({state.name}), and can't be {what} any more."
             raise HTTPException(409, text)
-        await self._in_thread(call, job_id)
+        call(job_id)
         return RedirectResponse(self._renderer.link("/jobs/{}", job_id).unescape(), 303)
 
-    async def _report(self, request: Request) -> Response:
-        def answer() -> Response:
-            view = self._pages.view(request.path_params["job_id"])
-            name = "".join(c if c.isalnum() else "-" for c in view.id if c.isascii())
-            disposition = {"content-disposition": f'attachment; filename="{name}.html"'}
-            return HTMLResponse(report(self._renderer, view), headers=disposition)
-
-        return await self._in_thread(answer)
+    def _report(self, request: Request) -> Response:
+        view = self._pages.view(request.path_params["job_id"])
+        name = "".join(c if c.isalnum() else "-" for c in view.id if c.isascii())
+        disposition = {"content-disposition": f'attachment; filename="{name}.html"'}
+        return HTMLResponse(report(self._renderer, view), headers=disposition)
 
     def _error(self, request: Request, status: int, title: str, text: str) -> Response:
         if request.url.path.removeprefix(self._settings.root_path).startswith("/api/"):
