@@ -39,14 +39,7 @@ from tools.nox_support import (
     run_pytest,
     why_no_machines,
 )
-from tools.version_cells import (
-    CELLS,
-    CHECKS,
-    HEADS,
-    Cell,
-    install_cell,
-    versions_of,
-)
+from tools.version_cells import CELLS, CHECKS, HEADS, Cell, install_cell, versions_of
 from tools.version_tables import OUTCOMES, PAGE, outcome, rows_of_clients, write_row
 
 
@@ -57,9 +50,7 @@ def damages(session: nox.Session) -> None:
     count = os.environ.get("BEAM_DAMAGES", "1200")
     suites = ("executor/tests/journal/test_damage.py", "jobservices/tests/test_damages.py")
     tests = (*(f"packages/{suite}" for suite in suites), "-s", *session.posargs)
-    session.run(
-        "python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": "", "BEAM_DAMAGES": count}
-    )
+    run_pytest(session, *tests, BEAM_DAMAGES=count)
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -109,10 +100,8 @@ def hostile(session: nox.Session) -> None:
     examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
     tests = ("packages/executor/tests/translation/test_mutated_pipelines.py", "tests/hostile", "-s")
     count = () if "--requests" in session.posargs else ("--requests=100000",)
-    session.run(
-        *("python", "-P", "-m", "pytest", *tests, "--timeout=14400", *count, *session.posargs),
-        env={"PYTHONPATH": "", "BEAM_HOSTILE_EXAMPLES": examples},
-    )
+    selection = (*tests, "--timeout=14400", *count, *session.posargs)
+    run_pytest(session, *selection, BEAM_HOSTILE_EXAMPLES=examples)
 
 
 @nox.session(default=False)
@@ -177,10 +166,8 @@ def engine_long(session: nox.Session) -> None:
         arguments.append(f"--hypothesis-seed={secrets.randbelow(2**32)}")
     runs = os.environ.get("BEAM_ENGINE_RUNS", "10000")
     session.log(f"{runs} runs: {' '.join(arguments)}")
-    session.run(
-        *("python", "-P", "-m", "pytest", "packages/engine/tests", "--timeout=14400", *arguments),
-        env={"PYTHONPATH": "", "BEAM_ENGINE_RUNS": runs},
-    )
+    tests = ("packages/engine/tests", "--timeout=14400")
+    run_pytest(session, *tests, *arguments, BEAM_ENGINE_RUNS=runs)
 
 
 @nox.session(requires=["wheels"])
@@ -233,8 +220,19 @@ def clusters(session: nox.Session) -> None:
     )
     # Not a folder of nox's for temporary files: Java's sockets would have names that are too long there.
     session.run("go", "install", S3_SERVER, env={"GOBIN": session.bin}, external=True, silent=True)
-    tests = ("tests/clusters", "-s", *session.posargs)
-    session.run("python", "-P", "-m", "pytest", *tests, env={"PYTHONPATH": ""})
+    run_pytest(session, "tests/clusters", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def hdfs(session: nox.Session) -> None:
+    """Hadoop's own servers: the contract of stores, refusals, faults; then as `clusters`, with HDFS in place of S3. Needs Maven, and root for the second."""
+    if shutil.which("mvn") is None:
+        session.skip("NOT RUN: Maven was not found: install maven")
+    need_java(session)
+    tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
+    install(session, f"{distribution('executor')}[hdfs,stores]", *tests)
+    run_pytest(session, "tests/hdfs", "-s")
+    run_pytest(session, "tests/clusters", "-s", "--store=hdfs", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -396,7 +394,5 @@ def thirdparty(session: nox.Session, library: Library) -> None:
     folder = ROOT / "tests" / "thirdparty"
     command = ("-c", str(folder / "pytest.ini"), "-p", "on_the_server", *library.tests, "-rfEs")
     with session.chdir(str(session.virtualenv.location)):  # where files may stay
-        session.run(
-            *("python", "-P", "-m", "pytest", *command, *session.posargs),
-            env={"PYTHONPATH": str(folder), "BEAM_LIBRARY": library.name},
-        )
+        arguments = (*command, *session.posargs)
+        run_pytest(session, *arguments, PYTHONPATH=str(folder), BEAM_LIBRARY=library.name)

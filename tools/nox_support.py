@@ -169,9 +169,10 @@ def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
     return tuple(session.posargs) or (*selection, results)
 
 
-def run_pytest(session: nox.Session, *arguments: str) -> None:
+def run_pytest(session: nox.Session, *arguments: str, **environment: str) -> None:
     """Runs pytest so that only what is installed can be imported: no source tree, no current folder."""
-    session.run("python", "-P", "-m", "pytest", *arguments, env={"PYTHONPATH": ""})
+    environment.setdefault("PYTHONPATH", "")
+    session.run("python", "-P", "-m", "pytest", *arguments, env=environment)
 
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
