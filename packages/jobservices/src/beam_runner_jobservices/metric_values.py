@@ -43,13 +43,17 @@ def metric_value(info: MonitoringInfo) -> MetricValue | None:
     if read is None:
         return None
     try:
-        return read(_Payload(info.payload))
-    except (IndexError, struct.error, UnicodeDecodeError):
+        return read(Payload(info.payload))
+    except BROKEN:
         return None
 
 
-class _Payload:
-    """Reads a payload from its start."""
+BROKEN = (LookupError, struct.error, UnicodeDecodeError)
+"""What `Payload` raises where there is something else than was asked for."""
+
+
+class Payload:
+    """Reads what Beam's simple coders have written, from its start."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -79,26 +83,32 @@ class _Payload:
             raise IndexError("more items than bytes")
         return int(value)
 
-    def text(self) -> str:
+    def piece(self) -> bytes:
+        """Bytes after their length."""
         length = self.varint()
         piece = self._data[self._at : self._at + length]
         if len(piece) != length:
-            raise IndexError("a text that is cut off")
+            raise IndexError("it is cut off")
         self._at += length
-        return piece.decode("utf-8")
+        return piece
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left."""
+        return self._at == len(self._data)
 
 
-def _doubles(data: _Payload) -> tuple[float, ...]:
+def _doubles(data: Payload) -> tuple[float, ...]:
     return tuple(data.double() for _ in range(data.count()))
 
 
-def _integers(data: _Payload) -> tuple[float, ...]:
+def _integers(data: Payload) -> tuple[float, ...]:
     return tuple(data.varint() for _ in range(data.count()))
 
 
-_READERS: Mapping[str, Callable[[_Payload], MetricValue]] = {
-    urns.SUM_INT64_TYPE: _Payload.varint,
-    urns.SUM_DOUBLE_TYPE: _Payload.double,
+_READERS: Mapping[str, Callable[[Payload], MetricValue]] = {
+    urns.SUM_INT64_TYPE: Payload.varint,
+    urns.SUM_DOUBLE_TYPE: Payload.double,
     urns.DISTRIBUTION_INT64_TYPE: lambda data: Distribution(
         data.varint(), data.varint(), data.varint(), data.varint()
     ),
@@ -112,5 +122,7 @@ _READERS: Mapping[str, Callable[[_Payload], MetricValue]] = {
     urns.BOTTOM_N_INT64_TYPE: _integers,
     urns.BOTTOM_N_DOUBLE_TYPE: _doubles,
     urns.PROGRESS_TYPE: _doubles,
-    urns.SET_STRING_TYPE: lambda data: frozenset(data.text() for _ in range(data.count())),
+    urns.SET_STRING_TYPE: lambda data: frozenset(
+        data.piece().decode() for _ in range(data.count())
+    ),
 }
