@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
+import attrs
+
 from .archive import Archive
 from .errors import JobRejected, NotReady, Unavailable
 from .history import JobHistory
@@ -20,38 +22,28 @@ from .texts import one_line
 _LOGGER = logging.getLogger(__name__)
 
 
+@attrs.define(eq=False)
 class Job:
     """A job and its history. Implements `JobReporter`. Thread-safe.
 
     `history` is what has become of it so far, and `series` how its stages were getting on before. `on_end` is called once, on the thread that reports the
-    terminal state, after that is recorded and before readers learn of it; `on_ended` after they have.
+    terminal state, after that is recorded and before readers learn of it; `on_ended` after they have. `kept_bytes` is about how many bytes are kept of
+    it, once it has ended and can be read back.
     """
 
-    def __init__(
-        self,
-        spec: JobSpec,
-        history: JobHistory,
-        series: tuple[StageSeries, ...] = (),
-        *,
-        recorder: Recorder,
-        clock: Callable[[], float],
-        on_end: Callable[[], None],
-        on_ended: Callable[[Job], None],
-    ) -> None:
-        self.spec = spec
-        self.history = history
-        self._recorder = recorder
-        self._clock = clock
-        self._on_end = on_end
-        self._on_ended = on_ended
-        self._lock = threading.RLock()
-        self._handle: JobHandle | None = None
-        self._metrics = JobMetrics()
-        self._series = series
-        self.kept_bytes: int | None = None
-        """About how many bytes are kept of it, once it has ended and can be read back."""
-        self._suspended = False
-        self._begun = False
+    spec: JobSpec
+    history: JobHistory
+    _series: tuple[StageSeries, ...] = ()
+    _recorder: Recorder = attrs.field(kw_only=True)
+    _clock: Callable[[], float] = attrs.field(kw_only=True)
+    _on_end: Callable[[], None] = attrs.field(kw_only=True)
+    _on_ended: Callable[[Job], None] = attrs.field(kw_only=True)
+    _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    _handle: JobHandle | None = attrs.field(init=False, default=None)
+    _metrics: JobMetrics = attrs.field(init=False, factory=JobMetrics)
+    kept_bytes: int | None = attrs.field(init=False, default=None)
+    _suspended: bool = attrs.field(init=False, default=False)
+    _begun: bool = attrs.field(init=False, default=False)
 
     @property
     def handle(self) -> JobHandle | None:

@@ -88,6 +88,7 @@ class _RunningSdk:
         return self.launcher.waits(self.connection)
 
 
+@attrs.define(eq=False)
 class FnApiHarness:
     """The stages of one environment; made by :meth:`FnApiServer.harness`.
 
@@ -95,30 +96,18 @@ class FnApiHarness:
     bundle that ran fails and the next bundle gets a new one.
     """
 
-    def __init__(
-        self,
-        environment_id: str,
-        environment: Environment,
-        workers: Workers,
-        endpoint: str,
-        logs: LogSink,
-        limits: Limits,
-        on_external_worker: Callable[[str, str], None],
-        *,
-        sampling: bool = False,
-    ) -> None:
-        self._sampling = sampling
-        self._environment_id = environment_id
-        self._environment = environment
-        self._workers = workers
-        self._endpoint = endpoint
-        self._logs = logs
-        self._limits = limits
-        self._on_external_worker = on_external_worker
-        self._lock = threading.Lock()
-        self._stages: dict[str, FnApiStage] = {}
-        self._running: _RunningSdk | None = None
-        self._closed = False
+    _environment_id: str
+    _environment: Environment
+    _workers: Workers
+    _endpoint: str
+    _logs: LogSink
+    _limits: Limits
+    _on_external_worker: Callable[[str, str], None]
+    _sampling: bool = attrs.field(kw_only=True, default=False)
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _stages: dict[str, FnApiStage] = attrs.field(init=False, factory=dict)
+    _running: _RunningSdk | None = attrs.field(init=False, default=None)
+    _closed: bool = attrs.field(init=False, default=False)
 
     def stage(self, spec: StageSpec, side_inputs: SideInputReader) -> FnApiStage:
         """The stage's harness; see :class:`beam_runner_worker.ports.Harness`.
