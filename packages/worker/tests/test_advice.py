@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 
 import pytest
+from apache_beam.pvalue import EmptySideInput
 from apache_beam.transforms.sideinputs import default_window_mapping_fn
 from apache_beam.transforms.window import IntervalWindow, SlidingWindows
 
@@ -26,3 +27,9 @@ def test_an_index_of_user_code_is_its_own() -> None:
         [][0]
     trace = "".join(traceback.format_exception(raised.value))
     assert with_advice("IndexError: list index out of range", trace).endswith("range")
+
+
+def test_a_singleton_without_an_element() -> None:
+    with pytest.raises(TypeError) as raised:
+        EmptySideInput() + 1  # type: ignore[operator]
+    assert "default_value" in with_advice(f"TypeError: {raised.value}")

@@ -20,6 +20,11 @@ _ABOUT_GAPS = (
     " none of these belongs to it: let the side input's windows be as long as their period, or longer)"
 )
 
+_ABOUT_EMPTY = (
+    " (a side input that is read by AsSingleton has no element: give it a default_value, as in"
+    " AsSingleton(numbers, default_value=0))"
+)
+
 
 def with_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> str:
     """An exception in one line, and what to do about it, if that is known; also by its traceback.
@@ -31,6 +36,8 @@ def with_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> st
     """
     if summary.startswith("IndexError") and _IN_A_GAP.search(trace):
         return summary + _ABOUT_GAPS
+    if "EmptySideInput" in summary:
+        return summary + _ABOUT_EMPTY
     if _NOT_IN_MAIN.search(summary):
         return summary + _ABOUT_MAIN
     return missing_modules.with_advice(summary, in_a_pool=in_a_pool)

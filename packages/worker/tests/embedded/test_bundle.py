@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -146,6 +147,35 @@ def exit_process(element: bytes) -> None:
     sys.exit("enough")
 
 
+def cancel_task(element: bytes) -> None:
+    raise asyncio.CancelledError("late")
+
+
+class ExitWhenLoaded:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self) -> Any:
+        return sys.exit, ("not here",)
+
+
+def test_a_function_that_ends_the_process_when_it_is_loaded() -> None:
+    step = beam.ParDo(Lifecycle())
+    # Beam has pickled and loaded it once by now.
+    step.fn.ends = ExitWhenLoaded()
+    with Host(after_impulse(step)) as host, pytest.raises(BundleFailed) as failed:
+        host.run()
+    assert failed.value.summary == "SystemExit: not here (while loading its functions)"
+
+
+def interrupt(element: bytes) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_is_meant_for_the_process() -> None:
+    with Host(after_impulse(beam.Map(interrupt))) as host, pytest.raises(KeyboardInterrupt):
+        host.run()
+
+
 def multi_line(element: bytes) -> None:
     raise RuntimeError("one\ntwo")
 
@@ -169,6 +199,7 @@ def own_error(element: bytes) -> None:
     ("function", "summary", "in_trace"),
     [
         (exit_process, "SystemExit: enough", "in exit_process"),
+        (cancel_task, "asyncio.exceptions.CancelledError: late", "in cancel_task"),
         (multi_line, "RuntimeError: one two", "in multi_line"),
         (own_error, f"{OwnError.__module__}.OwnError: because (3)", "ValueError: the cause"),
     ],

@@ -28,6 +28,18 @@ Traceback (most recent call last):
     raise new_exn
 ZeroDivisionError: division by zero [while running 'Outer/Inner/Map(f)']
 """
+UNREADABLE = """Traceback (most recent call last):
+  File "/main.py", line 7, in __setstate__
+    raise ValueError("cannot be read")
+ValueError: cannot be read
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "apache_beam/runners/worker/bundle_processor.py", line 236, in process_encoded
+    raise ValueError(
+ValueError: Error decoding input stream with coder VarIntCoder in step stage1/read
+"""
 TWO_LINES = """Traceback (most recent call last):
   File "/main.py", line 7, in f
     raise ValueError("first\\nsecond")
@@ -91,6 +103,13 @@ def test_the_innermost_transform_counts():
 
 def test_a_long_message_is_shortened():
     assert len(bundle_failed("x" * 10_000, "the stage", {}).summary) < 600
+
+
+def test_what_a_coder_raised_is_told_before_what_was_read() -> None:
+    assert bundle_failed(UNREADABLE, "the stage", {}).summary == (
+        "ValueError: cannot be read"
+        " (ValueError: Error decoding input stream with coder VarIntCoder in step stage1/read)"
+    )
 
 
 def given(

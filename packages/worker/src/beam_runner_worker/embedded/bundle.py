@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from beam_runner_worker.embedded.bundle_context import BundleContext
 from beam_runner_worker.embedded.failures import bundle_failed, original
 from beam_runner_worker.embedded.processor import Processor
+from beam_runner_worker.embedded.runs import is_of_user_code
 from beam_runner_worker.embedded.splits import residual_element
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.ports import OutputPort
@@ -78,8 +79,8 @@ def error_for_host(
 ) -> BaseException:
     """What the host shall see of an error that came out of an operation.
 
-    An error of a port, of the side input reader or of this package, and whatever is no exception
-    but meant for the process (a keyboard interrupt, a cancellation), stay what they are.
+    An error of a port, of the side input reader or of this package, and a keyboard interrupt, stay
+    what they are.
     """
     for host in (
         processor.host.reader_error,
@@ -88,9 +89,7 @@ def error_for_host(
         if host is not None:
             return host
     cause = original(error)
-    if isinstance(cause, (BundleFailed, HarnessError)) or not isinstance(
-        cause, (Exception, SystemExit)
-    ):
+    if isinstance(cause, (BundleFailed, HarnessError)) or not is_of_user_code(cause):
         return cause
     ops = processor.ops.values()
     return bundle_failed(error, ops, processor.running, stage_name, context)

@@ -12,6 +12,7 @@ from apache_beam.runners.worker import operations
 from beam_runner_worker.advice import with_advice
 from beam_runner_worker.embedded.bundle_context import BundleContext
 from beam_runner_worker.embedded.failing_element import failing_element
+from beam_runner_worker.embedded.runs import is_of_user_code
 from beam_runner_worker.errors import BundleFailed, HarnessError
 
 _STEP = re.compile(r" \[while running '(?P<step>.*)'\]$", re.DOTALL)
@@ -76,12 +77,12 @@ def bundle_failed(
     return BundleFailed(transform, with_advice(describe(cause), trace), trace, element)
 
 
-def describe_failed_build(error: Exception, stage_name: str) -> Exception:
+def describe_failed_build(error: BaseException, stage_name: str) -> BaseException:
     """Makes the error for a stage whose operations cannot be built: user code does not unpickle.
 
-    An error of this package's own stays what it is.
+    An error of this package's own, and a keyboard interrupt, stay what they are.
     """
-    if isinstance(error, HarnessError):
+    if isinstance(error, HarnessError) or not is_of_user_code(error):
         return error
     trace = "".join(traceback.format_exception(error))
     summary = with_advice(f"{describe(error)} (while loading its functions)")

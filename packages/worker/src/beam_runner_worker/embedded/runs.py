@@ -184,9 +184,17 @@ class StepFailed(Exception):
         self.step = step
 
 
+def is_of_user_code(error: BaseException) -> bool:
+    """Whether what came out of an operation is a failure of user code, and no interrupt that is meant for the process.
+
+    Nobody but user code raises what is no ``Exception`` there: ``SystemExit``, or what asyncio is cancelled with.
+    """
+    return not isinstance(error, KeyboardInterrupt)
+
+
 def named(error: BaseException, op: operations.Operation) -> BaseException:
     """What to raise for an exception that came out of an operation, to be raised from its handler."""
-    if getattr(error, "_tagged_with_step", False) or not isinstance(error, (Exception, SystemExit)):
+    if getattr(error, "_tagged_with_step", False) or not is_of_user_code(error):
         return error
     return StepFailed(str(op.name_context.step_name))
 

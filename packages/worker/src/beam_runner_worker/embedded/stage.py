@@ -157,7 +157,7 @@ class EmbeddedStage:
                     self._sampler,
                     self._table_bytes,
                 )
-            except Exception as error:
+            except BaseException as error:
                 raise describe_failed_build(error, self._spec.title) from None
             self._processor = processor
             statesampler.set_current_tracker(processor.times.sampler)

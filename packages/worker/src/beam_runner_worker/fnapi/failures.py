@@ -22,6 +22,9 @@ _JAVA_CAUSE = "Caused by: "
 _GO_RUNNING = re.compile(r"^DoFn\[UID:\d+, PID:(?P<id>.*), Name: .*\] failed:$", re.MULTILINE)
 _GO_CAUSE = "\tcaused by:"
 _GO_PANIC = re.compile(r"^(?P<panic>panic: .*) goroutine \d+ \[running\]:$", re.MULTILINE)
+_DECODING = "Error decoding input stream with coder "
+_CAUSES = "The above exception was the direct cause of the following exception:"
+"""Lines of Python tracebacks in which what a coder raised is told first."""
 _SUMMARY_CHARACTERS = 500
 _SHOWN_BYTES = 100
 _AT_NO_ELEMENT = ("_invoke_bundle_method", "_invoke_lifecycle_method")
@@ -62,6 +65,8 @@ def _summary(text: str) -> str:
     line = lines[0]
     if any(_PYTHON_FRAME.match(each) for each in lines):
         line = _python_exception(lines)
+        if _DECODING in line and _CAUSES in lines:
+            line = f"{_python_exception(lines[: lines.index(_CAUSES)])} ({line})"
     elif _JAVA_FRAME.search(text):
         causes = [each for each in lines if each.startswith(_JAVA_CAUSE)]
         line = causes[-1].removeprefix(_JAVA_CAUSE) if causes else lines[0]
