@@ -115,7 +115,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def types(session: nox.Session) -> None:
-    """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version."""
+    """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version, and of PySpark, in the oldest and the newest."""
     install(
         session,
         f"{distribution('executor')}[hdfs,stores,web]",
@@ -128,7 +128,9 @@ def types(session: nox.Session) -> None:
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run("mypy", *packages)
     session.run("mypy", "noxfile.py", "tools", "examples")
-    session.run("python", "-m", "tools.check_versions", "--minors", str(WHEELS.parent / "beam"))
+    ends = pyspark_wheels(session, OLDEST.pyspark_version, NEWEST.pyspark_version)
+    minors = ("--minors", str(WHEELS.parent / "beam"))
+    session.run("python", "-m", "tools.check_versions", *minors, *map(str, ends))
     session.run("mypy", "tests/contracts/test_protocols.py")
     session.run("mypy", "packages/engine/tests", "docs/engine")
 

@@ -101,6 +101,11 @@ class _Reader(ast.NodeVisitor):
             self._imported[alias.asname or alias.name] = name
             self._note(name, node)
 
+    def visit_With(self, node: ast.With) -> None:
+        """What is imported where an ImportError is let pass is not in every version, and may be missing."""
+        if not any(_lets_imports_fail(item.context_expr) for item in node.items):
+            self.generic_visit(node)
+
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.Lambda) -> None:
         arguments = node.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -156,6 +161,14 @@ class _Reader(ast.NodeVisitor):
         self, name: str, node: ast.stmt | ast.expr, call: Call | None = None, *, bound: bool = False
     ) -> None:
         self.uses.append(Use(name, f"{self._path}:{node.lineno}", call, bound))
+
+
+def _lets_imports_fail(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] == "suppress"
+        and "ImportError" in map(ast.unparse, node.args)
+    )
 
 
 def _of_super(node: ast.expr) -> str | None:

@@ -58,6 +58,7 @@ def complaints(tmp_path: Path, code: str, **more: str) -> list[str]:
         "import apache_beam as beam\ndef f(beam):\n  return beam.nothing()",
         "from apache_beam.core import Base\nclass Ours(Base):\n  def __init__(self):\n    super().__init__(1, c=3)",
         "import apache_beam as beam\nbeam.run(*[])\nbeam.Base(1, **{})",
+        "import contextlib\nwith contextlib.suppress(ImportError):\n  from apache_beam import new\n  new()",
     ],
 )
 def test_what_fits(tmp_path: Path, code: str) -> None:
@@ -70,6 +71,7 @@ def test_what_fits(tmp_path: Path, code: str) -> None:
         ("from apache_beam.core import nothing", "no nothing in apache_beam.core"),
         ("import apache_beam as beam\nbeam.nothing", "no nothing in apache_beam"),
         ("import apache_beam.gone", "no gone in apache_beam"),
+        ("with suppress(KeyError):\n  import apache_beam.gone", "no gone in apache_beam"),
         ("from apache_beam.api import fn_pb2\nfn_pb2.Lost()", "no Lost in"),
         ("from apache_beam import Derived\nDerived.sort", "no sort in apache_beam.core.Derived"),
         (
