@@ -26,13 +26,19 @@ def run(tmp_path: Path, name: str, environment: str, count: int) -> dict[str, An
     return ran
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("environment", ["embedded", "EXTERNAL"])
-def test_a_chain_of_maps(tmp_path: Path, environment: str) -> None:
-    """With a stage cut at 100 transforms the stack of no SDK ends."""
-    ran = run(tmp_path, "chain", environment, 5000)
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [
+        ("embedded", 300),
+        pytest.param("embedded", 5000, marks=SLOW),
+        pytest.param("EXTERNAL", 5000, marks=SLOW),
+    ],
+)
+def test_a_chain_of_maps(tmp_path: Path, environment: str, count: int) -> None:
+    """With a stage cut at 100 transforms the stack of no SDK ends: that of embedded ones did at 190."""
+    ran = run(tmp_path, "chain", environment, count)
     assert ran["failure"] == ""
-    assert ran["stages"] >= 50
+    assert ran["stages"] >= count // 100
 
 
 @pytest.mark.parametrize(
