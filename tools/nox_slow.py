@@ -73,11 +73,12 @@ def bulk(session: nox.Session) -> None:
         *(f"--ignore={file}" for file in (CLUSTER, *STREAMS)),
         *(f"--deselect=tests/pipelines/{test}" for test in ONLY_ON_LANES),
     )
-    bounded = ("tests/pipelines", *left_out, "-k", "not LOOPBACK")
+    spanned = ("-k", "not LOOPBACK")
+    bounded = ("tests/pipelines", *left_out, *spanned)
     random = ("tests/differential/differential.py", "--bulk=always", "--environment=embedded")
     parts: tuple[Callable[[], object], ...] = (
         lambda: run_pipelines(session, *bounded, "--bulk=always", *session.posargs),
-        lambda: run_pipelines(session, *WITHOUT_A_STORE, "-k", "embedded", "--data-dir=none"),
+        lambda: run_pipelines(session, *WITHOUT_A_STORE, *spanned, "--data-dir=none"),
         lambda: run_beams_suites(session, "-k", "default", "--bulk=always"),
         lambda: session.run(
             *("python", "-P", *random, "--pipelines=300", "--streams=0"), env={"PYTHONPATH": ""}
