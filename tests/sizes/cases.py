@@ -12,6 +12,13 @@ import attrs
 from apache_beam.coders import VarIntCoder
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.window import (
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+    WindowFn,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -141,7 +148,63 @@ def timers(environment: str, count: int) -> _protos.Pipeline:
     return proto_of(build, environment)
 
 
-CASES = {case.__name__: case for case in (chain, branches, side_inputs, create, timers)}
+def keys(environment: str, count: int) -> _protos.Pipeline:
+    """So many keys, each with a timer."""
+
+    def build(pipeline: beam.Pipeline) -> None:
+        given = pipeline | beam.Create(range(count)) | "Key" >> beam.Map(lambda n: (n, 1))
+        counted = given | beam.ParDo(Rings()) | beam.combiners.Count.Globally()
+        counted | "Check" >> beam.Map(lambda found: found == count or 1 / 0)
+
+    return proto_of(build, environment)
+
+
+def outputs(environment: str, count: int) -> _protos.Pipeline:
+    """So many outputs of one DoFn, flattened."""
+    tags = [str(number) for number in range(count)]
+
+    def build(pipeline: beam.Pipeline) -> None:
+        split = beam.Map(lambda n: beam.pvalue.TaggedOutput(str(n), n)).with_outputs(*tags)
+        given = pipeline | beam.Create(range(count)) | split
+        counted = [given[tag] for tag in tags] | beam.Flatten() | beam.combiners.Count.Globally()
+        counted | "Check" >> beam.Map(lambda found: found == count or 1 / 0)
+
+    return proto_of(build, environment)
+
+
+def _windowed(
+    environment: str, count: int, elements: int, every: int, windows: WindowFn
+) -> _protos.Pipeline:
+    """Elements of 1,000 keys, so many seconds apart, of which as many groups are to come as ``count`` says."""
+
+    def build(pipeline: beam.Pipeline) -> None:
+        timed = beam.Map(lambda n: TimestampedValue((n % 1000, n), n // 1000 * every))
+        groups = (
+            pipeline
+            | beam.Create(range(elements))
+            | "Time" >> timed
+            | "Windows" >> beam.WindowInto(windows)
+            | beam.GroupByKey()
+            | "Global" >> beam.WindowInto(GlobalWindows())
+        )
+        counted = groups | beam.combiners.Count.Globally()
+        counted | "Check" >> beam.Map(lambda found: found == count or 1 / 0)
+
+    return proto_of(build, environment)
+
+
+def sliding(environment: str, count: int) -> _protos.Pipeline:
+    """One element in so many windows."""
+    return _windowed(environment, count, 1, 0, SlidingWindows(count, 1))
+
+
+def sessions(environment: str, count: int) -> _protos.Pipeline:
+    """So many sessions of 1,000 keys."""
+    return _windowed(environment, count, count, 100, Sessions(10))
+
+
+_ALL = (chain, branches, side_inputs, create, timers, keys, outputs, sliding, sessions)
+CASES = {case.__name__: case for case in _ALL}
 
 if __name__ == "__main__":
     name, environment, count, folder = sys.argv[1:]

@@ -64,6 +64,20 @@ def test_many_of_a_kind(tmp_path: Path, name: str, count: int, environment: str)
     assert run(tmp_path, name, environment, count)["failure"] == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("sessions", 300),
+        pytest.param("sessions", 83_300, marks=SLOW),
+        pytest.param("sliding", 86_400, marks=SLOW),
+        pytest.param("keys", 100_000, marks=SLOW),
+        pytest.param("outputs", 1000, marks=SLOW),
+    ],
+)
+def test_many_windows_keys_and_outputs(tmp_path: Path, name: str, count: int) -> None:
+    assert run(tmp_path, name, "embedded", count)["failure"] == ""
+
+
 @pytest.mark.slow
 def test_millions_of_elements_that_the_pipeline_brings(tmp_path: Path) -> None:
     assert run(tmp_path, "create", "embedded", 2_000_000)["failure"] == ""
