@@ -27,6 +27,7 @@ from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver import job as job_module
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.journal.errors import JournalError, JournalFenced
+from beam_spark_executor.journal.journal import Journal
 
 
 @pytest.fixture(autouse=True)
@@ -240,19 +241,19 @@ def test_what_is_reported_at_the_end_is_final(new: New) -> None:
     assert seen_in(asked[0].committed) == EXPECTED
 
 
-def test_callbacks_run_only_after_the_commit(new: New) -> None:
+def test_callbacks_run_only_after_the_commit(new: New, monkeypatch: pytest.MonkeyPatch) -> None:
     server = new(loop_bytes=LOOP_BYTES)
     for harness in server.spark.stages.values():
         harness.finalizes = True
     order: list[str] = []
-    append = server.journal.append
+    append = Journal.append
 
-    def appended(entries: Any) -> None:
+    def appended(journal: Journal, entries: Any) -> None:
         assert not any(isinstance(command, Finalize) for command in server.spark.told)
-        append(entries)
+        append(journal, entries)
         order.append("append")
 
-    server.journal.append = appended  # type: ignore[method-assign]
+    monkeypatch.setattr(Journal, "append", appended)
     server.run()
     assert order == ["append"]
     assert any(isinstance(command, Finalize) for command in server.spark.told)
@@ -261,40 +262,47 @@ def test_callbacks_run_only_after_the_commit(new: New) -> None:
 # When what the job stands on breaks.
 
 
-def test_a_journal_that_can_not_be_written_fails_the_job(new: New) -> None:
+def test_a_journal_that_can_not_be_written_fails_the_job(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = new()
 
-    def append(entries: Any) -> None:
+    def append(journal: Journal, entries: Any) -> None:
         raise OSError("the disk is full")
 
-    server.journal.append = append  # type: ignore[method-assign]
+    monkeypatch.setattr(Journal, "append", append)
     assert server.run() is JobState.FAILED
     assert "OSError: the disk is full" in server.reason
 
 
-def test_data_makes_room_for_the_journal_to_be_removed(new: New) -> None:
+def test_data_makes_room_for_the_journal_to_be_removed(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = new()
-    delete = server.journal.delete
+    delete = Journal.delete
 
-    def needs_room() -> None:
+    def needs_room(journal: Journal) -> None:
         if server.folder.exists():
             raise JournalError("the disk is full")
-        delete()
+        delete(journal)
 
-    server.journal.delete = needs_room  # type: ignore[method-assign]
+    monkeypatch.setattr(Journal, "delete", needs_room)
     assert server.run() is JobState.DONE
     assert not server.folder.exists()
     assert not server.journal.exists
 
 
-def test_a_server_that_was_replaced_leaves_the_job_alone(new: New) -> None:
+def test_a_server_that_was_replaced_leaves_the_job_alone(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another server has the folder: neither is the job's end ours to tell, nor its files ours."""
     server = new()
 
     def fenced(*arguments: Any) -> None:
         raise JournalFenced("another server has taken over")
 
-    server.journal.append = server.journal.delete = fenced  # type: ignore[method-assign]
+    monkeypatch.setattr(Journal, "append", fenced)
+    monkeypatch.setattr(Journal, "delete", fenced)
     assert server.run() is JobState.RUNNING
     assert server.folder.exists()
 
