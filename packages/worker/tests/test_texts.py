@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.log_records import LogRecord, Severity
-from beam_runner_worker.texts import MOST_CHARACTERS, encodable
+from beam_runner_worker.texts import MOST_CHARACTERS, encodable, shown_bytes
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -42,3 +42,8 @@ def test_long_texts_keep_their_ends_and_stay_one_line(text: str, times: int) -> 
     assert made.count("\n") == text.count("\n")
     assert len(encodable("x" * times * MOST_CHARACTERS)) <= MOST_CHARACTERS
     assert encodable(encodable("x" * 3 * MOST_CHARACTERS)) == encodable("x" * 3 * MOST_CHARACTERS)
+
+
+def test_bytes_that_nobody_can_decode() -> None:
+    assert shown_bytes(b"\x00\xff") == "00ff"
+    assert shown_bytes(b"\x00" * 1000) == "00" * 100 + "..."

@@ -6,6 +6,7 @@ MOST_CHARACTERS = 256 << 10
 """Of one text: more than anybody reads, and little enough for a host that keeps what all its jobs say."""
 
 _WORDS = 64
+_SHOWN_BYTES = 100
 
 
 def shortened(text: str, most: int) -> str:
@@ -15,6 +16,27 @@ def shortened(text: str, most: int) -> str:
     ('abc...', 'abc')
     """
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def shown_bytes(encoded: bytes) -> str:
+    """What could not be decoded, or nobody knows the coder of: its first bytes in hex.
+
+    >>> shown_bytes(b"\\x00\\xff")
+    '00ff'
+    """
+    more = "..." if len(encoded) > _SHOWN_BYTES else ""
+    return f"{encoded[:_SHOWN_BYTES].hex()}{more}"
+
+
+def shown_timer(family: str, tag: str) -> str:
+    """What a timer is called in messages, by the name that the user has given it.
+
+    >>> shown_timer("ts-alarm", "a")
+    "the timer 'alarm' with the tag 'a'"
+    """
+    # Python puts a prefix before it.
+    name = f"the timer {family.removeprefix('ts-')!r}"
+    return f"{name} with the tag {tag!r}" if tag else name
 
 
 def encodable(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beam_runner_worker.embedded.shown_elements import shown, shown_bytes
+from beam_runner_worker.embedded.shown_elements import shown
 
 
 class Lines:
@@ -37,8 +37,3 @@ def test_its_text_is_short_and_one_line(element: Any) -> None:
     text = shown(element)
     assert 0 < len(text) <= 400
     assert "\n" not in text
-
-
-def test_bytes_that_nobody_can_decode() -> None:
-    assert shown_bytes(b"\x00\xff") == "00ff"
-    assert shown_bytes(b"\x00" * 1000) == "00" * 100 + "..."

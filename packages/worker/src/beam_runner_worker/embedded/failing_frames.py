@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 from apache_beam.transforms.window import BoundedWindow
 
-from beam_runner_worker.embedded.shown_elements import shown, shown_bytes
+from beam_runner_worker.embedded.shown_elements import shown
+from beam_runner_worker.texts import shown_bytes, shown_timer
 
 _OF_RUNNERS = ("apache_beam/runners/", "/beam_runner_worker/embedded/")
 _ONE_RESULT_EACH = ("Map.<locals>.<lambda>", "MapTuple.<locals>.<lambda>")
@@ -110,9 +111,7 @@ def _kept(at: Locals, inside: Inside) -> str:
 
 def _timer(at: Locals, inside: Inside) -> str:
     timer = at["timer"]
-    # Beam puts a prefix before what the user has called it.
-    family = timer.family.removeprefix("ts-")
-    name = f"the timer {family!r}" + (f" with the tag {timer.tag!r}" if timer.tag else "")
+    name = shown_timer(timer.family, timer.tag)
     if inside.called == "UserStateContext.to_user_timer":
         return f"{name} of the key {shown_bytes(timer.key)} (encoded)"
     due = at["due"]

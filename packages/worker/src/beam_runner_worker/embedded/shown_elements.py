@@ -20,12 +20,6 @@ def shown(element: Any) -> str:
     return shortened(text, _MOST_CHARACTERS)
 
 
-def shown_bytes(encoded: bytes) -> str:
-    """What could not be decoded, or nobody knows the coder of: its first bytes in hex."""
-    more = "..." if len(encoded) > _MOST_BYTES else ""
-    return f"{encoded[:_MOST_BYTES].hex()}{more}"
-
-
 class _Short(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi.bundle import RunningBundle
-from beam_runner_worker.texts import encodable
+from beam_runner_worker.texts import encodable, shown_bytes, shown_timer
 
 # Names are bounded, so that looking for one takes no longer than the text's length says.
 _RUNNING = re.compile(r" \[while running '(?P<transform>.{,5000}?)'\]", re.DOTALL)
@@ -26,7 +26,6 @@ _DECODING = "Error decoding input stream with coder "
 _CAUSES = "The above exception was the direct cause of the following exception:"
 """Lines of Python tracebacks in which what a coder raised is told first."""
 _SUMMARY_CHARACTERS = 500
-_SHOWN_BYTES = 100
 _AT_NO_ELEMENT = ("_invoke_bundle_method", "_invoke_lifecycle_method")
 _AT_A_TIMER = "process_user_timer"
 """Functions of the Python SDK, which stand in its traceback."""
@@ -113,7 +112,7 @@ def _elements(bundle: RunningBundle) -> str:
             if first < given
             else (f"the element {given} of the bundle's input")
         )
-    return f"{_hex(data)} (encoded, with its time, windows and pane)"
+    return f"{shown_bytes(data)} (encoded, with its time, windows and pane)"
 
 
 def _timers(bundle: RunningBundle) -> str:
@@ -122,12 +121,5 @@ def _timers(bundle: RunningBundle) -> str:
         return ""
     if bundle.timers > 1:
         return f"one of the {bundle.timers} timers that fired in the bundle"
-    # Python puts a prefix before what the user has called it.
-    name = repr(timer.family.removeprefix("ts-"))
-    tag = f" with the tag {timer.tag!r}" if timer.tag else ""
-    return f"the timer {name}{tag} of the key {_hex(timer.key)} (encoded)"
-
-
-def _hex(data: bytes) -> str:
-    more = "..." if len(data) > _SHOWN_BYTES else ""
-    return f"{data[:_SHOWN_BYTES].hex()}{more}"
+    name = shown_timer(timer.family, timer.tag)
+    return f"{name} of the key {shown_bytes(timer.key)} (encoded)"
