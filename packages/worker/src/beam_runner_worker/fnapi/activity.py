@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from beam_runner_worker.fnapi.starting import Activity
-from beam_runner_worker.process_tree import descendants, threads
+from beam_runner_worker.process_tree import descendants, processes, threads
 
 _WANT = frozenset("RD")
 """States of threads that run or wait for a core, and of those that wait for a disk."""
@@ -31,7 +31,7 @@ class NamedProcess:
         It costs some milliseconds until it was found. One that ends at once may never be seen.
         """
         if self._process is None or not self._is_named(self._process):
-            self._process = next(filter(self._is_named, _processes()), self._process)
+            self._process = next(filter(self._is_named, processes()), self._process)
         if self._process is None:
             return None
         found = activity_of(self._process) or Activity(self._ran, wants=False)
@@ -44,13 +44,6 @@ class NamedProcess:
                 return self._name in file.read()
         except OSError:
             return False
-
-
-def _processes() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
 
 
 def activity_of(process: int) -> Activity | None:

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from beam_runner_worker.process_tree import processes
+
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 _PROC = Path("/proc")
 _LISTENING, _ESTABLISHED = "0A", "01"
@@ -26,16 +28,12 @@ def common_process(listening: str, peer: str) -> int | None:
     other_port = peer.rpartition(":")[2]
     if not other_port.isdigit():
         return None
-    servers = _listening_sockets(listening)
-    clients = _sockets(int(other_port), _ESTABLISHED)
-    found = (process for process, held in _held_sockets() if servers & held and clients & held)
-    return next(found, None)
+    return _holder(_listening_sockets(listening), _sockets(int(other_port), _ESTABLISHED))
 
 
 def process_listening(address: str) -> int | None:
     """The process that listens at host and port, if the host is this one; None if it can't be seen."""
-    servers = _listening_sockets(address)
-    return next((process for process, held in _held_sockets() if servers & held), None)
+    return _holder(_listening_sockets(address))
 
 
 def process_at(peer: str) -> int | None:
@@ -47,8 +45,15 @@ def process_at(peer: str) -> int | None:
     port = peer.rpartition(":")[2]
     if not port.isdigit():
         return None
-    wanted = _sockets(int(port), _ESTABLISHED)
-    return next((process for process, held in _held_sockets() if wanted & held), None)
+    return _holder(_sockets(int(port), _ESTABLISHED))
+
+
+def _holder(*wanted: set[str]) -> int | None:
+    """The youngest process that holds one of each of these sockets."""
+    if not all(wanted):
+        return None
+    found = (process for process, held in _held_sockets() if all(each & held for each in wanted))
+    return next(found, None)
 
 
 def _listening_sockets(address: str) -> set[str]:
@@ -75,7 +80,7 @@ def _sockets(port: int, state: str) -> set[str]:
 
 def _held_sockets() -> Iterator[tuple[int, set[str]]]:
     """The open files of every process that may be looked at, the youngest first."""
-    for process in sorted(map(int, filter(str.isdigit, os.listdir(_PROC))), reverse=True):
+    for process in processes():
         folder = f"{_PROC}/{process}/fd/"
         try:
             descriptors = os.listdir(folder)
