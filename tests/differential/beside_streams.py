@@ -13,6 +13,7 @@ import sink
 from apache_beam import pvalue
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils.timestamp import Timestamp
+from summaries import Offset
 from typed import Collection
 from windows import COMBINERS, Windows, window_fn
 
@@ -23,22 +24,6 @@ class Combining:
 
     fn: tuple[Any, ...]
     combiner: str
-
-
-class SumBeside(beam.CombineFn):
-    """The sum, and all that is read beside."""
-
-    def create_accumulator(self, side: Iterable[int]) -> int:
-        return 0
-
-    def add_input(self, total: int, number: int, side: Iterable[int]) -> int:
-        return total + number
-
-    def merge_accumulators(self, totals: Iterable[int], side: Iterable[int]) -> int:
-        return sum(totals)
-
-    def extract_output(self, total: int, side: Iterable[int]) -> str:
-        return f"{total} {sorted(side)}"
 
 
 def random_combining(rng: random.Random) -> Combining:
@@ -53,9 +38,9 @@ def build(pairs: Any, combining: Combining, folder: str, label: str) -> None:
     windows = beam.WindowInto(window_fn(combining.fn), timestamp_combiner=combiner)
     windowed = pairs | f"{label}/Windows" >> windows
     numbers = windowed | f"{label}/Numbers" >> beam.Map(_second).with_output_types(int)
-    combine = beam.CombinePerKey(SumBeside(), pvalue.AsIter(numbers))
+    combine = beam.CombinePerKey(Offset(), pvalue.AsIter(numbers))
     texts = windowed | f"{label}/Combine" >> combine
-    texts = texts | f"{label}/Tell" >> beam.MapTuple(_told).with_output_types(str)
+    texts = texts | f"{label}/Tell" >> beam.MapTuple(keyed_text).with_output_types(str)
     sink.keep(Collection(texts, "str", Windows(), label), folder, label)
 
 
@@ -67,7 +52,7 @@ def combined(events: Iterable[tuple[Any, ...]], combining: Combining) -> Counter
             case ("element", key, number, time):
                 context = WindowFn.AssignContext(Timestamp(time))
                 for window in window_fn(combining.fn).assign(context):
-                    if watermark <= _last(window):
+                    if watermark <= last_milliseconds(window):
                         timely.setdefault(window, []).append((key, number))
             case ("watermark", time):
                 watermark = 1000 * time
@@ -75,15 +60,16 @@ def combined(events: Iterable[tuple[Any, ...]], combining: Combining) -> Counter
     for window, pairs in timely.items():
         # What Beam combines before the shuffle is written at the window's end, beyond the last moment in it.
         at_end = combining.combiner == "end"
-        micros = 1000 * _last(window) if at_end else window.end.micros
+        micros = 1000 * last_milliseconds(window) if at_end else window.end.micros
         for key in {key for key, _ in pairs}:
             total = sum(number for each, number in pairs if each == key)
-            text = _told(key, f"{total} {sorted(number for _, number in pairs)}")
+            text = keyed_text(key, f"{total} {[sorted(number for _, number in pairs)]}")
             rows[f"str {text!r} @{sink.told(f'{micros} {window}')} pane 1 0 0 11"] += 1
     return rows
 
 
-def _last(window: Any) -> int:
+def last_milliseconds(window: Any) -> int:
+    """The last moment in a window."""
     last: int = window.max_timestamp().micros // 1000
     return last
 
@@ -92,5 +78,6 @@ def _second(pair: tuple[str, int]) -> int:
     return pair[1]
 
 
-def _told(key: str, text: str) -> str:
+def keyed_text(key: str, text: str) -> str:
+    """What is told of a key."""
     return f"{key} {text}"

@@ -32,7 +32,7 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import decode_window, encode_window
 from beam_runner_engine.values.windows import IntervalWindow
-from beside_streams import Combining
+from beside_streams import Combining, keyed_text, last_milliseconds
 from typed import Collection
 from windows import COMBINERS, GLOBAL, Windows, window_fn
 
@@ -184,7 +184,7 @@ def _build_playing(pairs: Any, playing: Playing, folder: str, label: str) -> Non
         window_fn(playing.fn), allowed_lateness=playing.lateness
     )
     played = windowed | f"{label}/Play" >> beam.ParDo(scripts.Played(at_once=True))
-    told = played | f"{label}/Tell" >> beam.MapTuple(_told).with_output_types(str)
+    told = played | f"{label}/Tell" >> beam.MapTuple(keyed_text).with_output_types(str)
     # What a bundle has put out that begins again, since a timer was told too early, stays where it is written.
     told = told | f"{label}/Apart" >> beam.Reshuffle()
     sink.keep(Collection(told, "str", Windows(), label), folder, label)
@@ -239,7 +239,7 @@ def _played(events: tuple[tuple[Any, ...], ...], playing: Playing) -> Counter[st
     rows, watermark = Counter[str](), -1
 
     def is_over(window: Any) -> bool:
-        return watermark > window.max_timestamp().micros // 1000 + 1000 * playing.lateness
+        return watermark > last_milliseconds(window) + 1000 * playing.lateness
 
     for event in (*events, ("watermark", None)):
         match event:
@@ -262,8 +262,8 @@ def _played(events: tuple[tuple[Any, ...], ...], playing: Playing) -> Counter[st
 
 
 def _played_row(key: str, window: Any, text: str) -> str:
-    last = window.max_timestamp().micros // 1000 * 1000
-    return f"str {f'{key} {text}'!r} @{sink.told(f'{last} {window}')} pane 3 0 0 11"
+    last = 1000 * last_milliseconds(window)
+    return f"str {keyed_text(key, text)!r} @{sink.told(f'{last} {window}')} pane 3 0 0 11"
 
 
 def _row(strategy: strategies.WindowingStrategy, group: Group) -> str:
@@ -348,10 +348,6 @@ def _of_beam(spec: tuple[Any, ...] | None) -> Any:
         "until": beam_triggers.OrFinally,
     }
     return kinds[spec[0]](*map(_of_beam, spec[1:]))
-
-
-def _told(key: str, text: str) -> str:
-    return f"{key} {text}"
 
 
 def _same(pair: tuple[str, int]) -> tuple[str, int]:

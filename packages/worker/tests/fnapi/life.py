@@ -1,13 +1,17 @@
-"""Watches DoFn instances live and die."""
+"""Watches DoFn instances live and die, and bundles fail."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import apache_beam as beam
+import pytest
+
+from beam_runner_worker.errors import HarnessError
 
 
 def wait_until(condition: Callable[[], bool], limit: float = 60.0) -> None:
@@ -16,6 +20,20 @@ def wait_until(condition: Callable[[], bool], limit: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(0.02)
+
+
+def failing_run(run: Callable[[], object]) -> tuple[threading.Thread, list[str]]:
+    """Runs in a thread what is to raise a :class:`HarnessError`, whose text is in the list afterwards."""
+    errors: list[str] = []
+
+    def fail() -> None:
+        with pytest.raises(HarnessError) as caught:
+            run()
+        errors.append(str(caught.value))
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    return thread, errors
 
 
 class RecordsLife(beam.DoFn):

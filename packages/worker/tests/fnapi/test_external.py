@@ -15,7 +15,7 @@ import apache_beam as beam
 import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
-from life import RecordsLife, torn_down_processes, wait_until
+from life import RecordsLife, failing_run, torn_down_processes, wait_until
 from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
@@ -303,15 +303,7 @@ def test_closing_does_not_wait_for_a_busy_thread_of_the_client(
     begun, go_on = tmp_path / "begun", tmp_path / "go on"
     host = one_stage(beam.Map(wait_for_file, begun, go_on))
     server = server_for(host, thread_pool)
-    errors = []
-
-    def run() -> None:
-        with pytest.raises(HarnessError) as caught:
-            host.run(server.harness)
-        errors.append(str(caught.value))
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    thread, errors = failing_run(lambda: host.run(server.harness))
     wait_until(begun.exists)
     before = time.monotonic()
     try:

@@ -19,7 +19,7 @@ import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from harness_commands import boot_command
-from life import wait_until
+from life import failing_run, wait_until
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
@@ -222,15 +222,7 @@ def test_a_worker_that_does_nothing_is_given_up(first: str, slow_pool: SlowPool)
 def test_closing_ends_waiting_for_a_worker(fake_pool: tuple[FakePool, Environment]):
     host = one_stage(beam.Map(print))
     server = server_for(host, fake_pool[1])
-    errors = []
-
-    def run() -> None:
-        with pytest.raises(HarnessError) as caught:
-            host.run(server.harness)
-        errors.append(str(caught.value))
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    thread, errors = failing_run(lambda: host.run(server.harness))
     wait_until(lambda: bool(fake_pool[0].started))
     server.close()
     thread.join(SOON_SECONDS)
