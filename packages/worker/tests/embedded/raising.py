@@ -10,6 +10,7 @@ from apache_beam.coders import coders
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import WindowedValue
+from batched import OfNumbers
 from one_restriction import Counting
 
 BAD = ("b", 2)
@@ -106,19 +107,10 @@ class Reassigning(beam.DoFn):
         boom(whole)
 
 
-class Batched(beam.DoFn):
+class Batched(OfNumbers):
     def process_batch(self, batch: list[int]) -> Iterable[list[int]]:
         boom(("b", batch[1]))
         yield batch
-
-    def get_input_batch_type(self, input_element_type: Any) -> Any:
-        return list[int]
-
-    def get_output_batch_type(self, input_element_type: Any) -> Any:
-        return list[int]
-
-    def infer_output_type(self, input_element_type: Any) -> Any:
-        return int
 
 
 class InLife(beam.DoFn):
