@@ -294,9 +294,13 @@ def test_errors_of_the_side_input_reader_come_out_as_they_are() -> None:
 
 
 class FailingTeardown(Lifecycle):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
+
     def teardown(self) -> None:
         events.append("teardown")
-        raise ValueError("late")
+        raise self._error
 
 
 def test_a_sink_right_behind_the_source() -> None:
@@ -333,16 +337,16 @@ def test_edges_that_the_stage_does_not_name() -> None:
     harness.close()
 
 
-def test_errors_in_teardown_go_to_the_log() -> None:
-    pipeline = after_impulse(
-        "Late" >> beam.ParDo(FailingTeardown()), "L2" >> beam.ParDo(Lifecycle())
-    )
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, asyncio.CancelledError])
+def test_errors_in_teardown_go_to_the_log(kind: type[BaseException]) -> None:
+    late = FailingTeardown(kind("late"))
+    pipeline = after_impulse("L1" >> beam.ParDo(Lifecycle()), "Late" >> beam.ParDo(late))
     with Host(pipeline) as host:
         host.run()
     assert events.count("teardown") == 2
     errors = [record for record in host.logs.records if "Late" in record.message]
     assert errors
-    assert "ValueError: late" in errors[-1].trace
+    assert f"{kind.__name__}: late" in errors[-1].trace
 
 
 def test_a_chunk_with_a_wrong_count() -> None:

@@ -26,10 +26,10 @@ def no_calls() -> None:
 
 
 class Committed(beam.DoFn):
-    """Registers two callbacks per element, the first of which raises if told so."""
+    """Registers two callbacks per element, the first of which raises what it is told to."""
 
-    def __init__(self, name: str, fail: bool = False) -> None:
-        self._name, self._fail = name, fail
+    def __init__(self, name: str, error: type[BaseException] | None = None) -> None:
+        self._name, self._error = name, error
 
     def process(self, element: bytes, finalizer: Any = FINALIZER) -> Iterator[bytes]:
         text = f"{self._name} {element.decode()}"
@@ -40,8 +40,8 @@ class Committed(beam.DoFn):
         yield element
 
     def _call(self, text: str) -> None:
-        if self._fail:
-            raise KeyError(text)
+        if self._error is not None:
+            raise self._error(text)
         calls.append(text)
 
 
@@ -89,14 +89,15 @@ def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
         assert calls == ["a 2", "a 2"]
 
 
-def test_an_error_goes_to_the_log_and_the_others_are_called() -> None:
-    with stage_of("Bad" >> beam.ParDo(Committed("a", fail=True))) as one:
+@pytest.mark.parametrize("kind", [KeyError, SystemExit])
+def test_an_error_goes_to_the_log_and_the_others_are_called(kind: type[BaseException]) -> None:
+    with stage_of("Bad" >> beam.ParDo(Committed("a", kind))) as one:
         one.run([chunk_of([1, 2])], "some bundle")
         one.stage.finalize("some bundle")
         assert calls == ["a 1", "a 2"]
     errors = [record for record in one.logs.records if "some bundle" in record.message]
     assert len(errors) == 2
-    assert all("Bad" in record.message and "KeyError" in record.trace for record in errors)
+    assert all("Bad" in record.message and kind.__name__ in record.trace for record in errors)
 
 
 class CommittedCounting(beam.DoFn):

@@ -61,6 +61,18 @@ class WithBroken(Ranges):
     tracker = Broken
 
 
+class Exiting(OffsetRestrictionTracker):
+    def try_split(self, fraction_of_remainder: float) -> Any:
+        raise SystemExit("half way through")
+
+    def current_progress(self) -> Any:
+        raise SystemExit("no idea")
+
+
+class WithExiting(Ranges):
+    tracker = Exiting
+
+
 def read_with(provider: RestrictionProvider) -> beam.DoFn:
     class Read(beam.DoFn):
         def process(
@@ -162,10 +174,15 @@ def test_a_tracker_that_cannot_be_split() -> None:
         assert seen == list(range(300))
 
 
-def test_a_tracker_that_fails_to_split_fails_its_bundle() -> None:
-    with OneStage(reading(WithBroken(), range(5))) as one:
+@pytest.mark.parametrize(
+    ("provider", "error"), [(WithBroken(), "ValueError"), (WithExiting(), "SystemExit")]
+)
+def test_a_tracker_that_fails_to_split_fails_its_bundle(
+    provider: RestrictionProvider, error: str
+) -> None:
+    with OneStage(reading(provider, range(5))) as one:
         answers = split_while(one, 230, 0.0, 5)
-        with pytest.raises(BundleFailed, match="ValueError: half way through") as failed:
+        with pytest.raises(BundleFailed, match=f"{error}: half way through") as failed:
             one.run(one.inputs())
         assert "Read" in failed.value.transform
         assert "in try_split" in failed.value.trace

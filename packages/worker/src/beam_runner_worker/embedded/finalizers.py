@@ -13,6 +13,7 @@ from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 
 from beam_runner_worker.awaiting_commit import AwaitingCommit
+from beam_runner_worker.embedded.runs import is_of_user_code
 
 _LOGGER = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
@@ -79,7 +80,9 @@ class Finalizers:
         for callback in self._waiting.take(bundle_id) or ():
             try:
                 callback.call()
-            except Exception:
+            except BaseException as error:
+                if not is_of_user_code(error):
+                    raise
                 _LOGGER.exception(
                     "A finalization callback of %s failed for bundle %s",
                     callback.transform,

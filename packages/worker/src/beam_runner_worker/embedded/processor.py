@@ -17,6 +17,7 @@ from beam_runner_worker.embedded.edges import Edges
 from beam_runner_worker.embedded.finalizers import Callback, take_callbacks
 from beam_runner_worker.embedded.our_operations import our_operations
 from beam_runner_worker.embedded.replacing import replaced
+from beam_runner_worker.embedded.runs import is_of_user_code
 from beam_runner_worker.embedded.side_inputs import SideInputMap
 from beam_runner_worker.embedded.sinks import Sink
 from beam_runner_worker.embedded.source import Source
@@ -131,5 +132,7 @@ class Processor(BundleProcessor):
         for op in reversed(ops):
             try:
                 op.teardown()
-            except Exception:
+            except BaseException as error:
+                if not is_of_user_code(error):
+                    raise
                 _LOGGER.exception("Teardown of %s failed", op.name_context.step_name)

@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.groups import GroupDecoder
-from beam_runner_worker.embedded.runs import Collector, TakesRuns, runs_of
+from beam_runner_worker.embedded.runs import Collector, TakesRuns, is_of_user_code, runs_of
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.records import ElementChunk, GroupChunk, InputEdge, InputKind
 
@@ -113,7 +113,9 @@ class Source(operations.Operation):
             return None if progress is None else min(1.0, max(0.0, progress.fraction_completed))
         except NotImplementedError:
             return None
-        except Exception:
+        except BaseException as error:
+            if not is_of_user_code(error):
+                raise
             step = self.targets[0].name_context.step_name
             _LOGGER.warning("The restriction tracker of %s gave no progress", step, exc_info=True)
             return None

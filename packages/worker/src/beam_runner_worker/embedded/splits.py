@@ -10,6 +10,7 @@ from apache_beam.runners.worker import operations
 
 from beam_runner_worker.embedded.claims import Held
 from beam_runner_worker.embedded.failures import describe
+from beam_runner_worker.embedded.runs import is_of_user_code
 from beam_runner_worker.embedded.source import Source
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.records import BundleSplit, ResidualElement
@@ -104,7 +105,9 @@ def _split_current(source: Source, held: Held, keep: float) -> BundleSplit | Non
             primaries=tuple(source.encode(part.primary_value) for _, part in primaries),
             residuals=tuple(residual_element(source, op, part) for op, part in residuals),
         )
-    except Exception as error:
+    except BaseException as error:
+        if not is_of_user_code(error):
+            raise
         held.stop = held.claimed
         step = str(source.targets[0].name_context.step_name)
         trace = "".join(traceback.format_exception(error))
