@@ -95,6 +95,13 @@ def test_a_folder_has_one_store_and_is_emptied_when_it_is_taken(root):
     second.close()
 
 
+def test_what_is_released_after_the_end_was_let_go_by_it(root, store):
+    kept = store.add("a", b"content").path
+    store.close()
+    assert not kept.exists()
+    store.release("a")
+
+
 def test_threads_adding_and_releasing_the_same_content_never_lose_it(root, store):
     failures = []
 

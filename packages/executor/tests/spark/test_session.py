@@ -97,6 +97,31 @@ def test_stop_leaves_nothing_and_workers_end_in_order(
     assert len(done.stdout.splitlines()) == 1
 
 
+STANDING_STILL = """
+import json, os, signal
+from beam_spark_executor.spark.session import start_spark
+from beam_spark_executor.spark.settings import SparkSettings
+
+if __name__ == "__main__":
+    spark = start_spark(SparkSettings(conf={"spark.master": "local[1,4]"}))
+    os.kill(spark._java.process.pid, signal.SIGSTOP)
+    alive = spark.is_alive
+    spark.stop(1.0)
+    print(json.dumps([alive, spark.is_alive]))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+def test_a_java_process_that_stands_still_is_alive_and_can_be_stopped(tmp_path: Path) -> None:
+    script = tmp_path / "scenario.py"
+    script.write_text(STANDING_STILL)
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [True, False]
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> None:

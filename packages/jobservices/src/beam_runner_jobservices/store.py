@@ -277,7 +277,9 @@ class ArtifactStore:
         """
         if not self._lock_file.closed:
             if not self.outlives_process:
-                self._owners.clear()
+                with self._mutex:
+                    self._owners.clear()
+                    self._held.clear()
             self._remove_files()
             self._lock_file.close()
 

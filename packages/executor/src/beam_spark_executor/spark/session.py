@@ -32,6 +32,7 @@ from beam_spark_executor.spark.class_sharing import to_share
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
 from beam_spark_executor.spark.java_wheel import home_for_spark
 from beam_spark_executor.spark.pool import reason_of
+from beam_spark_executor.spark.pulse import Pulse
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
@@ -80,6 +81,7 @@ class RunningSpark:
         self._changing = threading.RLock()
         self._stopping = threading.Lock()
         self._killed = self._checked = False
+        self._pulse = Pulse(self._runs)
 
     @property
     def context(self) -> SparkContext:
@@ -122,11 +124,14 @@ class RunningSpark:
 
     @property
     def is_alive(self) -> bool:
-        """Whether Spark runs; costs about a millisecond."""
+        """Whether Spark runs; costs about a millisecond. A Java process that does not answer within two seconds still does."""
         if self._context is None or (self._java is not None and not self._java.is_alive):
             return False
+        return self._pulse.answer() is not False
+
+    def _runs(self) -> bool:
         try:
-            return not self._context._jsc.sc().isStopped()
+            return not self.context._jsc.sc().isStopped()
         except Exception:  # whatever the bridge to a Java process that is gone comes up with
             return False
 

@@ -1,0 +1,58 @@
+"""Asks Spark whether it runs, and waits only so long for its Java process, which may be stopped, or busy with its memory."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+_REST_SECONDS = 10.0
+"""For how long nobody must ask until the thread ends."""
+
+log = logging.getLogger(__name__)
+
+
+class Pulse:
+    """Asks one question at a time, in a thread of its own, as often as somebody wants to know.
+
+    Args:
+        ask: the question; it may never return, but it does not raise.
+        limit: for how many seconds one answer is waited for.
+    """
+
+    def __init__(self, ask: Callable[[], bool], limit: float = 2.0) -> None:
+        self._ask = ask
+        self._limit = limit
+        self._changed = threading.Condition()
+        self._wanted = self._told = False
+        self._answer: bool | None = None
+        self._thread: threading.Thread | None = None
+
+    def answer(self) -> bool | None:
+        """What the answer is now; None where there was none in time, which the log is told once. From any thread."""
+        with self._changed:
+            self._wanted, self._answer = True, None
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._answer is not None, self._limit)
+            if (self._answer is None) != self._told:
+                self._told = not self._told
+                if self._told:
+                    log.warning("Spark's Java process has not answered for %g s", self._limit)
+                else:
+                    log.info("Spark's Java process answers again")
+            return self._answer
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._changed.wait_for(lambda: self._wanted, _REST_SECONDS):
+                    self._thread = None
+                    return
+                self._wanted = False
+            answer = self._ask()
+            with self._changed:
+                self._answer = answer
+                self._changed.notify_all()

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from beam_spark_executor.spark.pulse import Pulse
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_what_is_asked_is_answered(answer: bool) -> None:
+    pulse = Pulse(lambda: answer, limit=60.0)
+    assert [pulse.answer(), pulse.answer()] == [answer, answer]
+
+
+def test_an_answer_is_of_now_and_not_of_an_earlier_question() -> None:
+    answers = iter([True, False])
+    pulse = Pulse(lambda: next(answers), limit=60.0)
+    assert [pulse.answer(), pulse.answer()] == [True, False]
+
+
+def test_what_does_not_answer_is_told_once_and_asked_by_one_thread(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    go_on = threading.Event()
+    asking: list[threading.Thread] = []
+
+    def ask() -> bool:
+        asking.append(threading.current_thread())
+        return go_on.wait()
+
+    pulse = Pulse(ask, limit=0.05)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: pulse.answer(), range(8))) == [None] * 8
+    assert len(asking) == 1
+    go_on.set()
+    while pulse.answer() is None:
+        pass
+    assert set(asking) == {asking[0]}
+    told = [record.getMessage() for record in caplog.records]
+    assert told[0] == "Spark's Java process has not answered for 0.05 s"
+    assert told[-1] == "Spark's Java process answers again"
