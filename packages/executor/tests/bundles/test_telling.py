@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import attrs
@@ -26,7 +25,7 @@ def count(number: int) -> MonitoringInfo:
 
 @attrs.define
 class Running:
-    """A bundle, as far as it tells of itself."""
+    """A bundle, as far as it tells of itself; ``elapsed`` is the test's to say."""
 
     stage_id: str = "source"
     embedded: bool = True
@@ -34,54 +33,54 @@ class Running:
     waits: bool | None = None
     thread: int = 0
     bundle_id: str = "b"
-    began: float = attrs.field(factory=time.monotonic)
-
-    @property
-    def elapsed(self) -> int:
-        return int(1000 * (time.monotonic() - self.began))
+    elapsed: int = 0
 
     def progress(self) -> BundleProgressed:
         return BundleProgressed(Attempt(1, 1), 0.5, self.elapsed, (count(self.output),), self.waits)
 
 
 class Telling:
-    """A teller at work, and what it has told."""
+    """A teller, and what it has told."""
 
     def __init__(self) -> None:
         self.running: Any = None
         self.told: list[BundleProgressed] = []
+        self.has_told = threading.Event()
         self.teller = ProgressTeller(
-            lambda: self.running, Running.progress, self.told.append, {"source"}, in_turns=False
+            lambda: self.running, Running.progress, self._tell, {"source"}, in_turns=False
         )
-        threading.Thread(target=self.teller.run, daemon=True).start()
 
-    def run(self, running: Running, seconds: float) -> list[BundleProgressed]:
+    def _tell(self, progress: BundleProgressed) -> None:
+        self.told.append(progress)
+        self.has_told.set()
+
+    def run(self, running: Running, most: int) -> list[BundleProgressed]:
+        """What is told of a bundle that is looked at again and again until it has run for so long (ms)."""
         self.running = running
-        self.teller.begins(running.stage_id)
-        time.sleep(seconds)
-        self.running = None
-        return list(self.told)
+        for running.elapsed in range(0, most, int(1000 * TUNING.source_look_seconds)):
+            self.teller.look(running)
+        return self.told
 
 
 @pytest.fixture
 def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
-    """One whose threads want no core, unless a test says so."""
+    """One on an idle machine whose threads want no core, unless a test says so."""
     monkeypatch.setattr(telling_module, "core_time", lambda _: CoreTime(0.0, 0.0))
-    return Telling()
+    telling = Telling()
+    monkeypatch.setattr(telling.teller._slowness, "now", lambda: 1.0)
+    return telling
 
 
 def test_a_source_that_waits_tells_when_it_has_put_out_something(telling: Telling) -> None:
-    told = telling.run(Running(), 0.4)
-    assert told[0].lingers
-    assert TUNING.lingers_ms <= told[0].elapsed < 300
+    told = telling.run(Running(), 400)
+    assert all(one.lingers for one in told)
     # Not split, it tells again, less and less often.
-    assert 2 <= len(told) <= 4
+    assert [one.elapsed for one in told] == [50, 100, 200]
 
 
 def test_one_that_has_put_out_nothing_tells_later(telling: Telling) -> None:
-    told = telling.run(Running(output=0), 0.8)
-    assert told
-    assert told[0].elapsed >= 500
+    told = telling.run(Running(output=0), 800)
+    assert [one.elapsed for one in told[:1]] == [500]
     assert not told[0].lingers
 
 
@@ -90,12 +89,11 @@ def test_one_that_is_busy_tells_later(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, knows: bool
 ) -> None:
     def busy(_: int) -> CoreTime | None:
-        return CoreTime(time.monotonic(), 0.0) if knows else None
+        return CoreTime(telling.running.elapsed / 1000, 0.0) if knows else None
 
     monkeypatch.setattr(telling_module, "core_time", busy)
-    told = telling.run(Running(), 0.8)
-    assert told
-    assert told[0].elapsed >= 500
+    told = telling.run(Running(), 800)
+    assert [one.elapsed for one in told[:1]] == [500]
     assert not told[0].lingers
 
 
@@ -103,7 +101,7 @@ def test_one_that_is_busy_tells_later(
 def test_of_an_sdk_elsewhere_it_counts_what_was_seen_of_it(
     telling: Telling, waits: bool | None, lingers: bool
 ) -> None:
-    told = telling.run(Running(embedded=False, waits=waits), 0.3)
+    told = telling.run(Running(embedded=False, waits=waits), 300)
     assert [one.lingers for one in told[:1]] == [True] * lingers
 
 
@@ -111,12 +109,59 @@ def test_on_a_crowded_machine_a_turn_lasts_longer(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telling.teller._slowness, "now", lambda: 4.0)
-    told = telling.run(Running(), 0.6)
-    assert told[0].elapsed >= 4 * TUNING.lingers_ms
+    told = telling.run(Running(), 600)
+    assert told[0].elapsed == 4 * TUNING.lingers_ms
     assert told[0].lingers
 
 
-def test_others_tell_every_half_second(telling: Telling) -> None:
-    told = telling.run(Running(stage_id="other"), 1.3)
-    assert 1 <= len(told) <= 2
+class Over(Exception):
+    """It has been looked at often enough."""
+
+
+@pytest.mark.parametrize(
+    ("stage", "seconds"),
+    [("source", TUNING.source_look_seconds), ("other", TUNING.progress_seconds)],
+)
+def test_sources_are_looked_at_often_and_others_every_half_second(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str, seconds: float
+) -> None:
+    telling.running = Running(stage, elapsed=1_000)
+    pauses: list[float] = []
+
+    def wait(pause: float) -> bool:
+        pauses.append(pause)
+        if len(pauses) > 3:
+            raise Over
+        return False
+
+    monkeypatch.setattr(telling.teller._begun, "wait", wait)
+    with pytest.raises(Over):
+        telling.teller.run()
+    assert set(pauses) == {seconds}
+    assert telling.told
+
+
+def test_others_do_not_linger(telling: Telling) -> None:
+    told = telling.run(Running(stage_id="other"), 1_300)
+    assert told[0].elapsed == 500
     assert not any(one.lingers for one in told)
+
+
+def test_a_source_that_begins_is_looked_at_at_once(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where nothing has begun, nobody looks for an hour.
+    monkeypatch.setattr(telling_module, "TUNING", attrs.evolve(TUNING, progress_seconds=3_600.0))
+    waits, wait = threading.Event(), telling.teller._begun.wait
+
+    def waited(seconds: float) -> bool:
+        waits.set()
+        return wait(seconds)
+
+    monkeypatch.setattr(telling.teller._begun, "wait", waited)
+    threading.Thread(target=telling.teller.run, daemon=True).start()
+    assert waits.wait(60)
+    telling.running = Running(elapsed=100)
+    telling.teller.begins("source")
+    assert telling.has_told.wait(60)
+    telling.running = None

@@ -93,13 +93,14 @@ class ProgressTeller:
                 self._begun.clear()
             elif running is not None and running is self._running():
                 try:
-                    self._look(running, is_source=is_source)
+                    self.look(running)
                 except Exception:
                     # The bundle's own thread tells what is wrong with it.
                     _LOGGER.debug("no progress of %s", running.bundle_id, exc_info=True)
 
-    def _look(self, running: RunningBundle, *, is_source: bool) -> None:
-        if is_source:
+    def look(self, running: RunningBundle) -> None:
+        """Tells how far the bundle that runs is, if it is time to."""
+        if running.stage_id in self._sources:
             self._look_at_source(running)
         elif running.elapsed >= self._after:
             progress = self._progress(running)
