@@ -1,57 +1,62 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from beam_runner_web.drawing import WIDTH, Box, drawing
+from beam_runner_web.drawing import Box, Shape, drawing
 
 
-def overlap(one: Box, other: Box) -> bool:
-    beside = abs(one.x - other.x) < WIDTH
-    return beside and one.y < other.y + other.height and other.y < one.y + one.height
+def step(key: str, parent: str = "", lines: int = 1, *, is_open: bool = False) -> Shape:
+    return Shape(key, parent, lines, is_open)
+
+
+def within(inner: Box, outer: Box) -> bool:
+    across = outer.x < inner.x and inner.x + inner.width < outer.x + outer.width
+    return across and outer.y < inner.y and inner.y + inner.height < outer.y + outer.height
 
 
 def test_a_chain_is_drawn_downwards() -> None:
-    found = drawing({"a": 1, "b": 2, "c": 1}, [("a", "b"), ("b", "c")])
-    assert [box.x for box in found.boxes] == [found.boxes[0].x] * 3
-    assert [box.y for box in found.boxes] == sorted(box.y for box in found.boxes)
-    assert found.boxes[1].height > found.boxes[0].height
+    shapes = (step("a"), step("b", lines=2), step("c"))
+    boxes = drawing(shapes, (("a", "b"), ("b", "c"))).boxes
+    assert [box.x for box in boxes] == [boxes[0].x] * 3
+    assert [box.y for box in boxes] == sorted(box.y for box in boxes)
+    assert boxes[1].height > boxes[0].height
 
 
 def test_an_edge_past_a_layer_goes_around_what_stands_there() -> None:
-    found = drawing({"a": 1, "b": 1, "c": 1}, [("a", "b"), ("b", "c"), ("a", "c")])
-    past = next(line for line in found.lines if line.source == "a" and line.target == "c")
-    middle = next(box for box in found.boxes if box.key == "b")
-    at = float(past.path.split("C")[1].split(" ")[2].split(",")[0])
-    assert not middle.x <= at <= middle.x + WIDTH
+    found = drawing(tuple(map(step, "abc")), (("a", "b"), ("b", "c"), ("a", "c")))
+    middle = found.boxes[1]
+    at = float(found.lines[2].path.split("C")[1].split(" ")[2].split(",")[0])
+    assert not middle.x <= at <= middle.x + middle.width
 
 
 def test_what_gives_to_each_other_is_drawn() -> None:
-    found = drawing({"a": 1, "b": 1}, [("a", "b"), ("b", "a")])
-    assert {(line.source, line.target) for line in found.lines} == {("a", "b"), ("b", "a")}
+    assert len(drawing(tuple(map(step, "ab")), (("a", "b"), ("b", "a"))).lines) == 2
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
-    assert drawing({}, []).boxes == ()
+    assert drawing((), ()).boxes == ()
 
 
-_EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=30)
+def test_parts_are_drawn_in_the_composite_that_they_are_of() -> None:
+    shapes = (
+        *(step("before"), step("outer", is_open=True), step("inner", "outer", is_open=True)),
+        *(step("part", "inner"), step("beside", "outer"), step("after")),
+    )
+    edges = (("before", "part"), ("part", "beside"), ("beside", "after"), ("before", "after"))
+    before, outer, inner, part, beside, after = drawing(shapes, edges).boxes
+    assert within(part, inner) and within(inner, outer) and within(beside, outer)
+    assert not within(beside, inner)
+    assert before.y + before.height < outer.y
+    assert outer.y + outer.height < after.y
 
 
-@given(_EDGES)
-def test_boxes_stand_beside_each_other_within_the_drawing(pairs: list[tuple[int, int]]) -> None:
-    edges = [(str(one), str(other)) for one, other in pairs if one != other]
-    found = drawing({str(key): key % 3 for key in range(12)}, edges)
-    assert len(found.boxes) == 12
-    assert len(found.lines) == len(set(edges))
-    for at, box in enumerate(found.boxes):
-        assert box.x >= 0 and box.x + WIDTH <= found.width + 0.2
-        assert box.y >= 0 and box.y + box.height <= found.height
-        assert not any(overlap(box, other) for other in found.boxes[at + 1 :])
-
-
-@given(_EDGES)
-def test_edges_go_down_where_there_is_no_cycle(pairs: list[tuple[int, int]]) -> None:
-    edges = [(str(one), str(other)) for one, other in pairs if one < other]
-    found = {box.key: box for box in drawing({str(key): 1 for key in range(12)}, edges).boxes}
-    assert all(found[one].y + found[one].height < found[other].y for one, other in edges)
+def test_an_edge_between_parts_of_composites_begins_and_ends_at_the_parts() -> None:
+    shapes = (
+        *(step("a", is_open=True), step("a1", "a"), step("a2", "a"), step("b", is_open=True)),
+        step("b1", "b"),
+    )
+    found = drawing(shapes, (("a1", "b1"),))
+    source, target = found.boxes[1], found.boxes[4]
+    (line,) = found.lines
+    assert line.path.startswith(
+        f"M{source.x + source.width / 2:.1f},{source.y + source.height:.1f}"
+    )
+    assert line.path.endswith(f"{target.x + target.width / 2:.1f},{target.y - 5:.1f}")

@@ -116,10 +116,11 @@ def test_the_report_draws_the_graph_without_a_script(server: Server, web: TestCl
     page = web.get(f"/jobs/{job.id}/report.html").text
     assert "<script" not in page
     drawn = page[page.index("<svg") : page.index("</svg>")]
-    # The step that failed is seen, and so are those beside it; what it is in is not drawn itself.
-    assert len(re.findall('<g class="node ', drawn)) == 4
-    assert re.search('<g class="node failed"><title>Read/Lines', drawn)
-    assert "in Read<" in drawn and "1,234 out<" in drawn
+    # The step that failed is seen, and so are those beside it, in what they are parts of.
+    assert len(re.findall('<g class="node ', drawn)) == 5
+    assert re.search(r'<g class="node failed">\s*<title>Read/Lines', drawn)
+    assert re.search(r'<g class="node failed open">\s*<title>Read\n', drawn)
+    assert "1,234 out<" in drawn
     assert drawn.count('<g class="flow') == 3
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 from starlette.datastructures import QueryParams
 
-from .graph_data import graph_data
 from .job_list import STATES, job_list, lines_of
 from .job_view import JobView
 from .logs import LogFilter, last_lines, steps_to_choose
+from .picture import picture
 from .settings import WebSettings
 from .texts import whole_number
 from .threads import Thread
@@ -53,7 +53,8 @@ def _overview(job: JobView, query: QueryParams) -> Values:
         "first": first,
         "total": len(rows),
         "step_length": _ROWS,
-        "graph": None if seen.too_large else graph_data(job, seen, step),
+        "graph": picture(job, seen),
+        "linked": True,
     }
 
 

@@ -1,5 +1,5 @@
 // Keeps a page as a reload would show it: one stream a page, closed while nobody sees it.
-import { drawGraph } from "./graph.js";
+import { tendGraph } from "./graph.js";
 import { followLog } from "./log.js";
 
 const AWAY = "The server does not answer: this is what was last known";
@@ -42,7 +42,7 @@ function update(parts) {
     const element = document.getElementById(id);
     if (element) morph(element, html);
   }
-  drawGraph();
+  tendGraph();
   followLog();
 }
 
@@ -148,7 +148,7 @@ async function swap(address, push) {
     }
     if (push) history.pushState(null, "", address);
     over = false;
-    drawGraph();
+    tendGraph();
     open();
   } catch {
     location.assign(address);
@@ -160,14 +160,13 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest && event.target.closest("a[data-swap]");
   if (!link) return;
   event.preventDefault();
-  swap(link.href, true);
+  swap(link.getAttribute("href"), true);
 });
-document.addEventListener("beam-swap", (event) => swap(event.detail, true));
 window.addEventListener("popstate", () => swap(location.href, false));
 document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
 window.addEventListener("pagehide", close);
 window.addEventListener("pageshow", open);
 
-drawGraph();
+tendGraph();
 followLog();
 open();

@@ -1,0 +1,158 @@
+"""Boxes of a graph in layers, each below all that give to it, with room for the edges that pass between them.
+
+What stands in a layer is put where what it is connected to stands, as far as there is room.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from statistics import fmean as mean
+
+import attrs
+
+_OF_PASSING = 12
+_BETWEEN = 26
+_LAYER_GAP = 34
+_MARGIN = 14
+_SWEEPS = 6
+
+Size = tuple[float, float]
+"""Width and height."""
+Edge = tuple[str, str]
+
+
+@attrs.frozen
+class Layers:
+    """Where boxes stand within `size`.
+
+    - `corners`: for each box where its upper left one is.
+    - `passing`: for each edge where it passes a layer: across, and from the layer's top to its bottom.
+    """
+
+    corners: Mapping[str, tuple[float, float]]
+    passing: Mapping[Edge, tuple[tuple[float, float, float], ...]]
+    size: Size
+
+
+@attrs.frozen
+class _Place:
+    """A box in a layer, or an edge that passes through one."""
+
+    layer: int
+    key: str
+    half: float
+    to: str = ""
+
+
+def in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Layers:
+    """Places boxes by their keys, of which edges go from one to another."""
+    layers, ahead = _layers(tuple(sizes), tuple(dict.fromkeys(edges)))
+    boxes = {key: _Place(layer, key, sizes[key][0] / 2) for key, layer in layers.items()}
+    ways = {edge: _way(boxes[edge[0]], boxes[edge[1]]) for edge in ahead}
+    rows = _rows((*boxes.values(), *(place for way in ways.values() for place in way[1:-1])))
+    middles = _middles(rows, ways.values())
+    left = min((middle - place.half for place, middle in middles.items()), default=0.0) - _MARGIN
+    right = max((middle + place.half for place, middle in middles.items()), default=0.0) + _MARGIN
+    tops, bottoms, top = [], [], float(_MARGIN)
+    for row in rows:
+        tops.append(top)
+        bottoms.append(top + max(sizes[place.key][1] for place in row if not place.to))
+        top = bottoms[-1] + _LAYER_GAP
+    return Layers(
+        {
+            key: (round(middles[place] - place.half - left, 1), tops[place.layer])
+            for key, place in boxes.items()
+        },
+        {
+            edge: tuple((middles[p] - left, tops[p.layer], bottoms[p.layer]) for p in way[1:-1])
+            for edge, way in ways.items()
+        },
+        (round(right - left, 1), top - _LAYER_GAP + _MARGIN if rows else 0.0),
+    )
+
+
+def _layers(keys: Sequence[str], edges: Iterable[Edge]) -> tuple[dict[str, int], tuple[Edge, ...]]:
+    """For each box its layer, below all that give to it; and the edges but for those that close a cycle.
+
+    Closed composites may give to each other both ways. Of a cycle the edge that leads furthest back is left out.
+    """
+    at = {key: number for number, key in enumerate(keys)}
+    above: dict[str, list[str]] = {key: [] for key in keys}
+    for source, target in edges:
+        above[target].append(source)
+    while True:
+        try:
+            order = tuple(TopologicalSorter(above).static_order())
+            break
+        except CycleError as error:
+            cycle = pairwise(error.args[1])
+            source, target = max(cycle, key=lambda edge: at[edge[0]] - at[edge[1]])
+            above[target].remove(source)
+    found: dict[str, int] = {}
+    for key in order:
+        found[key] = max((found[one] + 1 for one in above[key]), default=0)
+    ahead = tuple((source, target) for target in keys for source in above[target])
+    return {key: found[key] for key in keys}, ahead
+
+
+def _way(source: _Place, target: _Place) -> tuple[_Place, ...]:
+    passing = (
+        _Place(layer, source.key, _OF_PASSING / 2, target.key)
+        for layer in range(source.layer + 1, target.layer)
+    )
+    return (source, *passing, target)
+
+
+def _rows(places: Iterable[_Place]) -> list[list[_Place]]:
+    """What stands in each layer."""
+    rows: dict[int, list[_Place]] = defaultdict(list)
+    for place in places:
+        rows[place.layer].append(place)
+    return [rows[layer] for layer in range(len(rows))]
+
+
+def _middles(rows: list[list[_Place]], ways: Iterable[Sequence[_Place]]) -> dict[_Place, float]:
+    """Where the middle of each place is, from left to right; puts the rows in that order.
+
+    Each is drawn to the average of those that it is connected to, above and below by turns: few edges cross then.
+    """
+    above, below = defaultdict[_Place, list[_Place]](list), defaultdict[_Place, list[_Place]](list)
+    for way in ways:
+        for upper, lower in pairwise(way):
+            below[upper].append(lower)
+            above[lower].append(upper)
+    middles = dict[_Place, float]()
+    for row in rows:
+        _set_apart(row, [0.0] * len(row), middles)
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        connected = above if down else below
+        for row in rows if down else reversed(rows):
+            wanted = {
+                place: mean(middles[one] for one in connected[place] or (place,)) for place in row
+            }
+            row.sort(key=wanted.__getitem__)
+            _set_apart(row, [wanted[place] for place in row], middles)
+    return middles
+
+
+def _set_apart(
+    row: Sequence[_Place], wanted: Sequence[float], middles: dict[_Place, float]
+) -> None:
+    """Puts places near where they are wanted, in their order, with room between them.
+
+    Pushed apart from the left, and from the right; the average of both keeps the distances, too.
+    """
+    rooms = [
+        one.half + next_.half + (_OF_PASSING if one.to and next_.to else _BETWEEN)
+        for one, next_ in pairwise(row)
+    ]
+    from_left, from_right = list(wanted), list(wanted)
+    for at, room in enumerate(rooms):
+        from_left[at + 1] = max(from_left[at + 1], from_left[at] + room)
+    for at in range(len(rooms) - 1, -1, -1):
+        from_right[at] = min(from_right[at], from_right[at + 1] - rooms[at])
+    middles.update(zip(row, map(mean, zip(from_left, from_right, strict=True)), strict=True))
