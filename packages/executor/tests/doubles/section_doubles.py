@@ -70,11 +70,6 @@ class FakeSections:
         self.history.append(order)
         self.waiting.append((order, title, on_end))
 
-    def start_table(
-        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
-    ) -> None:
-        self.start_section(order, work, title, on_end)
-
     def heard(self, message: Any) -> bool:
         return False
 

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import attrs
 import pytest
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler import Bundle, SectionPart
 
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_spark_executor.channel.messages import LaneOpened, RunBundle
@@ -20,7 +21,8 @@ from beam_spark_executor.spark.pool import Slot
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.tuning import TUNING
 
-ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
+PARTS = tuple(SectionPart(name, (), (), 0) for name in ("A", "B"))
+ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0, parts=PARTS), "name")
 PLAN = Mock(needs_sdks=False)
 WORK = Mock(plan=PLAN, shards=4)
 CORES = 3
@@ -148,3 +150,16 @@ def test_tasks_are_those_of_sections_of_this_job(jobs_with: Jobs) -> None:
     spark: Any = jobs._spark
     spark.context.statusTracker.return_value = tracker
     assert jobs.section_tasks() == Tasks(done=9, running=2, known=16)
+
+
+def test_a_bundle_without_parts_is_run_by_what_has_tables(
+    jobs_with: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, _ = jobs_with(lambda order, title: REFUSAL)
+    broke = BundleBroke(Attempt(7, 2), None, "no table")
+    monkeypatch.setattr(module, "TableBundles", Mock(return_value=Mock(run=lambda *_: broke)))
+    told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
+    order = attrs.evolve(ORDER, bundle=attrs.evolve(ORDER.bundle, parts=()))
+    jobs.start_section(order, WORK, "A", told.put)
+    assert told.get(timeout=60) == broke
+    assert not Runner.made

@@ -22,12 +22,13 @@ class SectionHost(Protocol):
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
-        """Runs a section, and calls ``on_end`` with what came of it, on any thread.
+        """Runs a section, or a bundle of a stage that has a table, and calls ``on_end`` with what came of it, on any thread.
 
-        A placement that has no sections refuses each: its stages then run apart, on lanes.
+        A placement that has no sections refuses each: its stages then run apart, on lanes. It is asked for tables only
+        where `Placement.has_tables`.
 
         Args:
-            order: a bundle with parts.
+            order: a bundle with parts, or of a stage that has a table.
             work: the job.
             title: what people are to know it by.
             on_end: told once.
@@ -37,14 +38,6 @@ class SectionHost(Protocol):
         """A worker process has said something: whether it is about a section that runs, and for nobody else.
 
         May be called from any thread.
-        """
-
-    def start_table(
-        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
-    ) -> None:
-        """Runs a bundle of a stage that has a table, and calls ``on_end`` with what came of it, on any thread.
-
-        Only where `Placement.has_tables`.
         """
 
     def section_tasks(self) -> Tasks:

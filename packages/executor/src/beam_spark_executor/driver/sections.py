@@ -102,8 +102,7 @@ class Sections:
             # A turn at a stream comes every second, and is no news.
             level = logging.DEBUG if bundle.stage in self._sources else logging.INFO
             _LOGGER.log(level, "job %s: %s", self._job_id, title)
-            start = self._host.start_section if bundle.parts else self._host.start_table
-            start(self._order(bundle), self._work(), title, self._on_end)
+            self._host.start_section(self._order(bundle), self._work(), title, self._on_end)
 
     def ended(self, end: SectionEnd) -> Entry:
         """What came of an attempt is known: what that is to the journal."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import attrs
 
 from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
+from beam_spark_executor.channel.attempts import SectionRefusal
 from beam_spark_executor.channel.endpoints import Endpoints, to_stand_by
 from beam_spark_executor.channel.messages import FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
@@ -197,12 +197,6 @@ class PlainJob:
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         self._placement.start_lane(_Lane(self._job_id, number, on_end))
-
-    def start_table(
-        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
-    ) -> None:
-        """Fails: see `PlainPlacement.has_tables`."""
-        on_end(BundleBroke(order.attempt, None, "there is no Spark to read and write tables"))
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]

@@ -94,33 +94,14 @@ class SparkJobs:
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
-        """Runs a section as one Spark job, on a thread of its own, which calls ``on_end`` at last."""
-        if self._runner is None:
-            self._runner = SectionRunner(
-                self._spark.context,
-                self._pools,
-                self._taken_slot(),
-                self._endpoint,
-                self._job_id,
-                work.plan,
-                min(work.shards, self._section_tasks_per_core(work.plan) * self._cores()),
-            )
-        self._start_job(order, self._runner, title, on_end)
+        """Runs a section as one Spark job, or a bundle that is Spark's own, on a thread of its own, which calls ``on_end`` at last."""
+        runner = self._sections(work) if order.bundle.parts else self._table_bundles(work)
+        name = f"section-{order.bundle.number}"
+        job_thread(name, self._run_job, order, runner, title, on_end).start()
 
     def heard(self, message: FromWorker) -> bool:
         """A worker process has said something: whether it is about a section that runs, and for nobody else."""
         return self._runner is not None and self._runner.heard(message)
-
-    def start_table(
-        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
-    ) -> None:
-        """Runs a bundle that is Spark's own on a thread of its own, which calls ``on_end`` at last."""
-        if self._tables is None:
-            data = TableData(self._job_id, work.folder, work.store, work.durable, work.shards)
-            self._tables = TableBundles(
-                self._spark.session, self._pools, self._taken_slot(), work.plan, data
-            )
-        self._start_job(order, self._tables, title, on_end)
 
     def section_tasks(self) -> Tasks:
         """How far the Spark jobs are that are no lanes, together; costs some milliseconds."""
@@ -170,15 +151,26 @@ class SparkJobs:
             self._slot = self._pools.acquire()
         return self._slot
 
-    def _start_job(
-        self,
-        order: RunBundle,
-        runner: SectionRunner | TableBundles,
-        title: str,
-        on_end: Callable[[SectionEnd], None],
-    ) -> None:
-        name = f"section-{order.bundle.number}"
-        job_thread(name, self._run_job, order, runner, title, on_end).start()
+    def _sections(self, work: JobWork) -> SectionRunner:
+        if self._runner is None:
+            self._runner = SectionRunner(
+                self._spark.context,
+                self._pools,
+                self._taken_slot(),
+                self._endpoint,
+                self._job_id,
+                work.plan,
+                min(work.shards, self._section_tasks_per_core(work.plan) * self._cores()),
+            )
+        return self._runner
+
+    def _table_bundles(self, work: JobWork) -> TableBundles:
+        if self._tables is None:
+            data = TableData(self._job_id, work.folder, work.store, work.durable, work.shards)
+            self._tables = TableBundles(
+                self._spark.session, self._pools, self._taken_slot(), work.plan, data
+            )
+        return self._tables
 
     def _run_job(
         self,
