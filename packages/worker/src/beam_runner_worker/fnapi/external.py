@@ -46,7 +46,6 @@ class ExternalWorker:
             somebody else can stop it if this process is killed.
     """
 
-    has_keeper = True
     prepares = False
     hopeless = False
 

@@ -52,10 +52,10 @@ class Limits:
     teardown: float = 5.0
     interrupted: float = 2.0
 
-    def of(self, launcher: Launcher) -> StartLimits:
-        """How long a harness may take to connect."""
+    def of(self, launcher: Launcher, *, in_a_pool: bool) -> StartLimits:
+        """How long a harness may take to connect; of a pool it is known whether it is still there."""
         prepare = self.prepare if launcher.prepares else 0.0
-        unseen = self.start if launcher.has_keeper else self.unseen
+        unseen = self.start if in_a_pool else self.unseen
         return StartLimits(self.connect + prepare, unseen + prepare, self.start + prepare)
 
 
@@ -198,7 +198,9 @@ class FnApiHarness:
         )
         connection.explain = lambda: launcher.failure(_GOING_SECONDS)
         connection.whereabouts = launcher.whereabouts
-        arrival = Arrival(launcher, self._limits.of(launcher), self._tell)
+        arrival = Arrival(
+            launcher, self._limits.of(launcher, in_a_pool=connection.in_a_pool), self._tell
+        )
         self._running = _RunningSdk(connection, launcher, arrival, sampling=self._sampling)
         self._workers.add(connection)
         try:

@@ -39,10 +39,6 @@ class Launcher(Protocol):
         """It, in messages."""
 
     @property
-    def has_keeper(self) -> bool:
-        """Whether somebody else keeps it, a worker pool, of whom it is known whether he is still there."""
-
-    @property
     def prepares(self) -> bool:
         """Whether it may have to fetch or install something that takes minutes, before it connects."""
 

@@ -30,7 +30,6 @@ class OwnProcess:
     """
 
     whereabouts = ""
-    has_keeper = False
 
     def __init__(self, called: str, on_output: Callable[[str], None]) -> None:
         self.called = called
