@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from beam_spark_executor import garbage
+from beam_spark_executor import allocation, garbage
 from beam_spark_executor.logs import hushed
 from beam_spark_executor.processes.named_imports import import_named
 
@@ -30,9 +30,9 @@ _KILLED_FIRST = 500
 
 
 def import_what_workers_need(more: Iterable[str] = ()) -> None:
-    """Imports `WARM_MODULES`, ``more`` and what the user has named, and freezes the collector.
+    """Imports `WARM_MODULES`, ``more`` and what the user has named; settles the collector, and how memory is allocated.
 
-    It walks nothing of them in workers.
+    The collector walks nothing of them in workers.
     """
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # no channel is ever made before the fork
     with hushed():
@@ -42,6 +42,7 @@ def import_what_workers_need(more: Iterable[str] = ()) -> None:
             except Exception as error:  # a task that needs it will say so; here only warmth is lost
                 sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
         import_named()
+    allocation.settle()
     garbage.settle()
 
 

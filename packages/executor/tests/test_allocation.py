@@ -1,0 +1,54 @@
+"""Workers keep the memory that they have freed: the next pieces of data don't ask the system for any."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource, threading
+import pyarrow as pa
+from beam_spark_executor import allocation
+
+half = pa.array([b"x" * (1 << 19)])
+
+def pieces():
+    return [b"x" * (1 << 20) for _ in range(3)], [pa.concat_arrays([half, half]) for _ in range(3)]
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    pieces()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+def measure():
+    found.append(min(faults() for _ in range(5)))
+
+found = []
+if SETTLED:
+    allocation.settle()
+measure()
+beside = threading.Thread(target=measure)
+beside.start()
+beside.join()
+print(*found)
+"""
+
+
+def _faults(*, settled: bool) -> list[int]:
+    """How many new pages some pieces take, as few as can be after the first, in the main thread and in another."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("SETTLED", str(settled))],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [int(each) for each in ran.stdout.split()]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others know no mallopt")
+def test_pieces_take_the_memory_of_those_before_them() -> None:
+    assert max(_faults(settled=True)) < 50
+    assert max(_faults(settled=False)) > 200
