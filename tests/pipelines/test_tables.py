@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import typing
+import uuid
 from pathlib import Path
 
 import apache_beam as beam
@@ -97,6 +98,39 @@ def test_a_database_is_read(embedded: Pipelines) -> None:
     with embedded.new() as p:
         rows = p | ReadFromSpark("jdbc", options=options)
         assert_that(rows | beam.Map(lambda row: row.IBMREQD), equal_to(["Y"]))
+
+
+def test_a_table_of_the_catalog_is_made_added_to_and_read(embedded: Pipelines) -> None:
+    table = f"events_{uuid.uuid4().hex}"
+    columns = pa.schema([("id", pa.int64()), ("day", pa.string())])
+    for mode, ids in (("error", range(4)), ("append", range(4, 6))):
+        with embedded.new() as p:
+            rows = p | beam.Create([{"id": number, "day": f"{number % 2}"} for number in ids])
+            write = WriteToSpark(table=table, mode=mode, partition_by=["day"], schema=columns)
+            assert_that(rows | write, equal_to([table]))
+    with embedded.new() as p:
+        rows = p | ReadFromSpark(table=table, where="day = '1'")
+        assert_that(rows | beam.Map(lambda row: row.id), equal_to([1, 3, 5]))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("no_such_table", "`no_such_table` cannot be found"),
+        ("no_such_database.t", "`no_such_database`.`t` cannot be found"),
+        ("no.such.catalog", "`no`"),
+        ("a b", "Syntax error at or near 'b'"),
+    ],
+)
+def test_a_name_that_no_table_has_is_told_in_a_line(
+    embedded: Pipelines, name: str, told: str
+) -> None:
+    p = embedded.new()
+    _ = p | "It" >> ReadFromSpark(table=name)
+    job = embedded.job(p)
+    assert job.wait() is JobState.FAILED
+    said = job.messages()[-1].text.splitlines()[0]
+    assert "It/Spark" in said and told in said
 
 
 def test_what_is_wrong_is_told_by_the_transforms_name(embedded: Pipelines, tmp_path: Path) -> None:

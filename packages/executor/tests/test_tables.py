@@ -17,6 +17,7 @@ from beam_spark_executor.tables import StreamSource, TableSource, TableTarget, W
         TableSource("jdbc", options={"url": "u", "fetchsize": 3}, columns=["a"], where="a > 1"),
         TableTarget("parquet", "out", "append", {"header": True}, ["day"], "{}"),
         TableTarget("jdbc", mode="append", options={"url": "u", "dbtable": "sales.t"}),
+        TableTarget(table="sales.t", partition_by=["day"]),
         StreamSource("kafka", columns=["value", "at"], timestamp="at", max_lateness=5, poll=10),
     ],
 )
@@ -39,6 +40,7 @@ SPECS = (
     StreamSource("kafka"),
     TableTarget("parquet", "p"),
     TableTarget("jdbc", options={"url": "u", "dbtable": "t"}),
+    TableTarget(table="t"),
 )
 OTHERS = (None, True, 5, -1, 1.5, 10**30, float("inf"), "\ud800", [], [1], [[]], {}, {"a": 1})
 
@@ -138,6 +140,9 @@ def test_how_much_is_read_at_a_time_is_bounded() -> None:
             "isolationLevel",
         ),
         ({"format": "csv", "path": ""}, "csv needs a path"),
+        ({"table": "t", "path": "p"}, "a table of the catalog has no path"),
+        ({"table": "t", "format": "jdbc"}, "not as 'jdbc'"),
+        ({}, "not as ''"),
         ({"format": "csv", "path": "p", "mode": "replace"}, "mode is one of error, ignore, append"),
     ],
 )

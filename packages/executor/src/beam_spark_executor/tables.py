@@ -210,20 +210,22 @@ class StreamSource(TableSource):
 
 @attrs.frozen
 class TableTarget(_Payload):
-    """What is to be written: files, or a table of a database.
+    """What is to be written: files, a table of Spark's catalog that is files, or a table of a database.
 
     Attributes:
-        format: of Spark's writers, one of `FILE_FORMATS`, or `DATABASE`.
+        format: of Spark's writers, one of `FILE_FORMATS`, or `DATABASE`; empty for a table of the catalog that knows its own,
+            or that is to have Spark's usual one.
         path: of the folder of files.
         mode: what is done where there is something already, one of `MODES`.
         options: for the writer; they may hold secrets, so they are never shown.
         partition_by: columns by whose values files are dealt into folders.
         schema: of the rows, as Spark's JSON.
+        table: of Spark's catalog; else empty.
     """
 
     KIND: ClassVar[str] = "written"
 
-    format: str = _text()
+    format: str = _text("")
     path: str = _text("")
     mode: str = _text("error")
     options: Mapping[str, str] = attrs.field(
@@ -233,9 +235,16 @@ class TableTarget(_Payload):
         default=(), converter=_names, validator=_check_texts
     )
     schema: str = _text("", repr=False)
+    table: str = _text("")
 
     def __attrs_post_init__(self) -> None:
-        if self.format not in FILE_FORMATS | {DATABASE}:
+        if self.table and self.path:
+            raise WrongTable("a table of the catalog has no path: say one of both")
+        if self.table and self.format not in FILE_FORMATS | {""}:
+            raise WrongTable(
+                f"tables of the catalog are written as {', '.join(sorted(FILE_FORMATS))}, not as {self.format!r}"
+            )
+        if not self.table and self.format not in FILE_FORMATS | {DATABASE}:
             raise WrongTable(
                 f"rows are written as {', '.join(sorted(FILE_FORMATS))} or by {DATABASE}, not as {self.format!r}:"
                 " nothing else can be written yet so that each row is there once, whatever ends meanwhile"
@@ -244,7 +253,7 @@ class TableTarget(_Payload):
             raise WrongTable(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
         if self.is_database:
             self._check_database()
-        elif not self.path:
+        elif not self.path and not self.table:
             raise WrongTable(f"{self.format} needs a path")
 
     def _check_database(self) -> None:
@@ -253,9 +262,9 @@ class TableTarget(_Payload):
         for name in ("url", "dbtable"):
             if not self.option(name):
                 raise WrongTable(f"{DATABASE} needs options[{name!r}]")
-        if not _PLAIN_NAME.fullmatch(self.table):
+        if not _PLAIN_NAME.fullmatch(self.dbtable):
             raise WrongTable(
-                f"options['dbtable'] is the name of a table, as in events or sales.events, not {self.table!r}"
+                f"options['dbtable'] is the name of a table, as in events or sales.events, not {self.dbtable!r}"
             )
         if self.option("isolationLevel").upper() == "NONE":
             raise WrongTable(
@@ -268,7 +277,7 @@ class TableTarget(_Payload):
         return self.format == DATABASE
 
     @property
-    def table(self) -> str:
+    def dbtable(self) -> str:
         """Of a database: the table's name."""
         return self.option("dbtable")
 
@@ -285,8 +294,13 @@ class TableTarget(_Payload):
     @property
     def name(self) -> str:
         """For people."""
-        return f"{self.format} {self.table if self.is_database else self.path}"
+        return self.table or f"{self.format} {self.place}"
 
-    def staging(self, writer: str, attempt: str) -> str:
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return self.table or (self.dbtable if self.is_database else self.path)
+
+    def staging(self, attempt: str) -> str:
         """Where the files of a writer's attempt wait: beside those of the table, so that they can be moved."""
-        return f"{self.path.rstrip('/')}/{STAGING}{writer}/{attempt}"
+        return f"{self.path.rstrip('/')}/{STAGING}{attempt}"

@@ -102,6 +102,25 @@ def test_only_this_machine_is_reachable_where_all_is_on_it() -> None:
     assert "spark.driver.bindAddress" not in default_conf("spark://one:7077", FOLDER)
 
 
+@pytest.mark.parametrize(
+    ("stated", "place"),
+    [
+        ({}, str(FOLDER / "warehouse")),
+        ({"spark.sql.catalogImplementation": "in-memory"}, str(FOLDER / "warehouse")),
+        ({"spark.sql.catalogImplementation": "hive"}, None),
+        ({"spark.sql.warehouse.dir": "/mine"}, "/mine"),
+    ],
+)
+def test_files_of_tables_end_with_the_catalog_alone_that_knows_them(
+    stated: dict[str, str], place: str | None
+) -> None:
+    for found, settings in (
+        (stated, SparkSettings("local[2]")),
+        ({}, SparkSettings("local[2]", stated)),
+    ):
+        assert chosen_conf(found, settings, FOLDER).get("spark.sql.warehouse.dir") == place
+
+
 def test_long_paths_do_without_unix_sockets() -> None:
     key = "spark.python.unix.domain.socket.enabled"
     assert default_conf("local[2]", FOLDER)[key] == "true"

@@ -20,10 +20,11 @@ from beam_spark_executor.tables import TableTarget, WrongTable
 
 
 class WriteToSpark(PTransform):
-    """Writes bounded rows to files, or to a table of a database, by Spark's own writers.
+    """Writes bounded rows to files, or to a table of Spark's catalog or of a database, by Spark's own writers.
 
         rows | WriteToSpark("parquet", "out", partition_by=["day"])
         rows | WriteToSpark("csv", "hdfs://host/out", mode="overwrite", options={"header": True})
+        rows | WriteToSpark(table="sales.events", mode="append")
         rows | WriteToSpark("jdbc", mode="append", options={"url": url, "dbtable": "events"})
 
     Only `BeamSparkRunner` and its server carry it out. Each row is there once, whatever is tried
@@ -34,10 +35,12 @@ class WriteToSpark(PTransform):
     where, then.
 
     Args:
-        format: of Spark's writers: parquet, orc, csv, json, avro, text or jdbc.
-        path: of a folder, as Spark takes it; none for a database.
+        format: of Spark's writers: parquet, orc, csv, json, avro, text or jdbc. A table of the catalog knows its own, and is
+            made as parquet.
+        path: of a folder, as Spark takes it; none for a table.
+        table: of Spark's catalog, if it is files in a folder. It is made where it is missing.
         mode: what is done where there are files, or is a table: error, ignore (nothing is written),
-            append or overwrite, which keeps what a database has said of a table, but none of its rows.
+            append or overwrite, which keeps what has been said of a table, but none of its rows.
         options: for Spark's writer. A database needs ``url`` and ``dbtable``, a plain name.
         partition_by: columns by whose values files are dealt into folders.
         schema: the columns: a NamedTuple, a ``pyarrow.Schema``, or a ``StructType`` of Spark. Without
@@ -49,16 +52,17 @@ class WriteToSpark(PTransform):
 
     def __init__(
         self,
-        format: str,
+        format: str = "",
         path: str = "",
         *,
+        table: str = "",
         mode: str = "error",
         options: Mapping[str, Any] | None = None,
         partition_by: Sequence[str] = (),
         schema: Any = None,
     ) -> None:
         super().__init__()
-        self._target = TableTarget(format, path, mode, options or {}, partition_by)
+        self._target = TableTarget(format, path, mode, options or {}, partition_by, table=table)
         self._schema = schema
 
     def expand(self, rows: pvalue.PCollection) -> pvalue.PCollection:

@@ -41,7 +41,7 @@ class DatabaseRefused(RuntimeError):
 def staging_table(target: TableTarget, writer: str) -> str:
     """The name of the table beside a target's, for a writer's attempt: as short as all databases want it."""
     number = hashlib.sha256(writer.encode()).hexdigest()[:16]
-    return _beside(target.table, f"{_STAGING}{number}")
+    return _beside(target.dbtable, f"{_STAGING}{number}")
 
 
 def is_there(session: SparkSession, target: TableTarget) -> bool:
@@ -101,7 +101,7 @@ def publish(
     with _connected(session, target) as connection:
         if not _exists(session, connection, target):
             _written(session.createDataFrame([], schema), target, "append")
-        writes = _beside(target.table, WRITES)
+        writes = _beside(target.dbtable, WRITES)
         if not _exists(session, connection, target.beside(writes)):
             _run(connection, f"CREATE TABLE {writes} ({_KEY} VARCHAR(255) NOT NULL PRIMARY KEY)")
         # Asks by another connection, which may not find the table locked.
@@ -111,7 +111,7 @@ def publish(
             # Whoever else does the same waits here, and then fails.
             _run(connection, f"INSERT INTO {writes} VALUES ('{table}')")
             if target.mode == "overwrite":
-                _run(connection, f"DELETE FROM {target.table}")
+                _run(connection, f"DELETE FROM {target.dbtable}")
             _run(connection, copy)
         # Databases don't hear of a cancel, and who was told of that may begin again.
         go_on()
@@ -132,7 +132,7 @@ def _copy(session: SparkSession, target: TableTarget, columns: Sequence[str], ta
     those = ", ".join(f"s.{quoted(name)}" for name in columns)
     share, attempt = quoted(SHARE), quoted(ATTEMPT)
     return (
-        f"INSERT INTO {target.table} ({into}) SELECT {those} FROM {table} s JOIN"
+        f"INSERT INTO {target.dbtable} ({into}) SELECT {those} FROM {table} s JOIN"
         f" (SELECT {share} AS share_number, MIN({attempt}) AS counts FROM {table} GROUP BY {share}) w"
         f" ON s.{share} = w.share_number AND s.{attempt} = w.counts"
     )
@@ -193,7 +193,7 @@ def _java(session: SparkSession) -> Any:
 
 def _drop(session: SparkSession, connection: Any, target: TableTarget) -> None:
     if _exists(session, connection, target):
-        _run(connection, f"DROP TABLE {target.table}", _DROP_SECONDS)
+        _run(connection, f"DROP TABLE {target.dbtable}", _DROP_SECONDS)
 
 
 def _run(connection: Any, text: str, seconds: int = 0) -> None:

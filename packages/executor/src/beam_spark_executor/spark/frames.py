@@ -65,6 +65,11 @@ def struct_of(schema: str) -> StructType:
     return StructType.fromJson(json.loads(schema))
 
 
+def quoted(name: str) -> str:
+    """A column's name as expressions have it, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
     declared = json.loads(source.schema)["fields"] if source.schema else []
     if source.where:
@@ -76,7 +81,7 @@ def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
             raise WrongTable(
                 f"{source.name} has no column {missing[0]!r}; it has {', '.join(frame.columns)}"
             )
-        frame = frame.select(*map(_quoted, wanted))
+        frame = frame.select(*map(quoted, wanted))
     types = {field["name"]: field["type"] for field in declared}
     for field in json.loads(frame.schema.json())["fields"]:
         name, found = field["name"], field["type"]
@@ -111,10 +116,6 @@ def _missing(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:
     # Spark does not tell upper from lower case in names, unless it was asked to.
     known = {name.lower() for name in frame.columns}
     return [name for name in wanted if name.lower() not in known]
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _is_alike(declared: Any, found: Any) -> bool:

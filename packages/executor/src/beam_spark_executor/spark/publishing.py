@@ -71,8 +71,6 @@ def publish(session: SparkSession, target: TableTarget, staged: Staged) -> None:
     Raises:
         LostFile: somebody has removed what was written.
     """
-    if not staged.folder:
-        return
     system, root = _opened(session, target.path)
     _, source = _opened(session, staged.folder)
     if target.mode == "overwrite":

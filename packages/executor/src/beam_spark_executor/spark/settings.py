@@ -30,6 +30,10 @@ _SET_BY_SPARK_SUBMIT = {
 }
 """What ``spark-submit`` fills in by itself for a PySpark shell, which our process is to it."""
 
+_TABLES = "spark.sql.warehouse.dir"
+_FORGETS = "in-memory"
+"""The catalog whose tables end with Spark, so that their files may: those of others have to stay."""
+
 _LEAST_HEAP_MB = 512
 """Spark refuses to start with less than 450 MiB."""
 
@@ -107,7 +111,7 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        _TABLES: str(folder / "warehouse"),
         "spark.scheduler.mode": "FAIR",
         "spark.python.daemon.module": "beam_spark_executor.spark.python_daemon",
         "spark.python.worker.reuse": "true",
@@ -145,7 +149,10 @@ def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path)
     master = stated.setdefault("spark.master", DEFAULT_MASTER)
     check_master(master)
     slots, cores = with_slots(master)
-    conf = default_conf(master, folder) | stated | {"spark.master": slots}
+    defaults = default_conf(master, folder)
+    if stated.get("spark.sql.catalogImplementation", _FORGETS) != _FORGETS:
+        del defaults[_TABLES]
+    conf = defaults | stated | {"spark.master": slots}
     if cores is not None:
         conf.setdefault("spark.default.parallelism", str(cores))
     return conf

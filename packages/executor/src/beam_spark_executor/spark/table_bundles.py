@@ -30,7 +30,7 @@ from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import BundleReply, RunBundle
 from beam_spark_executor.data.columns import from_bytes
 from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
-from beam_spark_executor.spark import databases, publishing
+from beam_spark_executor.spark import catalog_tables, databases, publishing
 from beam_spark_executor.spark.frames import frame_of, struct_of
 from beam_spark_executor.spark.guarded_session import guarded
 from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
@@ -78,6 +78,7 @@ class TableBundles:
         data: TableData,
     ) -> None:
         self._session = guarded(session)
+        self._given = session
         self._pools = pools
         self._slot = slot
         self._plan = plan
@@ -113,7 +114,8 @@ class TableBundles:
         except Exception as error:
             text = _in_short(error)
             if isinstance(error, _MISTAKES) or _NO_FORMAT in text:
-                return BundleBroke(attempt, UserFailure(stage.spec.name, text, ""))
+                said, _, more = text.partition("\n")
+                return BundleBroke(attempt, UserFailure(stage.spec.name, said, more))
             return BundleBroke(attempt, None, f"'{stage.spec.name}': {text}")
         count = sum(output.data.facts.count for output in done.outputs) // max(1, len(buffers))
         return BundleReply(done, None, (_count_of(table.pcollection, count),))
@@ -152,11 +154,12 @@ class TableBundles:
         return write_rows(frame, self._pools, self._slot, order, self._data, buffers).outputs
 
     def _stage(self, order: RunBundle, target: TableTarget) -> Staged:
-        there = (databases if target.is_database else publishing).is_there(self._session, target)
+        files = catalog_tables.found(self._session, target) if target.table else None
+        there = files is not None if target.table else self._is_there(target)
         if there and target.mode == "error":
             raise WrongTable(
-                f"there is something at {target.path or target.table} already: say mode='overwrite', 'append' or"
-                " 'ignore', or another place"
+                f"there is something at {target.place} already: say mode='overwrite', 'append' or 'ignore', or"
+                " another place"
             )
         if there and target.mode == "ignore":
             return Staged("", ())
@@ -166,8 +169,19 @@ class TableBundles:
             databases.check(self._session, target, struct_of(target.schema).fieldNames())
             databases.stage(self._session, target, table, self._rows(order, target))
             return Staged(table, ())
-        folder = target.staging(writer, order.name)
-        written = self._rows(order, target).write.format(target.format).options(**target.options)
+        rows = self._rows(order, target)
+        if files is not None:
+            rows = catalog_tables.columns_of(self._session, target, rows)
+        elif target.table:
+            files = catalog_tables.waiting(self._session, target)
+        return self._stage_files(rows, files or target, f"{writer}/{order.name}")
+
+    def _is_there(self, target: TableTarget) -> bool:
+        return (databases if target.is_database else publishing).is_there(self._session, target)
+
+    def _stage_files(self, rows: DataFrame, target: TableTarget, writer: str) -> Staged:
+        folder = target.staging(writer)
+        written = rows.write.format(target.format).options(**target.options)
         try:
             written.partitionBy(*target.partition_by).save(folder)
         except BaseException:
@@ -176,9 +190,16 @@ class TableBundles:
         return Staged(folder, staged_files(self._session, folder))
 
     def _publish(self, target: TableTarget, staged: Staged) -> None:
-        if staged.folder and target.is_database:
+        if not staged.folder:
+            return
+        if target.is_database:
             schema = struct_of(target.schema)
             databases.publish(self._session, target, schema, staged.folder, self._go_on)
+        elif target.table:
+            files = catalog_tables.made(self._session, target)
+            publish(self._session, files, staged)
+            # Where a program has the session, it may have read the table before.
+            catalog_tables.refresh(self._given, target, files)
         else:
             publish(self._session, target, staged)
 
