@@ -21,7 +21,8 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))  # nox may come from an environment of its own
 
-import tools.nox_slow  # noqa: F401 - its sessions are there by being imported
+import tools.nox_others
+import tools.nox_slow  # noqa: F401 - these, too
 from tools.nox_support import (
     CLUSTER,
     CONSTRAINTS,

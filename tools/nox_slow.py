@@ -12,17 +12,14 @@ from pathlib import Path
 import nox
 from nox.command import CommandFailed
 
-from tools.libraries import LEFT_OUT, LIBRARIES, Library
 from tools.nox_support import (
     CLUSTER,
     CONSTRAINTS,
-    MORE_FOR_TESTS,
     ON_A_CLUSTER,
     ONLY_ON_LANES,
     PACKAGES,
     RELEASE,
     ROOT,
-    S3_SERVER,
     STREAMS,
     WITHOUT_A_STORE,
     distribution,
@@ -37,10 +34,9 @@ from tools.nox_support import (
     run_on_a_cluster,
     run_pipelines,
     run_pytest,
-    why_no_machines,
 )
 from tools.version_cells import CELLS, CHECKS, HEADS, Cell, install_cell, versions_of
-from tools.version_tables import OUTCOMES, PAGE, outcome, rows_of_clients, write_row
+from tools.version_tables import OUTCOMES, PAGE, outcome, write_row
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -207,36 +203,6 @@ def cluster_all(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
-def clusters(session: nox.Session) -> None:
-    """Spark standalone on machines of their own (namespaces: needs root), which share nothing but S3. ``-- --gigabytes 4``, ``--rounds N`` for more."""
-    reason = why_no_machines()
-    if reason:
-        session.skip(f"NOT RUN: {reason}")
-    need_java(session)
-    install(
-        session,
-        f"{distribution('executor')}[stores]",
-        *group("test"),
-        *group(MORE_FOR_TESTS["executor"]),
-    )
-    # Not a folder of nox's for temporary files: Java's sockets would have names that are too long there.
-    session.run("go", "install", S3_SERVER, env={"GOBIN": session.bin}, external=True, silent=True)
-    run_pytest(session, "tests/clusters", "-s", *session.posargs)
-
-
-@nox.session(requires=["wheels"], default=False)
-def hdfs(session: nox.Session) -> None:
-    """Hadoop's own servers: the contract of stores, refusals, faults; then as `clusters`, with HDFS in place of S3. Needs Maven, and root for the second."""
-    if shutil.which("mvn") is None:
-        session.skip("NOT RUN: Maven was not found: install maven")
-    need_java(session)
-    tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
-    install(session, f"{distribution('executor')}[hdfs,stores]", *tests)
-    run_pytest(session, "tests/hdfs", "-s")
-    run_pytest(session, "tests/clusters", "-s", "--store=hdfs", *session.posargs)
-
-
-@nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
     """All ways in: the tutorial, a notebook, YAML, ``spark-submit``, Prism's door and Beam's tests of it, PostgreSQL, parents that are killed."""
     need_java(session)
@@ -247,31 +213,9 @@ def doors_all(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
-def airflow(session: nox.Session) -> None:
-    """Airflow's operator for Beam runs a program by the runner's name; some 250 packages."""
-    need_java(session)
-    install(session, distribution("executor"), *group("test"), *group("airflow"))
-    run_pytest(session, "tests/doors/test_airflow.py", *session.posargs)
-
-
-@nox.session(requires=["wheels"], default=False)
 def validates_runner_all(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in both kinds of environment."""
     run_beams_suites(session, *session.posargs)
-
-
-@nox.session(requires=["wheels"], default=False)
-def java(session: nox.Session) -> None:
-    """Pipelines of the Java SDK, and a fixed part of its own tests for runners; skipped where Maven is not, or can't fetch it."""
-    if shutil.which("mvn") is None or shutil.which("javac") is None:
-        session.skip("NOT RUN: a JDK and Maven were not found: install openjdk-17-jdk and maven")
-    install(session, distribution("executor"), *group("test"))
-    try:
-        fetch = ("mvn", "-q", "-B", "-f", "tests/java/pom.xml", "dependency:go-offline")
-        session.run(*fetch, external=True)
-    except CommandFailed:
-        session.skip("NOT RUN: Maven could not fetch the Java SDK, see above")
-    run_pytest(session, "tests/java", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -365,35 +309,3 @@ def versions(session: nox.Session, cell: Cell) -> None:
     write_row(PAGE, "versions", tuple(row), len(HEADS))
     if not all(value.isdigit() for value in row[len(HEADS) :]):
         session.error("not all of it works with these versions")
-
-
-@nox.session(requires=["wheels"], default=False)
-def clients(session: nox.Session) -> None:
-    """Clients with other versions of Python's and Go's SDK, through each environment: the second table of docs/versions.md."""
-    need_java(session)
-    install(session, distribution("executor"), "uv", *group("test"))
-    kept = ROOT / ".nox" / "sdks"
-    results = OUTCOMES / "clients.xml"
-    results.unlink(missing_ok=True)
-    command = ("tests/clients", "-rs", f"--clients={kept}", f"--junitxml={results}")
-    try:
-        run_pytest(session, *command, *session.posargs)
-    finally:
-        for row in rows_of_clients(results):
-            session.log(", ".join(row))
-            write_row(PAGE, "clients", row, keys=2)
-
-
-@nox.session(requires=["wheels"], default=False)
-@nox.parametrize("library", [nox.param(one, id=one.name) for one in LIBRARIES])
-def thirdparty(session: nox.Session, library: Library) -> None:
-    """The tests of a library of others, on the server. ``-- --oracle`` leaves their pipelines to Beam's own runners."""
-    need_java(session)
-    for name, reason in LEFT_OUT.items():
-        session.warn(f"NOT RUN: {name}: {reason}")
-    install(session, distribution("executor"), *library.needed)
-    folder = ROOT / "tests" / "thirdparty"
-    command = ("-c", str(folder / "pytest.ini"), "-p", "on_the_server", *library.tests, "-rfEs")
-    with session.chdir(str(session.virtualenv.location)):  # where files may stay
-        arguments = (*command, *session.posargs)
-        run_pytest(session, *arguments, PYTHONPATH=str(folder), BEAM_LIBRARY=library.name)

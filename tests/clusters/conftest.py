@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-import hdfs_servers
+import java_servers
 import victims
 from cluster_site import PREFIX, Site
 from harness_commands import boot_command
@@ -66,7 +66,7 @@ def layout(kind: str) -> Iterator[Layout]:
     """What is where on machines, which are skipped where none can be made."""
     reason = reason_not_to()
     if not reason and kind == "hdfs":
-        reason = hdfs_servers.reason_not_to()
+        reason = java_servers.reason_not_to()
     elif not reason and shutil.which("versitygw") is None:
         reason = "there is no versitygw, a server of S3's protocol"
     if reason:

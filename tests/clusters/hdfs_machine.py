@@ -8,7 +8,8 @@ from pathlib import Path
 
 from beam_spark_executor.stores.ports import StoreError
 from beam_spark_executor.stores.spec import StoreSpec
-from hdfs_servers import DATA_NODE, NAMENODE, class_path, java, settings, write_settings
+from hdfs_servers import DATA_NODE, NAMENODE, POM, java, settings, write_settings
+from java_servers import class_path
 from job_server import wait_until
 from machines import Layout, Network
 
@@ -31,7 +32,7 @@ class HdfsMachine:
         conf = folder / "conf"
         disk = layout.private / "hdfs"
         write_settings(conf, settings(self.machine.address, _PORT, _PAGES, disk))
-        classes = class_path(folder)
+        classes = class_path(POM, folder)
         namenode, data_node = (" ".join(java(classes, conf, it)) for it in (NAMENODE, DATA_NODE))
         script = f"[ -e {disk} ] || {namenode} -format -nonInteractive; {namenode} & {data_node}"
         self._command = ("sh", "-c", script)

@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from hdfs_servers import HdfsServers, class_path, reason_not_to
+from hdfs_servers import POM, HdfsServers
+from java_servers import class_path, reason_not_to
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +22,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServers]:
     if reason := reason_not_to():
         pytest.skip(f"NOT RUN: {reason}")
     folder = tmp_path_factory.mktemp("hdfs")
-    servers = HdfsServers(folder, class_path(folder))
+    servers = HdfsServers(folder, class_path(POM, folder))
     try:
         yield servers
     finally:

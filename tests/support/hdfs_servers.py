@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +10,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from beam_spark_executor.stores.spec import StoreSpec
+from java_servers import QUICK, free_ports
 
 POM = Path(__file__).parents[1] / "hdfs" / "pom.xml"
 _SERVERS = "org.apache.hadoop.hdfs.server"
@@ -19,20 +18,6 @@ NAMENODE = f"{_SERVERS}.namenode.NameNode"
 DATA_NODE = f"{_SERVERS}.datanode.DataNode"
 _ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 _SECONDS = 120.0
-
-
-def reason_not_to() -> str:
-    """Why no HDFS can be had here; empty if one can."""
-    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-    return f"{' and '.join(missing)} not found" if missing else ""
-
-
-def class_path(folder: Path) -> str:
-    """Where Hadoop's classes are, which Maven fetches once."""
-    listed = folder / "classpath"
-    command = ("mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={listed}")
-    subprocess.run(command, cwd=POM.parent, check=True, timeout=1800)
-    return listed.read_text(encoding="utf-8").strip()
 
 
 def settings(address: str, port: int, pages: int, disk: Path) -> dict[str, str]:
@@ -78,8 +63,7 @@ def write_settings(folder: Path, wanted: Mapping[str, str]) -> None:
 
 def java(classes: str, conf: Path, program: str, *arguments: str) -> list[str]:
     """The command of one of Hadoop's programs."""
-    quick = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx192m")
-    return [*quick, "-cp", f"{conf}:{classes}", program, *arguments]
+    return ["java", *QUICK, "-Xmx192m", "-cp", f"{conf}:{classes}", program, *arguments]
 
 
 class HdfsServers:
@@ -95,7 +79,7 @@ class HdfsServers:
 
     def __init__(self, folder: Path, classes: str) -> None:
         self._classes = classes
-        self.port, self.pages = _free_ports(2)
+        self.port, self.pages = free_ports(2)
         self.conf = folder / "conf"
         self.log = folder / "hdfs.log"
         self.url = f"hdfs://127.0.0.1:{self.port}"
@@ -156,11 +140,3 @@ class HdfsServers:
         command: Sequence[str] = java(self._classes, self.conf, program, *arguments)
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-def _free_ports(count: int) -> list[int]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports

@@ -21,6 +21,7 @@ from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
 from beam_spark_executor.channel.messages import RunBundle
 from beam_spark_executor.plan import BufferKind, BufferPlan
 from beam_spark_executor.spark.frames import stream_of
+from beam_spark_executor.spark.kafka import explained
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.reading import RowTimes, TableData, Written, write_rows
 from beam_spark_executor.spark.stream_position import Position
@@ -86,7 +87,8 @@ class StreamTurns:
         try:
             (element,) = elements_of(files, order.bundle.inputs)
             position = Position.from_bytes(element)
-            turn = self._read(order, source, position, write)
+            with explained(source, anew=not position.files):
+                turn = self._read(order, source, position, write)
             written = turn.written
             if written.untimed:
                 raise WrongTable(

@@ -6,6 +6,7 @@ here needs to know a coder of rows.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -33,6 +34,7 @@ from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
 from beam_spark_executor.spark import catalog_tables, databases, publishing
 from beam_spark_executor.spark.frames import frame_of, struct_of
 from beam_spark_executor.spark.guarded_session import guarded
+from beam_spark_executor.spark.kafka import explained
 from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.publishing import Staged, discard, publish, staged_files
 from beam_spark_executor.spark.reading import TableData, write_rows
@@ -50,6 +52,9 @@ _MISTAKES = (
     UnsupportedOperationException,
 )
 """What is wrong with a table itself, so that it stays wrong."""
+_PACKAGES = {"kafka": "spark-sql-kafka-0-10", "avro": "spark-avro"}
+"""Those of Spark's for formats that it does not bring along."""
+_LACKING = re.compile(rf"Failed to find data source: ({'|'.join(_PACKAGES)})\b", re.IGNORECASE)
 _NO_FORMAT = "DATA_SOURCE_NOT_FOUND"
 """The same, which PySpark has no class for."""
 
@@ -114,7 +119,7 @@ class TableBundles:
         except Exception as error:
             text = _in_short(error)
             if isinstance(error, _MISTAKES) or _NO_FORMAT in text:
-                said, _, more = text.partition("\n")
+                said, _, more = self._with_advice(text).partition("\n")
                 return BundleBroke(attempt, UserFailure(stage.spec.name, said, more))
             return BundleBroke(attempt, None, f"'{stage.spec.name}': {text}")
         count = sum(output.data.facts.count for output in done.outputs) // max(1, len(buffers))
@@ -150,8 +155,9 @@ class TableBundles:
     def _read(
         self, order: RunBundle, source: TableSource, buffers: Sequence[BufferPlan]
     ) -> tuple[Output, ...]:
-        frame = frame_of(self._session, source)
-        return write_rows(frame, self._pools, self._slot, order, self._data, buffers).outputs
+        with explained(source):
+            frame = frame_of(self._session, source)
+            return write_rows(frame, self._pools, self._slot, order, self._data, buffers).outputs
 
     def _stage(self, order: RunBundle, target: TableTarget) -> Staged:
         files = catalog_tables.found(self._session, target) if target.table else None
@@ -212,6 +218,17 @@ class TableBundles:
         read = partial(_read_share, self._data, shares, target.is_database)
         numbers = self._session.range(0, len(shares), 1, len(shares))
         return self._pools.map_in_arrow(numbers, read, schema, self._slot)
+
+    def _with_advice(self, text: str) -> str:
+        """What is wrong, and what to start a server with if that is a format which Spark has in a package of its own."""
+        lacking = _LACKING.search(text)
+        if lacking is None:
+            return text
+        scala = self._given.sparkContext._jvm.scala.util.Properties.versionNumberString()
+        package = (
+            f"{_PACKAGES[lacking[1].lower()]}_{scala.rpartition('.')[0]}:{self._given.version}"
+        )
+        return f"{lacking[0]}: a server has it that is started with --spark-conf=spark.jars.packages=org.apache.spark:{package}"
 
     @property
     def _most_parts(self) -> int:

@@ -1,0 +1,47 @@
+"""A real Kafka for all tests of this folder."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
+
+from java_servers import class_path, reason_not_to
+from kafka_broker import POM, KafkaBroker
+from seeds import add_seed_options, run_for_each_seed
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How many rounds of kills, and which."""
+    add_seed_options(parser, rounds="how often the stream is run")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A round for each seed."""
+    run_for_each_seed(metafunc)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """The broker."""
+    if reason := reason_not_to():
+        pytest.skip(f"NOT RUN: {reason}")
+    folder = tmp_path_factory.mktemp("kafka")
+    made = KafkaBroker(folder, class_path(POM, folder))
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """For temporary files; its path is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

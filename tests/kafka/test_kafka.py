@@ -1,0 +1,169 @@
+"""Records of a real Kafka's topics, each once, whatever is killed; and what is wrong with an address, a topic, or Spark."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import victims
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows
+from beam_runner_jobservices import JobClient, JobState
+from beam_spark_executor.io import ReadFromSpark, ReadStreamFromSpark
+from chaos import strike
+from job_server import job_server, wait_until
+from jobs import Job, Pipelines, pickle_by_value
+from kafka_broker import CONNECTOR, KafkaBroker
+from lives import Lives, lives
+from victims import Count, check
+
+kafka = pytest.importorskip("kafka", reason="wants the group kafka")
+
+pickle_by_value(__name__)
+pickle_by_value(victims.__name__)
+SPARK = ("--spark-master-url=local[2]", f"--spark-conf=spark.jars.packages={CONNECTOR}")
+KINDS = ("worker", "java", "server", "worker")
+RECORDS = 200
+"""Between kills."""
+PARTITIONS = 3
+FAST_SECONDS = 60.0
+"""In which what is wrong is told, on a machine that is busy; a client of Kafka's own waits for minutes."""
+
+
+def made(broker: KafkaBroker, name: str) -> str:
+    """A new topic."""
+    admin = kafka.admin.KafkaAdminClient(bootstrap_servers=broker.address)
+    admin.create_topics([kafka.admin.NewTopic(name, PARTITIONS, 1)])
+    admin.close()
+    return name
+
+
+def send(broker: KafkaBroker, topic: str, numbers: Iterable[int]) -> None:
+    """Adds numbers to a topic, a record each."""
+    producer = kafka.KafkaProducer(bootstrap_servers=broker.address)
+    for number in numbers:
+        producer.send(topic, key=b"%d" % (number % 7), value=b"%d" % number)
+    producer.close()
+
+
+def of(broker: KafkaBroker, topic: str, **more: Any) -> dict[str, Any]:
+    """The options that read it from its beginning."""
+    address = {"kafka.bootstrap.servers": broker.address}
+    return {**address, "subscribe": topic, "startingOffsets": "earliest", **more}
+
+
+@pytest.fixture(scope="module")
+def pipelines() -> Iterator[Pipelines]:
+    """Those of a server whose Spark knows Kafka."""
+    with tempfile.TemporaryDirectory(prefix="t") as folder, job_server(Path(folder), *SPARK) as one:
+        yield Pipelines(one.address, "embedded", [])
+
+
+def test_a_topic_is_read_to_its_end(broker: KafkaBroker, pipelines: Pipelines) -> None:
+    topic = made(broker, "bounded")
+    send(broker, topic, range(100))
+    with pipelines.new() as p:
+        rows = p | ReadFromSpark("kafka", options=of(broker, topic), columns=["key", "value"])
+        found = rows | beam.Map(lambda row: (int(row.key), int(row.value)))
+        assert_that(found, equal_to([(number % 7, number) for number in range(100)]))
+
+
+def said(job: Job) -> str:
+    """Why it failed, which is told soon and in a line."""
+    began = time.monotonic()
+    assert job.wait(FAST_SECONDS) is JobState.FAILED, time.monotonic() - began
+    text = job.messages()[-1].text
+    assert "\tat " not in text
+    (line,) = [line for line in text.splitlines() if "It/Spark" in line]
+    return line
+
+
+@pytest.mark.parametrize("read", [ReadFromSpark, ReadStreamFromSpark])
+def test_what_is_wrong_is_told_soon(
+    broker: KafkaBroker, pipelines: Pipelines, read: type[beam.PTransform]
+) -> None:
+    nobody = {**of(broker, "some"), "kafka.bootstrap.servers": "127.0.0.1:1,127.0.0.1:2"}
+    for options, told in (
+        (nobody, "127.0.0.1:1: Connection refused; 127.0.0.1:2: Connection refused"),
+        (of(broker, "no-such-topic"), "no-such-topic"),
+        ({"subscribe": "some"}, "kafka.bootstrap.servers"),
+    ):
+        p = pipelines.new()
+        _ = p | "It" >> read("kafka", options=options)
+        assert told in said(pipelines.job(p))
+
+
+def test_a_spark_that_does_not_know_kafka_is_told_what_it_lacks(
+    broker: KafkaBroker, temporary: Path
+) -> None:
+    with job_server(temporary, "--spark-master-url=local[1]") as server:
+        pipelines = Pipelines(server.address, "embedded", [])
+        for read in (ReadFromSpark, ReadStreamFromSpark):
+            p = pipelines.new()
+            _ = p | "It" >> read("kafka", options=of(broker, "some"))
+            assert "spark.jars.packages=org.apache.spark:spark-sql-kafka" in said(pipelines.job(p))
+
+
+def counted(pipeline: beam.Pipeline, options: dict[str, Any]) -> None:
+    """Numbers of a topic, counted as they come by random keys, and in the end all together."""
+    numbers = (
+        pipeline
+        | ReadStreamFromSpark("kafka", options=options, columns=["value"], poll_seconds=0.1)
+        | beam.ParDo(Count("first"))
+        | beam.Map(lambda row: (random.randrange(5), int(row.value)))
+        | "windows" >> beam.WindowInto(FixedWindows(1))
+        | "by five" >> beam.GroupByKey()
+        | beam.FlatMapTuple(lambda key, values: values)
+        | "arrivals" >> beam.Map(lambda number: (number, number, 0))
+        | "one window" >> beam.WindowInto(FixedWindows(10**10))
+    )
+    check(numbers, None)
+
+
+def rage(running: Lives, broker: KafkaBroker, topic: str, job: Job, chance: random.Random) -> int:
+    """Sends numbers, and kills in between; how many numbers there are."""
+    total = 0
+    for kind in (*KINDS, "broker", ""):
+        for _ in range(4):
+            send(broker, topic, range(total, total + RECORDS // 4))
+            total += RECORDS // 4
+            time.sleep(chance.uniform(0.0, 0.4))
+        if kind == "broker":
+            broker.kill()
+            broker.start()
+        elif kind:
+            wait_until(lambda: job.counter("first"), 120, "something is committed")
+            strike(running, kind, chance.randrange(100))
+    return total
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_each_record_arrives_once(
+    broker: KafkaBroker, temporary: Path, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    topic = made(broker, f"kills-{seed}")
+    with lives(temporary, tmp_path / "state", *SPARK) as running:
+        pipelines = Pipelines(running.address, "embedded", [])
+        pipeline = pipelines.new()
+        counted(pipeline, of(broker, topic, maxOffsetsPerTrigger=60))
+        job = pipelines.job(pipeline)
+        total = rage(running, broker, topic, job, chance)
+        wait_until(
+            lambda: job.counter("first") >= total,
+            240,
+            lambda: f"all of {total} records are read: {job.counter('first')}",
+        )
+        with JobClient(running.address) as client:
+            client.drain(job.job_id)
+        assert job.wait() is JobState.DRAINED
+        print(f"KILLS seed {seed} of a stream of Kafka's: {dict(running.kills)}", flush=True)
+        found = {name: job.counter(name) for name in ("first", "arrived", "lost", "doubled")}
+        assert found == {"first": total, "arrived": total, "lost": 0, "doubled": 0}

@@ -1,0 +1,83 @@
+"""A real Kafka: one broker that is its own controller, a process that can be killed and goes on from its disk."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+from java_servers import QUICK, free_ports
+from job_server import wait_until
+
+POM = Path(__file__).parents[1] / "kafka" / "pom.xml"
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+"""What Spark reads Kafka by. That of Spark 4.3 has not been published where we look; this one works with it."""
+_SECONDS = 120.0
+_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
+_OF_ONE_BROKER = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+)
+
+
+class KafkaBroker:
+    """A broker on this machine, at loopback, which makes no topic unless it is asked to.
+
+    Attributes:
+        address: of it, as clients take it.
+        log: what it has said.
+    """
+
+    def __init__(self, folder: Path, classes: str) -> None:
+        self._classes = classes
+        port, controller = free_ports(2)
+        self.address = f"127.0.0.1:{port}"
+        self.log = folder / "kafka.log"
+        self._settings = folder / "server.properties"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(folder / "logs"),
+            "auto.create.topics.enable": "false",
+            **dict.fromkeys(_OF_ONE_BROKER, "1"),
+        }
+        self._settings.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        form = ("kafka.tools.StorageTool", "format", "--standalone", "-t", _CLUSTER, "-c")
+        subprocess.run(
+            self._java(*form, str(self._settings)),
+            check=True,
+            timeout=_SECONDS,
+            capture_output=True,
+        )
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, and waits until it takes connections."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self._settings)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(self._answers, _SECONDS, lambda: self.log.read_text()[-2000:])
+
+    def kill(self) -> None:
+        """Kills it."""
+        self._process.kill()
+        self._process.wait()
+
+    def _answers(self) -> bool:
+        host, _, port = self.address.partition(":")
+        with socket.socket() as one:
+            return one.connect_ex((host, int(port))) == 0
+
+    def _java(self, program: str, *arguments: str) -> list[str]:
+        return ["java", *QUICK, "-Xmx256m", "-cp", self._classes, program, *arguments]
