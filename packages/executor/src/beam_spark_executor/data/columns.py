@@ -25,8 +25,8 @@ def to_batch(chunk: KeyedChunk) -> pa.RecordBatch:
     """The columns of a chunk, without copying keys or values."""
     names = ["key", "value"]
     columns = [
-        _binary(chunk.key_data, chunk.key_ends),
-        _binary(chunk.value_data, chunk.value_ends),
+        binary_column(chunk.key_data, chunk.key_ends),
+        binary_column(chunk.value_data, chunk.value_ends),
     ]
     metadata = {}
     if isinstance(chunk.windows, bytes):
@@ -94,6 +94,15 @@ def distinct_windows(batch: pa.RecordBatch) -> list[bytes]:
     return distinct
 
 
+def binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
+    """Binary values that lie one after the other, by where each ends; not copied."""
+    offsets = np.zeros(len(ends) + 1, dtype=np.int32)
+    offsets[1:] = ends
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+
+
 def concatenated(column: pa.Array) -> memoryview | bytes:
     """All values of a binary column with 32-bit offsets, one after the other; not copied."""
     data = column.buffers()[2]
@@ -146,25 +155,27 @@ def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.Recor
         if len(known) == 1:
             yield known.pop(), batch
             return
-    keys = batch.column("key").dictionary_encode()
-    shard_of_key = np.fromiter(
-        (crc32(key) % shards for key in keys.dictionary.to_pylist()),
-        dtype=np.int32,
-        count=len(keys.dictionary),
-    )
-    yield from dealt(batch, shard_of_key[keys.indices.to_numpy()])
+    keys = batch.column("key").to_pylist()
+    yield from dealt(batch, np.fromiter(map(crc32, keys), np.uint32, len(keys)) % shards)
 
 
 def dealt(
     batch: pa.RecordBatch, part_of_row: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Parts of a batch by the number of the part that each row is in, in order; within each, rows as before."""
-    taken = batch.take(pa.array(np.argsort(part_of_row, kind="stable")))
+    taken = batch.take(pa.array(stable_order(part_of_row)))
     start = 0
     for part, count in enumerate(np.bincount(part_of_row).tolist()):
         if count:
             yield part, taken.slice(start, count)
         start += count
+
+
+def stable_order(codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """The places of numbers from 0 on in their order; of equal ones, as before."""
+    # Numbers of 16 bits and less are sorted by their digits, in a fifth of the time.
+    narrow = codes.astype(np.min_scalar_type(codes.max(initial=0)))
+    return np.argsort(narrow, kind="stable")
 
 
 def by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
@@ -177,11 +188,3 @@ def by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
     codes = encoded.indices.to_numpy()
     for code, window in enumerate(encoded.dictionary.to_pylist()):
         yield window, batch.take(pa.array(np.flatnonzero(codes == code)))
-
-
-def _binary(data: bytes, ends: Sequence[int]) -> pa.Array:
-    offsets = np.zeros(len(ends) + 1, dtype=np.int32)
-    offsets[1:] = ends
-    return pa.BinaryArray.from_buffers(
-        pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )

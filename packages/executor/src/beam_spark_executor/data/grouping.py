@@ -30,7 +30,7 @@ from beam_runner_engine.values.windows import IntervalWindow, Window
 from beam_runner_worker.records import GroupChunk
 from beam_runner_worker.values import GroupValues
 
-from beam_spark_executor.data.columns import windows_of
+from beam_spark_executor.data.columns import stable_order, windows_of
 from beam_spark_executor.data.values import values_in_memory
 
 _GROUPS_IN_CHUNK = 4096
@@ -65,19 +65,21 @@ class ShardRows:
 
 @attrs.frozen
 class Groups:
-    """Groups in columns; group *i* has the rows from ``starts[i]`` to ``starts[i + 1]`` of values.
+    """Groups in columns; group *i* has the rows from ``starts[i]`` to ``starts[i + 1]`` of ``order``.
 
     Attributes:
         keys: encoded keys.
         windows: encoded windows, or the one that all groups share.
-        starts: row numbers, one more than groups.
-        values: the encoded values, ordered by group and within it by arrival.
-        timestamps: event times (ms) ordered as the values, where they were kept.
+        starts: places in ``order``, one more than groups.
+        order: the numbers of rows, by group and within it by arrival.
+        values: the encoded values of the rows by their numbers, with 64-bit offsets.
+        timestamps: event times (ms) in ``order``, where they were kept.
     """
 
     keys: pa.Array
     windows: bytes | list[bytes]
     starts: Integers
+    order: Integers
     values: pa.Array
     timestamps: Integers | None
 
@@ -88,14 +90,29 @@ class Groups:
         """The number of values of each group."""
         return np.diff(self.starts)
 
-    def blobs(self) -> pa.Array:
-        """The values of each group, concatenated."""
+    def ends(self) -> Integers:
+        """Where the values of each group begin, and the last ones end, if all were one after the other."""
         offsets = np.frombuffer(self.values.buffers()[1], dtype=np.int64)
         first = self.values.offset
-        ends = np.ascontiguousarray(offsets[first + self.starts])
-        return pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), len(self), [None, pa.py_buffer(ends), self.values.buffers()[2]]
+        sizes = np.diff(offsets[first : first + len(self.values) + 1])
+        ends = np.zeros(len(self.order) + 1, dtype=np.int64)
+        np.cumsum(sizes[self.order], out=ends[1:])
+        return ends[self.starts]
+
+    def values_of(self, first: int, last: int) -> pa.Array:
+        """The values from one group to before another, one after the other; copies them."""
+        return self.values.take(pa.array(self.order[self.starts[first] : self.starts[last]]))
+
+    def blobs(self, first: int, last: int) -> list[bytes]:
+        """The values of each group from one to before another, concatenated."""
+        values = self.values_of(first, last)
+        offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)
+        ends = offsets[self.starts[first : last + 1] - self.starts[first]]
+        blobs = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), last - first, [None, pa.py_buffer(ends), values.buffers()[2]]
         )
+        listed: list[bytes] = blobs.to_pylist()
+        return listed
 
 
 def group(
@@ -124,7 +141,7 @@ def group(
     else:
         window_count = len(rows.windows)
         codes = rows.key_codes * window_count + rows.window_codes
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes)
     ordered = codes[order]
     starts = runs_of(ordered)
     group_codes = ordered[starts[:-1]]
@@ -151,28 +168,28 @@ def group_chunks(
     groups = group(batches, strategy, merger)
     timestamps = _output_timestamps(groups, strategy)
     counts = groups.counts()
-    blobs = groups.blobs()
     windows = groups.windows
-    for first, last in _spans(blobs):
-        values: list[GroupValues] = []
-        if last == first + 1:
-            in_pieces = values_in_memory(groups.values, *groups.starts[first : last + 1].tolist())
-            if len(in_pieces) > _CHUNK_BYTES:
-                values = [in_pieces]
+    ends = groups.ends()
+    for first, last in _spans(ends):
+        values: list[GroupValues]
+        # Values are put in order no earlier than they are wanted, a few megabytes at a time.
+        if ends[last] - ends[first] > _CHUNK_BYTES:
+            values = [values_in_memory(groups.values_of(first, last))]
+        else:
+            values = [*groups.blobs(first, last)]
         yield GroupChunk(
             keys=groups.keys[first:last].to_pylist(),
             windows=windows if isinstance(windows, bytes) else windows[first:last],
             timestamps=timestamps[first:last].tolist(),
             counts=counts[first:last].tolist(),
-            values=values or blobs[first:last].to_pylist(),
+            values=values,
             pane=ONLY_PANE,
         )
 
 
-def _spans(blobs: pa.Array) -> Iterator[tuple[int, int]]:
+def _spans(ends: Integers) -> Iterator[tuple[int, int]]:
     """Cuts groups into chunks: so many, and no more bytes if not one group has more."""
-    ends = np.frombuffer(blobs.buffers()[1], dtype=np.int64)
-    first, size = 0, len(blobs)
+    first, size = 0, len(ends) - 1
     while first < size:
         fits = int(np.searchsorted(ends, ends[first] + _CHUNK_BYTES, side="right")) - 1
         last = min(max(first + 1, fits), first + _GROUPS_IN_CHUNK, size)
@@ -241,7 +258,7 @@ def _group_sessions(rows: ShardRows) -> Groups:
         encode_window(IntervalWindow(start, end))
         for start, end in zip(begins[firsts].tolist(), furthest[lasts].tolist(), strict=True)
     ]
-    arrival = np.argsort(session_of_row, kind="stable")
+    arrival = stable_order(session_of_row)
     starts = runs_of(session_of_row[arrival])
     return _take(rows, arrival, starts, keys[firsts], windows)
 
@@ -296,7 +313,8 @@ def _take(
         keys=rows.keys.take(pa.array(key_codes)),
         windows=windows,
         starts=starts,
-        values=rows.values.take(pa.array(order)),
+        order=order,
+        values=rows.values,
         timestamps=None if rows.timestamps is None else rows.timestamps[order],
     )
 

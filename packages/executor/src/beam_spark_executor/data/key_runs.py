@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from beam_runner_worker.records import ElementChunk
 
+from beam_spark_executor.data.columns import stable_order
 from beam_spark_executor.data.grouping import Integers, ShardRows, concatenate, runs_of
 from beam_spark_executor.data.spilling import Dealing, fitting_runs
 
@@ -64,7 +65,7 @@ def parts_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
     if not together:
         return
     rows = concatenate(together)
-    order = np.argsort(rows.key_codes, kind="stable")
+    order = stable_order(rows.key_codes)
     codes = rows.key_codes[order]
     ends = runs_of(codes)[1:]
     sizes = np.cumsum(np.diff(_offsets(rows.values))[order])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from beam_runner_engine.values.times import MIN_TIMESTAMP
@@ -15,9 +17,11 @@ from beam_runner_engine.values.windowed_values import held_until
 from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk
 
 from beam_spark_executor.data.columns import (
+    binary_column,
     by_shard,
     by_window,
     distinct_windows,
+    stable_order,
     to_batch,
     to_bytes,
     windows_of,
@@ -98,30 +102,31 @@ class _DealingPort:
 
     def write(self, chunk: OutputChunk) -> None:
         assert isinstance(chunk, ElementChunk) and chunk.ends is not None
-        data = memoryview(chunk.data)
-        starts = [0, *chunk.ends[:-1]]
-        hand = min(self._shards, chunk.count)
-        in_runs = self._in_order and len(data) <= LITTLE_BYTES
-        for offset in range(hand):
-            mine = slice(offset, None, self._shards)
-            if in_runs:
-                mine = slice(chunk.count * offset // hand, chunk.count * (offset + 1) // hand)
-            parts = [data[s:e] for s, e in zip(starts[mine], chunk.ends[mine], strict=True)]
-            shard = (self._next + offset) % self._shards
+        count, hand = chunk.count, min(self._shards, chunk.count)
+        elements = binary_column(chunk.data, chunk.ends)
+        if hand == 1 or (self._in_order and len(chunk.data) <= LITTLE_BYTES):
+            cuts = [count * share // hand for share in range(hand + 1)]
+        else:
+            elements = elements.take(pa.array(stable_order(np.arange(count) % self._shards)))
+            cuts = [0, *accumulate(len(range(turn, count, self._shards)) for turn in range(hand))]
+        _, offsets, data = elements.buffers()
+        ends = np.frombuffer(offsets, np.int32)[cuts].tolist()
+        for offset, (first, last) in enumerate(pairwise(cuts)):
             share = ElementChunk(
-                len(parts),
-                b"".join(parts),
+                last - first,
+                data[ends[offset] : ends[offset + 1]],
                 min_timestamp=chunk.min_timestamp,
                 window=chunk.window,
             )
-            row = elements_row(shard, share)
+            row = elements_row((self._next + offset) % self._shards, share)
             if self._restrictions:
-                row = attrs.evolve(row, work=_work_of(parts))
+                listed = elements.slice(first, last - first).to_pylist()
+                row = attrs.evolve(row, work=_work_of(listed))
             self._sink(row)
-        self._next = (self._next + chunk.count) % self._shards
+        self._next = (self._next + count) % self._shards
 
 
-def _work_of(restrictions: Iterable[memoryview]) -> int | None:
+def _work_of(restrictions: Iterable[bytes]) -> int | None:
     """What restrictions come to, each a pair whose second part, a number of eight bytes, is its size."""
     total = math.fsum(_SIZE.unpack_from(one, len(one) - _SIZE.size)[0] for one in restrictions)
     return math.ceil(total) if math.isfinite(total) and total >= 0 else None

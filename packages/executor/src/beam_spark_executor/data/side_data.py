@@ -61,7 +61,7 @@ class InMemory:
             windows = [windows] * len(groups)
         entries: dict[bytes, dict[bytes, tuple[int, bytes]]] = {}
         counts = groups.counts().tolist()
-        blobs = groups.blobs().to_pylist()
+        blobs = groups.blobs(0, len(groups))
         for key, window, count, blob in zip(keys, windows, counts, blobs, strict=True):
             entries.setdefault(window, {})[key] = (count, blob)
         return cls(entries)

@@ -16,16 +16,10 @@ from beam_spark_executor.data.files import RowFile
 from beam_spark_executor.data.refs import FileRows
 
 
-def values_in_memory(values: pa.Array, first: int, last: int) -> ValuePieces:
-    """A run of a column of values; keeps the whole column.
-
-    Args:
-        values: binary, with 64-bit offsets.
-        first: the number of the first value.
-        last: the number after the last value.
-    """
+def values_in_memory(values: pa.Array) -> ValuePieces:
+    """A column of values, binary with 64-bit offsets."""
     offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)
-    cuts = _cuts(offsets[values.offset + first : values.offset + last + 1])
+    cuts = _cuts(offsets[values.offset : values.offset + len(values) + 1])
     data = values.buffers()[2]
 
     def piece(number: int) -> bytes:
