@@ -124,6 +124,15 @@ def test_the_report_draws_the_graph_without_a_script(server: Server, web: TestCl
     assert drawn.count('<g class="flow') == 3
 
 
+def test_names_of_any_length_are_cut_in_the_graph(server: Server, web: TestClient) -> None:
+    pipeline = word_count()
+    add_step(pipeline, "long", "L" * 50_000, {"in": "counts"})
+    pipeline.components.transforms["root"].subtransforms.append("long")
+    page = web.get(f"/jobs/{server.submit(pipeline).id}").text
+    drawn = page[page.index("<svg") : page.index("</svg>")]
+    assert "L" * 400 in drawn and "L" * 501 not in drawn
+
+
 def test_a_stage_that_works_long_on_a_bundle_is_named_by_its_slowest_step(
     server: Server, web: TestClient
 ) -> None:

@@ -11,9 +11,10 @@ from .facts import Weight
 from .graph import Edge, View
 from .job_view import JobView, Row
 from .states import StepState
-from .texts import is_end, is_start, number, one_line, size, watermark
+from .texts import harmless, is_end, is_start, number, one_line, size, watermark
 
 _LINE_CHARACTERS = 29
+_DESCRIBED_CHARACTERS = 1_000
 _CHARACTER = 7.3
 """How wide one of a label is, about."""
 
@@ -143,5 +144,5 @@ def _flow(job: JobView, edge: Edge, line: Line) -> Flow:
         line,
         width=1.2 if not count else round(min(5.0, 1.2 + math.log10(1 + count) / 2), 1),
         amount="" if count is None else number(count),
-        described="\n".join(described),
+        described=harmless("\n".join(described), _DESCRIBED_CHARACTERS),
     )
