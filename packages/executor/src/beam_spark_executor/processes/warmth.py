@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from beam_spark_executor import allocation, garbage
+from beam_spark_executor import garbage
 from beam_spark_executor.logs import hushed
+from beam_spark_executor.processes import allocation
 from beam_spark_executor.processes.named_imports import import_named
 
 WARM_MODULES = (

@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import resource, threading
 import pyarrow as pa
-from beam_spark_executor import allocation
+from beam_spark_executor.processes import allocation
 
 half = pa.array([b"x" * (1 << 19)])
 
