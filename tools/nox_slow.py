@@ -277,7 +277,9 @@ def memory(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """An hour of three streams and a batch a minute, kills in its second half; then 1,000 jobs; logs. ``-- --minutes N --jobs N`` for less."""
     names = ("soak", "many_small_jobs", "restart_of_streams", "quiet_jobs")
-    session.install("pip")  # Beam's client asks it what is installed, and warns of one that is not there
+    session.install(
+        "pip"
+    )  # Beam's client asks it what is installed, and warns of one that is not there
     kill(session, *(f"tests/kills/test_{name}.py" for name in names), "-s")
 
 
