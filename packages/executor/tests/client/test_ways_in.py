@@ -84,11 +84,13 @@ def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(example, PAGE.name, "exec", dont_inherit=True), names)
     assert importlib.import_module(names["spark"]["spark.python.daemon.module"])
     assert collected == ["counts"]
-    empty, tables, database, frames, streams = Built.pipelines
+    empty, tables, catalog, database, frames, streams, kafka = Built.pipelines
     assert not empty.transforms_stack[0].parts
     assert len(tables.transforms_stack[0].parts) == 3
+    assert len(catalog.transforms_stack[0].parts) == 2
     assert len(database.transforms_stack[0].parts) == 2
     assert len(streams.transforms_stack[0].parts) == 5
+    assert len(kafka.transforms_stack[0].parts) == 1
     first, _, last = (part.full_label for part in frames.transforms_stack[0].parts)
     assert (first, last.partition("(")[0]) == ("from_dataframe", "to_dataframe")
     assert len(session.views) == 1
