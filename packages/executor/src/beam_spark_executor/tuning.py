@@ -41,7 +41,7 @@ class Tuning:
         lingers_ms: what a source that waits has put out by then is handed on.
         source_look_seconds: how often a source is looked at.
         source_busy_share: one whose thread wanted a core for more of the time is busy.
-        section_tasks_per_core: so many Spark tasks has each level of a section for a core, or one for each key shard if these are fewer; on one machine one for a core where SDKs run stages, of which each task starts its own.
+        section_tasks_per_core: so many Spark tasks has each level of a section for a core, or one for each key shard if these are fewer; on one machine, where all of them run at once and each in a process of its own, one for a core.
     """
 
     slots_per_core: int = 6

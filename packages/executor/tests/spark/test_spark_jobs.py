@@ -23,7 +23,7 @@ from beam_spark_executor.tuning import TUNING
 
 PARTS = tuple(SectionPart(name, (), (), 0) for name in ("A", "B"))
 ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0, parts=PARTS), "name")
-PLAN = Mock(needs_sdks=False)
+PLAN = Mock()
 WORK = Mock(plan=PLAN, shards=4)
 CORES = 3
 REFUSAL = SectionRefusal(Attempt(7, 2), "no")
@@ -89,7 +89,7 @@ def test_a_section_is_run_in_the_slot_of_its_job_under_its_title(jobs_with: Jobs
     assert end_of(jobs) == REFUSAL
     assert set(titles) == {"the job · section of A to B"}
     assert Runner.made[2] == Slot(3)
-    assert Runner.made[4:] == ("job-1", PLAN, 4)
+    assert Runner.made[4:] == ("job-1", PLAN, CORES)
     assert end_of(jobs) == REFUSAL
     assert jobs.heard(REFUSAL)
     assert not jobs.heard(LaneOpened(1))
@@ -101,23 +101,18 @@ MANY = CORES * TUNING.section_tasks_per_core
 
 
 @pytest.mark.parametrize(
-    ("shards", "needs_sdks", "slots", "tasks"),
-    [
-        (4, False, 6 * CORES, 4),
-        (100, False, 6 * CORES, MANY),
-        (100, True, 6 * CORES, CORES),
-        (100, True, None, MANY),
-    ],
-    ids=["few shards", "many shards", "SDKs side by side", "SDKs one after the other"],
+    ("shards", "slots", "tasks"),
+    [(4, None, 4), (100, None, MANY), (100, 6 * CORES, CORES), (1, 6 * CORES, 1)],
+    ids=["few shards", "many shards", "one machine", "one machine, few shards"],
 )
-def test_a_level_has_a_few_tasks_for_each_core(
-    shards: int, needs_sdks: bool, slots: int | None, tasks: int, jobs_with: Jobs
+def test_a_level_has_a_few_tasks_for_each_core_or_one_where_all_run_at_once(
+    shards: int, slots: int | None, tasks: int, jobs_with: Jobs
 ) -> None:
     jobs, _ = jobs_with(lambda order, title: REFUSAL)
     spark: Any = jobs._spark
     spark.slots = slots
     told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
-    work = Mock(plan=Mock(needs_sdks=needs_sdks), shards=shards)
+    work = Mock(shards=shards)
     jobs.start_section(ORDER, work, "section of A to B", told.put)
     assert told.get(timeout=60) == REFUSAL
     assert Runner.made[-1] == tasks

@@ -10,7 +10,6 @@ from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.channel.stand_by import LaneRef, ServeLane
-from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark.lane import run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.reading import TableData
@@ -141,10 +140,9 @@ class SparkJobs:
         title = f"{self._name} · lane {number}"
         on_end(number, self._pools.call_once(lane, slot, self._group, title))
 
-    def _section_tasks_per_core(self, plan: JobPlan) -> int:
-        """Tasks that run one after the other share a process and its SDKs; those side by side start theirs."""
-        side_by_side = self._spark.slots is not None
-        return 1 if plan.needs_sdks and side_by_side else TUNING.section_tasks_per_core
+    def _section_tasks_per_core(self) -> int:
+        """Tasks that run one after the other share a process; all side by side, as on one machine, each starts its own."""
+        return TUNING.section_tasks_per_core if self._spark.slots is None else 1
 
     def _taken_slot(self) -> Slot:
         if self._slot is None:
@@ -160,7 +158,7 @@ class SparkJobs:
                 self._endpoint,
                 self._job_id,
                 work.plan,
-                min(work.shards, self._section_tasks_per_core(work.plan) * self._cores()),
+                min(work.shards, self._section_tasks_per_core() * self._cores()),
             )
         return self._runner
 
