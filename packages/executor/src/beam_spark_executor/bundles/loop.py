@@ -72,7 +72,7 @@ class TaskLoop:
         folder: the job's.
         host: runs the bundles.
         send: sends what has happened.
-        sources: the stages of which bundles may go on without end.
+        awaited: the stages of which a bundle leaves the loop sooner: something waits for its end, or for part of it.
         clock: the job's processing time; this machine's by default.
     """
 
@@ -82,14 +82,14 @@ class TaskLoop:
         folder: Path,
         host: BundleHost,
         send: Callable[[LoopProgress | LoopReply], None],
-        sources: Container[str] = (),
+        awaited: Container[str] = (),
         clock: ProcessingClock | None = None,
     ) -> None:
         self._clock = clock or ProcessingClock()
         self._order = order
         self._host = host
         self._send = send
-        self._sources = sources
+        self._awaited = awaited
         self._scheduler: Scheduler = pickle.loads(order.scheduler)
         self._driver: Driver[Entry] = Driver(self)
         self._stores = LoopStores(folder, order.segments)
@@ -152,7 +152,7 @@ class TaskLoop:
                 self._send_untold()
             running = self._running
             if running is not None:
-                longest = self._limits.longest(is_source=running.stage in self._sources)
+                longest = self._limits.longest(is_source=running.stage in self._awaited)
                 if _ms_since(self._since) > longest:
                     self.leave(outgrown=True)
 

@@ -104,6 +104,7 @@ class WorkerProcess:
             self._in_sections.of,
             self.channel.send,
             self.work.plan.sources(),
+            self.work.plan.joint(),
             in_turns=self.work.plan.takes_turns,
         )
         start_essential(self._teller.run, "progress")
@@ -191,7 +192,8 @@ class WorkerProcess:
     def _loop(self, order: RunLoop) -> None:
         self._files.begin(order)
         sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
-        self._looping = loop = TaskLoop(order, self.folder, self, send, sources, self._clock)
+        awaited = sources | self.work.plan.joint()
+        self._looping = loop = TaskLoop(order, self.folder, self, send, awaited, self._clock)
         if self._leaves_loop:  # It was told so before there was a loop to leave.
             loop.leave()
         reply = loop.run()

@@ -1,7 +1,8 @@
-"""Tells the server how far the bundle of this process is: every half second, and sources when it counts.
+"""Tells the server how far the bundle of this process is: every half second, and sooner where it counts.
 
 A stream's source hands on what it has put out when its bundle ends, and that is checkpointed when it
-tells how far it is. When it does is the engine's rule; here is seen whether it waits.
+tells how far it is. When it does is the engine's rule; here is seen whether it waits. A bundle of
+several pieces leaves those that it has not begun to idle lanes when it first tells.
 """
 
 from __future__ import annotations
@@ -48,6 +49,31 @@ class _Turn:
         return cls(running, reports, wanted, running.elapsed / 1000)
 
 
+@attrs.frozen
+class _Working:
+    """A bundle of several pieces that has not told yet: idle lanes may wait for those that it has not begun.
+
+    Attributes:
+        ran: for how long its thread had been on a core, in seconds, when it was first seen; None if nobody knows.
+    """
+
+    running: RunningBundle
+    ran: float | None
+
+    @classmethod
+    def beginning(cls, running: RunningBundle) -> _Working:
+        """One that is first seen now."""
+        told = core_time(running.thread)
+        return cls(running, None if told is None else told.ran)
+
+    def is_long(self) -> bool:
+        """Whether it has work for several lanes, and is not slow because the machine is crowded: then its pieces keep their order."""
+        told = core_time(self.running.thread)
+        if told is None or self.ran is None:
+            return False
+        return told.ran - self.ran >= TUNING.joint_seconds
+
+
 class ProgressTeller:
     """Belongs to a thread of its own, but for :meth:`begins`.
 
@@ -56,6 +82,7 @@ class ProgressTeller:
         progress: how far one is; None if nobody knows.
         send: takes what is told.
         sources: the stages of which bundles may go on without end.
+        joint: those, run here, of which a bundle may have several pieces.
         in_turns: whether bundles take turns at one interpreter; then they tell sooner.
     """
 
@@ -65,6 +92,7 @@ class ProgressTeller:
         progress: Callable[[RunningBundle], BundleProgressed | None],
         send: Callable[[BundleProgressed], None],
         sources: Container[str],
+        joint: Container[str],
         *,
         in_turns: bool,
     ) -> None:
@@ -72,6 +100,9 @@ class ProgressTeller:
         self._progress = progress
         self._send = send
         self._sources = sources
+        self._joint = joint
+        self._working: _Working | None = None
+        self._told: RunningBundle | None = None
         # Where bundles take turns, it counts how soon one shows that it leaves time to others.
         self._after = TUNING.progress_in_turns_ms if in_turns else 1000 * TUNING.progress_seconds
         self._begun = threading.Event()
@@ -80,16 +111,14 @@ class ProgressTeller:
 
     def begins(self, stage_id: str) -> None:
         """A bundle of a stage begins."""
-        if stage_id in self._sources:
+        if stage_id in self._sources or stage_id in self._joint:
             self._begun.set()
 
     def run(self) -> None:
         """Tells for as long as the process lives."""
         while True:
             running = self._running()
-            is_source = running is not None and running.stage_id in self._sources
-            pause = TUNING.source_look_seconds if is_source else TUNING.progress_seconds
-            if self._begun.wait(pause):
+            if self._begun.wait(self._pause(running)):
                 self._begun.clear()
             elif running is not None and running is self._running():
                 try:
@@ -98,14 +127,31 @@ class ProgressTeller:
                     # The bundle's own thread tells what is wrong with it.
                     _LOGGER.debug("no progress of %s", running.bundle_id, exc_info=True)
 
+    def _pause(self, running: RunningBundle | None) -> float:
+        """For how long (s) the bundle that runs, if one does, is not looked at."""
+        if running is None:
+            return TUNING.progress_seconds
+        if running.stage_id in self._joint and running is not self._told:
+            if self._working is None or self._working.running is not running:
+                self._working = _Working.beginning(running)
+            return TUNING.source_look_seconds
+        is_source = running.stage_id in self._sources
+        return TUNING.source_look_seconds if is_source else TUNING.progress_seconds
+
     def look(self, running: RunningBundle) -> None:
         """Tells how far the bundle that runs is, if it is time to."""
         if running.stage_id in self._sources:
             self._look_at_source(running)
-        elif running.elapsed >= self._after:
-            progress = self._progress(running)
-            if progress is not None:
-                self._send(progress)
+            return
+        working = self._working
+        awaited = working is not None and working.running is running and working.is_long()
+        if not awaited and running.elapsed < self._after:
+            return
+        self._working = None
+        progress = self._progress(running)
+        if progress is not None:
+            self._told = running
+            self._send(progress)
 
     def _look_at_source(self, running: RunningBundle) -> None:
         elapsed, least = running.elapsed, 1000 * self._slowness.turn(0.0)
