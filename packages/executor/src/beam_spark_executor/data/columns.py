@@ -103,6 +103,12 @@ def binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
     )
 
 
+def large_offsets(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Where each value of a binary column with 64-bit offsets begins, and the last one ends, in its data; not copied."""
+    offsets = np.frombuffer(column.buffers()[1], dtype=np.int64)
+    return offsets[column.offset : column.offset + len(column) + 1]
+
+
 def concatenated(column: pa.Array) -> memoryview | bytes:
     """All values of a binary column with 32-bit offsets, one after the other; not copied."""
     data = column.buffers()[2]

@@ -30,7 +30,7 @@ from beam_runner_engine.values.windows import IntervalWindow, Window
 from beam_runner_worker.records import GroupChunk
 from beam_runner_worker.values import GroupValues
 
-from beam_spark_executor.data.columns import stable_order, windows_of
+from beam_spark_executor.data.columns import large_offsets, stable_order, windows_of
 from beam_spark_executor.data.values import values_in_memory
 
 _GROUPS_IN_CHUNK = 4096
@@ -92,9 +92,7 @@ class Groups:
 
     def ends(self) -> Integers:
         """Where the values of each group begin, and the last ones end, if all were one after the other."""
-        offsets = np.frombuffer(self.values.buffers()[1], dtype=np.int64)
-        first = self.values.offset
-        sizes = np.diff(offsets[first : first + len(self.values) + 1])
+        sizes = np.diff(large_offsets(self.values))
         ends = np.zeros(len(self.order) + 1, dtype=np.int64)
         np.cumsum(sizes[self.order], out=ends[1:])
         return ends[self.starts]
@@ -106,8 +104,7 @@ class Groups:
     def blobs(self, first: int, last: int) -> list[bytes]:
         """The values of each group from one to before another, concatenated."""
         values = self.values_of(first, last)
-        offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)
-        ends = offsets[self.starts[first : last + 1] - self.starts[first]]
+        ends = large_offsets(values)[self.starts[first : last + 1] - self.starts[first]]
         blobs = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), last - first, [None, pa.py_buffer(ends), values.buffers()[2]]
         )

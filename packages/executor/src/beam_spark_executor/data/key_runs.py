@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from beam_runner_worker.records import ElementChunk
 
-from beam_spark_executor.data.columns import stable_order
+from beam_spark_executor.data.columns import large_offsets, stable_order
 from beam_spark_executor.data.grouping import Integers, ShardRows, concatenate, runs_of
 from beam_spark_executor.data.spilling import Dealing, fitting_runs
 
@@ -68,7 +68,7 @@ def parts_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
     order = stable_order(rows.key_codes)
     codes = rows.key_codes[order]
     ends = runs_of(codes)[1:]
-    sizes = np.cumsum(np.diff(_offsets(rows.values))[order])
+    sizes = np.cumsum(np.diff(large_offsets(rows.values))[order])
     first = 0
     while first < len(order):
         before = sizes[first - 1] if first else 0
@@ -125,11 +125,6 @@ def _part(rows: ShardRows, order: Integers, codes: Integers, *, ends_key: bool) 
 
 def elements_of(values: pa.Array) -> ElementChunk:
     """Elements as one chunk, without a look at any of them."""
-    offsets = _offsets(values)
+    offsets = large_offsets(values)
     start, end = int(offsets[0]), int(offsets[-1])
     return ElementChunk(len(values), values.buffers()[2][start:end].to_pybytes())
-
-
-def _offsets(values: pa.Array) -> Integers:
-    offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)
-    return offsets[values.offset : values.offset + len(values) + 1]

@@ -11,15 +11,14 @@ import pyarrow as pa
 from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.values import ValuePieces
 
-from beam_spark_executor.data.columns import concatenated, from_bytes
+from beam_spark_executor.data.columns import concatenated, from_bytes, large_offsets
 from beam_spark_executor.data.files import RowFile
 from beam_spark_executor.data.refs import FileRows
 
 
 def values_in_memory(values: pa.Array) -> ValuePieces:
     """A column of values, binary with 64-bit offsets."""
-    offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)
-    cuts = _cuts(offsets[values.offset : values.offset + len(values) + 1])
+    cuts = _cuts(large_offsets(values))
     data = values.buffers()[2]
 
     def piece(number: int) -> bytes:
