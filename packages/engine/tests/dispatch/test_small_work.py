@@ -62,7 +62,7 @@ def test_one_slow_bundle_is_not_usual() -> None:
 
 
 def test_a_source_has_less_time() -> None:
-    assert LIMITS.longest(is_source=True) < LIMITS.longest(is_source=False)
+    assert LIMITS.longest(awaited=True) < LIMITS.longest(awaited=False)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.floats(0, 400)), max_size=40))

@@ -16,7 +16,8 @@ from beam_runner_engine.values.times import Duration
 class LoopLimits:
     """What a loop may take on; times are in ms.
 
-    A bundle may take `bundle_ms`, a source's `source_ms`, since what that puts out is seen only after its end. Where
+    A bundle may take `bundle_ms`, an awaited one `source_ms`: a source's, of which what it puts out is seen only after
+    its end, or one of which other places could have a part. Where
     several wait whose usual ones take more than `parallel_ms`, or more than `waiting_bytes` wait, places side
     by side do better. The last bundle counts for `usual_weight` in what is usual. What was done
     is told, to be committed, every `report_ms`, and after `report_entries` entries; and for what is due within `nap_ms`
@@ -32,9 +33,9 @@ class LoopLimits:
     report_entries: int
     nap_ms: float
 
-    def longest(self, *, is_source: bool) -> float:
+    def longest(self, *, awaited: bool) -> float:
         """Returns how long a bundle may take in the loop (ms)."""
-        return self.source_ms if is_source else self.bundle_ms
+        return self.source_ms if awaited else self.bundle_ms
 
     def usual(self, before: float, took: float) -> float:
         """Returns what is usual (ms) after a bundle took so long; the first of a stage builds it, so one alone does

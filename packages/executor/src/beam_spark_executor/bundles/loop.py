@@ -152,7 +152,7 @@ class TaskLoop:
                 self._send_untold()
             running = self._running
             if running is not None:
-                longest = self._limits.longest(is_source=running.stage in self._awaited)
+                longest = self._limits.longest(awaited=running.stage in self._awaited)
                 if _ms_since(self._since) > longest:
                     self.leave(outgrown=True)
 
