@@ -147,7 +147,6 @@ class ProgressTeller:
         awaited = working is not None and working.running is running and working.is_long()
         if not awaited and running.elapsed < self._after:
             return
-        self._working = None
         progress = self._progress(running)
         if progress is not None:
             self._told = running
