@@ -51,6 +51,11 @@ def _options(options: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
+def option_of(options: Mapping[str, str], name: str) -> str:
+    """An option's value, in whatever case its name is spelt; empty if it is not given."""
+    return next((value for key, value in options.items() if key.lower() == name.lower()), "")
+
+
 def _names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
@@ -287,9 +292,8 @@ class TableTarget(_Payload):
         return attrs.evolve(self, options={**others, "dbtable": table})
 
     def option(self, name: str) -> str:
-        """An option's value, in whatever case its name is spelt; empty if it is not given."""
-        found = (value for key, value in self.options.items() if key.lower() == name.lower())
-        return next(found, "")
+        """See `option_of`."""
+        return option_of(self.options, name)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from beam_spark_executor.tables import TableSource, WrongTable
+from beam_spark_executor.tables import TableSource, WrongTable, option_of
 
 _KAFKA = "kafka"
 _ADDRESSES = "kafka.bootstrap.servers"
@@ -30,13 +30,13 @@ def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
         yield
         return
     if anew:
-        _check_answers(_option(source, _ADDRESSES))
+        _check_answers(option_of(source.options, _ADDRESSES))
     try:
         yield
     except Exception as error:
         if not any(sign in str(error) for sign in _NO_TOPIC):
             raise
-        topics = _option(source, "subscribe") or _option(source, "assign")
+        topics = option_of(source.options, "subscribe") or option_of(source.options, "assign")
         raise WrongTable(f"Kafka has no such topic, or no such partition: {topics}") from error
 
 
@@ -60,8 +60,3 @@ def _reason_of_silence(address: str) -> str | None:
             return None
     except (OSError, ValueError) as error:
         return str(getattr(error, "strerror", None) or error)
-
-
-def _option(source: TableSource, name: str) -> str:
-    found = (value for key, value in source.options.items() if key.lower() == name)
-    return next(found, "")
