@@ -16,6 +16,7 @@ from tools.nox_support import (
     group,
     install,
     need_java,
+    need_maven,
     run_pytest,
     why_no_machines,
 )
@@ -43,8 +44,7 @@ def clusters(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def hdfs(session: nox.Session) -> None:
     """Hadoop's own servers: the contract of stores, refusals, faults; then as `clusters`, with HDFS in place of S3. Needs Maven, and root for the second."""
-    if shutil.which("mvn") is None:
-        session.skip("NOT RUN: Maven was not found: install maven")
+    need_maven(session)
     need_java(session)
     tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
     install(session, f"{distribution('executor')}[hdfs,stores]", *tests)
@@ -55,8 +55,7 @@ def hdfs(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def kafka(session: nox.Session) -> None:
     """A stream of a real Kafka's topic while workers, Java, the server and the broker are killed; refusals. Needs Maven. ``-- --rounds N --seed S`` for more."""
-    if shutil.which("mvn") is None:
-        session.skip("NOT RUN: Maven was not found: install maven")
+    need_maven(session)
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("kafka"))
     run_pytest(session, "tests/kafka", "-s", *session.posargs)

@@ -138,6 +138,12 @@ def need_java(session: nox.Session) -> None:
     )
 
 
+def need_maven(session: nox.Session) -> None:
+    """Skips the session where there is no Maven."""
+    if shutil.which("mvn") is None:
+        session.skip("NOT RUN: Maven was not found: install maven")
+
+
 def need_chromium(session: nox.Session) -> None:
     """Installs Debian's chromium where there is none and this may be done; skips the session where it can't."""
     if _chromium():

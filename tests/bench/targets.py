@@ -22,6 +22,7 @@ import attrs
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from free_ports import free_ports
 from job_server import JobServerProcess
 
 _START_SECONDS = 60.0
@@ -190,7 +191,7 @@ def server_process(flags: tuple[str, ...]) -> Iterator[JobServerProcess]:
 
 @contextmanager
 def prism_process(binary: str) -> Iterator[str]:
-    port = free_port()
+    (port,) = free_ports(1)
     command = [binary, f"--job_port={port}", "--serve_http=false", "--log_level=error"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -202,12 +203,6 @@ def prism_process(binary: str) -> Iterator[str]:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from free_ports import free_ports
 
 if sys.platform != "linux":
     pytest.skip("looks for what is left in /proc", allow_module_level=True)
@@ -73,7 +72,7 @@ def test_files_are_shown_before_they_are_run() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_the_tutorial_from_its_beginning_to_its_end(program: Any) -> None:
-    ports = dict(zip(("8099", "8074"), _free_ports(), strict=False))
+    ports = dict(zip(("8099", "8074"), map(str, free_ports(2)), strict=True))
     last, server = "", None
     try:
         for block in blocks():
@@ -102,13 +101,6 @@ def _shell(program: Any) -> tuple[str, ...]:
     folder = Path(sys.executable).parent
     path = f"PATH={folder}{os.pathsep}{os.environ['PATH']}"
     return ("env", path, f"PYSPARK_PYTHON={sys.executable}", "bash")
-
-
-def _free_ports() -> Iterator[str]:
-    with socket.socket() as one, socket.socket() as other:
-        for free in (one, other):
-            free.bind(("127.0.0.1", 0))
-        yield from (str(free.getsockname()[1]) for free in (one, other))
 
 
 def _get(url: str) -> str:

@@ -13,14 +13,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from hdfs_servers import POM, HdfsServers
-from java_servers import class_path, reason_not_to
+from java_servers import class_path
 
 
 @pytest.fixture(scope="session")
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServers]:
     """Both its servers."""
-    if reason := reason_not_to():
-        pytest.skip(f"NOT RUN: {reason}")
     folder = tmp_path_factory.mktemp("hdfs")
     servers = HdfsServers(folder, class_path(POM, folder))
     try:

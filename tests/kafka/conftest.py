@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 
-from java_servers import class_path, reason_not_to
+from java_servers import class_path
 from kafka_broker import POM, KafkaBroker
 from seeds import add_seed_options, run_for_each_seed
 
@@ -30,8 +30,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """The broker."""
-    if reason := reason_not_to():
-        pytest.skip(f"NOT RUN: {reason}")
     folder = tmp_path_factory.mktemp("kafka")
     made = KafkaBroker(folder, class_path(POM, folder))
     try:

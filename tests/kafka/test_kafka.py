@@ -13,15 +13,15 @@ import apache_beam as beam
 import pytest
 import victims
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices import JobState
 from beam_spark_executor.io import ReadFromSpark, ReadStreamFromSpark
 from chaos import strike
+from endings import arrives_once
 from job_server import job_server, wait_until
 from jobs import Job, Pipelines, pickle_by_value
 from kafka_broker import CONNECTOR, KafkaBroker
 from lives import Lives, lives
-from victims import Count, check
+from victims import Count, check_stream
 
 kafka = pytest.importorskip("kafka", reason="wants the group kafka")
 
@@ -112,18 +112,13 @@ def test_a_spark_that_does_not_know_kafka_is_told_what_it_lacks(
 
 def counted(pipeline: beam.Pipeline, options: dict[str, Any]) -> None:
     """Numbers of a topic, counted as they come by random keys, and in the end all together."""
-    numbers = (
+    pairs = (
         pipeline
         | ReadStreamFromSpark("kafka", options=options, columns=["value"], poll_seconds=0.1)
         | beam.ParDo(Count("first"))
         | beam.Map(lambda row: (random.randrange(5), int(row.value)))
-        | "windows" >> beam.WindowInto(FixedWindows(1))
-        | "by five" >> beam.GroupByKey()
-        | beam.FlatMapTuple(lambda key, values: values)
-        | "arrivals" >> beam.Map(lambda number: (number, number, 0))
-        | "one window" >> beam.WindowInto(FixedWindows(10**10))
     )
-    check(numbers, None)
+    check_stream(pairs, 1)
 
 
 def rage(running: Lives, broker: KafkaBroker, topic: str, job: Job, chance: random.Random) -> int:
@@ -156,14 +151,4 @@ def test_each_record_arrives_once(
         counted(pipeline, of(broker, topic, maxOffsetsPerTrigger=60))
         job = pipelines.job(pipeline)
         total = rage(running, broker, topic, job, chance)
-        wait_until(
-            lambda: job.counter("first") >= total,
-            240,
-            lambda: f"all of {total} records are read: {job.counter('first')}",
-        )
-        with JobClient(running.address) as client:
-            client.drain(job.job_id)
-        assert job.wait() is JobState.DRAINED
-        print(f"KILLS seed {seed} of a stream of Kafka's: {dict(running.kills)}", flush=True)
-        found = {name: job.counter(name) for name in ("first", "arrived", "lost", "doubled")}
-        assert found == {"first": total, "arrived": total, "lost": 0, "doubled": 0}
+        arrives_once(running, job, total, 240, f"seed {seed} of a stream of Kafka's")

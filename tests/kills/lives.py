@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from free_ports import free_ports
 from job_server import JobServerProcess, ServerEnded, wait_until
 from processes import FORKED, parent, threads
 
@@ -52,7 +52,7 @@ class Lives:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._temporary = temporary
-        self._flags = (f"--job-port={free_port()}", f"--state-dir={state}", *flags)
+        self._flags = (f"--job-port={free_ports(1)[0]}", f"--state-dir={state}", *flags)
         self._environment = environment or {}
         self.count = 0
         self.slowest = 0.0
@@ -154,14 +154,6 @@ def lives(
         yield running
     finally:
         running.server.kill()
-
-
-def free_port() -> int:
-    """One that nobody has now."""
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def _moment(pattern: re.Pattern[str], line: str) -> float | None:

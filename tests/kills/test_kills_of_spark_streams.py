@@ -10,16 +10,15 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
-from beam_runner_jobservices import JobClient, JobState
 from beam_spark_executor.io import ReadStreamFromSpark
 from chaos import strike
+from endings import arrives_once
 from job_server import wait_until
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from rounds import ROUND_SECONDS
-from victims import Count, check
+from victims import Count, check_stream
 
 pickle_by_value(__name__)
 KINDS = ("worker", "java", "server", "worker")
@@ -37,7 +36,7 @@ def counted(pipeline: beam.Pipeline, folder: Path) -> None:
     from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
     schema = StructType([StructField("id", LongType()), StructField("at", TimestampType())])
-    numbers = (
+    pairs = (
         pipeline
         | ReadStreamFromSpark(
             "json",
@@ -49,13 +48,8 @@ def counted(pipeline: beam.Pipeline, folder: Path) -> None:
         )
         | beam.ParDo(Count("first"))
         | beam.Map(lambda row: (random.randrange(5), row.id))
-        | "windows" >> beam.WindowInto(FixedWindows(50))
-        | "by five" >> beam.GroupByKey()
-        | beam.FlatMapTuple(lambda key, values: values)
-        | "arrivals" >> beam.Map(lambda number: (number, number, 0))
-        | "one window" >> beam.WindowInto(FixedWindows(10**9))
     )
-    check(numbers, None)
+    check_stream(pairs, 50)
 
 
 def arrives(folder: Path, number: int) -> None:
@@ -90,14 +84,4 @@ def test_each_row_arrives_once(
                 wait_until(lambda: job.counter("first"), 60, "something is committed")
                 strike(running, kind, chance.randrange(100))
         total = number * ROWS
-        wait_until(
-            lambda: job.counter("first") >= total,
-            120,
-            lambda: f"all of {total} rows are read: {job.counter('first')}",
-        )
-        with JobClient(running.address) as client:
-            client.drain(job.job_id)
-        assert job.wait() is JobState.DRAINED
-        print(f"KILLS seed {seed} of a stream of Spark's: {dict(running.kills)}", flush=True)
-        found = {name: job.counter(name) for name in ("first", "arrived", "lost", "doubled")}
-        assert found == {"first": total, "arrived": total, "lost": 0, "doubled": 0}
+        arrives_once(running, job, total, 120, f"seed {seed} of a stream of Spark's")

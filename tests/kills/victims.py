@@ -120,6 +120,19 @@ def check(numbers: beam.PCollection, count: int | None) -> None:
     everything | beam.ParDo(Check(count))
 
 
+def check_stream(pairs: beam.PCollection, seconds: int) -> None:
+    """Numbers by random keys are counted as they come, in windows of so many seconds, and in the end all together."""
+    numbers = (
+        pairs
+        | "windows" >> beam.WindowInto(FixedWindows(seconds))
+        | "by five" >> beam.GroupByKey()
+        | beam.FlatMapTuple(lambda key, values: values)
+        | "arrivals" >> beam.Map(lambda number: (number, number, 0))
+        | "one window" >> beam.WindowInto(FixedWindows(10**10))
+    )
+    check(numbers, None)
+
+
 def bounded(pipeline: beam.Pipeline, count: int, stop: Path, seconds: float = 0.002) -> None:
     """A batch with two shuffles by random keys."""
     numbers = (

@@ -10,7 +10,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from beam_spark_executor.stores.spec import StoreSpec
-from java_servers import QUICK, free_ports
+from free_ports import free_ports
+from java_servers import QUICK
 
 POM = Path(__file__).parents[1] / "hdfs" / "pom.xml"
 _SERVERS = "org.apache.hadoop.hdfs.server"

@@ -6,7 +6,8 @@ import socket
 import subprocess
 from pathlib import Path
 
-from java_servers import QUICK, free_ports
+from free_ports import free_ports
+from java_servers import QUICK
 from job_server import wait_until
 
 POM = Path(__file__).parents[1] / "kafka" / "pom.xml"

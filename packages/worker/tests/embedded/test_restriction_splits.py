@@ -46,11 +46,13 @@ class Unsplittable(OffsetRestrictionTracker):
 
 
 class Broken(OffsetRestrictionTracker):
+    error: type[BaseException] = ValueError
+
     def try_split(self, fraction_of_remainder: float) -> Any:
-        raise ValueError("half way through")
+        raise self.error("half way through")
 
     def current_progress(self) -> Any:
-        raise ValueError("no idea")
+        raise self.error("no idea")
 
 
 class WithUnsplittable(Ranges):
@@ -61,12 +63,8 @@ class WithBroken(Ranges):
     tracker = Broken
 
 
-class Exiting(OffsetRestrictionTracker):
-    def try_split(self, fraction_of_remainder: float) -> Any:
-        raise SystemExit("half way through")
-
-    def current_progress(self) -> Any:
-        raise SystemExit("no idea")
+class Exiting(Broken):
+    error = SystemExit
 
 
 class WithExiting(Ranges):

@@ -1,0 +1,31 @@
+"""How a stream ends that was killed at: all of it is read, it is drained, and each number has arrived once."""
+
+from __future__ import annotations
+
+from beam_runner_jobservices import JobClient, JobState
+from job_server import wait_until
+from jobs import Job
+from lives import Lives
+
+
+def arrives_once(running: Lives, job: Job, total: int, seconds: float, told: str) -> None:
+    """Waits until a stream of `victims.check_stream`, behind ``Count("first")``, has read so many numbers, and drains it.
+
+    Args:
+        running: its server.
+        job: it.
+        total: how many numbers there are.
+        seconds: in which they are to be read.
+        told: what it is a stream of, and its seed, for who reads what was killed.
+    """
+    wait_until(
+        lambda: job.counter("first") >= total,
+        seconds,
+        lambda: f"all of {total} are read: {job.counter('first')}",
+    )
+    with JobClient(running.address) as client:
+        client.drain(job.job_id)
+    assert job.wait() is JobState.DRAINED
+    print(f"KILLS {told}: {dict(running.kills)}", flush=True)
+    found = {name: job.counter(name) for name in ("first", "arrived", "lost", "doubled")}
+    assert found == {"first": total, "arrived": total, "lost": 0, "doubled": 0}

@@ -1,0 +1,14 @@
+"""Ports of this machine for servers that tests begin."""
+
+from __future__ import annotations
+
+import socket
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has now."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
