@@ -114,8 +114,12 @@ def distribution(package: str) -> str:
 
 
 def install(session: nox.Session, *requirements: str) -> None:
-    """Installs requirements, taking our packages and pyspark from the wheels that were built here."""
-    session.install(*requirements, "--constraint", str(CONSTRAINTS))
+    """Installs requirements, taking our packages and pyspark from the wheels that were built here; compiled, as pip does it.
+
+    Else each process that imports Beam would compile it where Python is told to leave no bytecode behind.
+    """
+    compiled = {"UV_COMPILE_BYTECODE": "1"}
+    session.install(*requirements, "--constraint", str(CONSTRAINTS), env=compiled)
 
 
 def need_java(session: nox.Session) -> None:
