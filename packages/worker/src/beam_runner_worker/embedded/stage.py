@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from apache_beam.runners.worker import statesampler
 from apache_beam.runners.worker.data_sampler import DataSampler
@@ -13,6 +14,7 @@ from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
 from beam_runner_worker.embedded.edges import Edges, parse_descriptor
 from beam_runner_worker.embedded.failures import describe_failed_build
 from beam_runner_worker.embedded.finalizers import Finalizers
+from beam_runner_worker.embedded.frames import in_one_piece
 from beam_runner_worker.embedded.processor import Processor
 from beam_runner_worker.embedded.sampling import samples_of, take_samples
 from beam_runner_worker.embedded.splits import split_bundle
@@ -81,7 +83,9 @@ class EmbeddedStage:
             processor.show(state)
             statesampler.set_current_tracker(processor.times.sampler)
             self._show(processor)
-            residuals = run_bundle(processor, bundle_id, inputs, outputs, self._spec.title)
+            residuals = in_one_piece(
+                partial(run_bundle, processor, bundle_id, inputs, outputs, self._spec.title)
+            )
             self._show(None)
             callbacks = processor.take_callbacks()
             if callbacks:
