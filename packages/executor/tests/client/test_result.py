@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,6 +23,29 @@ class Service:
         self.cancelled.append(request.job_id)
 
 
+class Stream:
+    """A stream of the server's; once it is cancelled, another thread brings it to its end, as gRPC's does."""
+
+    def __init__(self, events: Iterable[Any]) -> None:
+        self._events = iter(events)
+        self._callbacks: list[Callable[[Stream], None]] = []
+        self.is_ended = False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._events
+
+    def add_done_callback(self, callback: Callable[[Stream], None]) -> None:
+        self._callbacks.append(callback)
+
+    def cancel(self) -> None:
+        threading.Timer(0.1, self._end).start()
+
+    def _end(self) -> None:
+        self.is_ended = True
+        for callback in self._callbacks:
+            callback(self)
+
+
 class Gone(grpc.RpcError):
     def details(self) -> str:
         return "connection refused"
@@ -34,7 +58,7 @@ def result(*states: Any, service: Any = None, why_gone: str = "") -> BeamSparkRe
                 raise state
             yield api.JobStateEvent(state=state)
 
-    of = PipelineResult(service, "job-1", iter(()), events())
+    of = PipelineResult(service, "job-1", Stream(()), Stream(events()))
     return BeamSparkResult(of, "localhost:1", lambda: why_gone)
 
 
@@ -45,6 +69,14 @@ DRAINED, CANCELLED = api.JobState.DRAINED, api.JobState.CANCELLED
 @pytest.mark.parametrize(("state", "told"), [(DONE, "DONE"), (DRAINED, "DRAINED")])
 def test_good_ends(state: Any, told: str) -> None:
     assert result(RUNNING, state).wait_until_finish() == told
+
+
+def test_both_streams_have_ended_when_the_wait_has() -> None:
+    messages, states = Stream(()), Stream([api.JobStateEvent(state=DONE)])
+    of = PipelineResult(Service(), "job-1", messages, states)
+    assert BeamSparkResult(of, "localhost:1", str).wait_until_finish() == "DONE"
+    assert messages.is_ended
+    assert states.is_ended
 
 
 def test_a_cancel_of_ones_own_is_no_error() -> None:
@@ -78,7 +110,7 @@ def waiting(until: threading.Event, last: Any) -> BeamSparkResult:
         until.wait(60)
         yield api.JobStateEvent(state=last)
 
-    of = PipelineResult(Service(), "job-1", iter(()), events())
+    of = PipelineResult(Service(), "job-1", Stream(()), Stream(events()))
     return BeamSparkResult(of, "localhost:1", str)
 
 

@@ -10,6 +10,8 @@ import grpc
 from apache_beam.runners.portability.portable_runner import PipelineResult
 from apache_beam.runners.runner import PipelineState
 
+_STREAM_END_SECONDS = 1.0
+
 
 class BeamSparkResult(PipelineResult):
     """The result of a pipeline.
@@ -73,6 +75,8 @@ class BeamSparkResult(PipelineResult):
             super().wait_until_finish()
         except Exception as error:
             self._failure = error
+        for stream in (self._message_stream, self._state_stream):
+            _end(stream)
 
     def cancel(self) -> None:
         """Asks for the job's end; `wait_until_finish` then tells CANCELLED."""
@@ -97,3 +101,15 @@ class BeamSparkResult(PipelineResult):
     def _lost(self, error: Any) -> str:
         told = self._why_gone() or f"its server does not answer: {error.details()}"
         return f"the job {self._job_id} is out of sight: {told}"
+
+
+def _end(stream: Any) -> None:
+    """Cancels a stream of the server's, and waits until gRPC is through with it.
+
+    Beam leaves them as they are. A program that ended in the moment in which gRPC's thread had the lock of one never did: Python
+    ends such threads where they are, and then clears the stream, which wants the lock.
+    """
+    ended = threading.Event()
+    stream.add_done_callback(lambda _: ended.set())
+    stream.cancel()
+    ended.wait(_STREAM_END_SECONDS)
