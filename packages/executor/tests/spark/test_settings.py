@@ -130,6 +130,9 @@ def test_long_paths_do_without_unix_sockets() -> None:
 def test_java_options_do_not_contradict_the_users() -> None:
     assert "+UseSerialGC" in java_options(FOLDER, FOLDER / "log", "warn", "")
     assert "+UseSerialGC" not in java_options(FOLDER, FOLDER / "log", "warn", "-XX:+UseG1GC")
+    assert "Tier4InvocationThreshold" in java_options(FOLDER, FOLDER / "log", "warn", "")
+    for theirs in ("-XX:TieredStopAtLevel=1", "-XX:-TieredCompilation", "-XX:Tier4LoadFeedback=2"):
+        assert "Tier4" not in java_options(FOLDER, FOLDER / "log", "warn", theirs)
 
 
 @pytest.mark.parametrize(

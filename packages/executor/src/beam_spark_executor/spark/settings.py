@@ -40,6 +40,17 @@ _LEAST_HEAP_MB = 512
 _LONGEST_SOCKET_PATH = 100
 _SOCKET_NAME = len(".00000000-0000-0000-0000-000000000000.sock") + 1
 
+_CHOOSES_COMPILERS = re.compile(
+    r"-XX:([-+]TieredCompilation|TieredStopAtLevel|CompilationMode|Tier4)"
+)
+_SECOND_COMPILER_LATE = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""Java's own thresholds, ten times as high: its optimizing compiler is for what tables of millions of rows make hot."""
+
 _MASTERS = (
     r"local",
     r"local\[(\d+|\*)(,\s*\d+)?\]",
@@ -187,8 +198,8 @@ def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: s
     ]
     if not re.search(r"-XX:\+Use\w+GC", user_options):
         options.append("-XX:+UseSerialGC")
-    if "-XX:TieredStopAtLevel" not in user_options:
-        options.append("-XX:TieredStopAtLevel=1")
+    if not _CHOOSES_COMPILERS.search(user_options):
+        options += _SECOND_COMPILER_LATE
     return " ".join(options)
 
 
