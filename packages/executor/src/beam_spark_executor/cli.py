@@ -26,6 +26,7 @@ from beam_spark_executor.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from beam_spark_executor.server.job_server import Server
+    from beam_spark_executor.spark.session import RunningSpark
 
 _CHECK_SECONDS = 1.0
 _START_CHECK_SECONDS = 0.1
@@ -131,16 +132,38 @@ class _Signals:
 
 
 def _bind(settings: ServerSettings) -> Server:
-    """A server that has its port; imports Beam, which takes seconds."""
+    """A server that has its port; imports Beam, which takes seconds, and has Java start beside that."""
+    spark = _begun(settings)
+    try:
+        return _bound(settings, spark)
+    except BaseException:
+        if spark is not None:
+            spark.kill()
+        raise
+
+
+def _begun(settings: ServerSettings) -> RunningSpark | None:
+    """Spark, whose Java process starts meanwhile if it is one of ours; None for plain processes."""
+    if settings.plain_cores is not None:
+        return None
+    with logs.hushed():
+        from beam_spark_executor.spark.session import RunningSpark
+
+    spark = RunningSpark(settings.spark)
+    spark.begin()
+    return spark
+
+
+def _bound(settings: ServerSettings, spark: RunningSpark | None) -> Server:
     with logs.hushed():
         from beam_runner_jobservices import JobServicesError, Unguarded
 
         from beam_spark_executor.journal.errors import JournalError
         from beam_spark_executor.server.job_server import Server, fork_ahead
 
-    zygote = fork_ahead(settings)
+    zygote = fork_ahead(settings, spark)
     try:
-        server = Server(settings, zygote)
+        server = Server(settings, zygote, spark)
     except Unguarded as error:
         raise _CannotStart(
             f"{error}: --allow-remote, and --token-file or --tls-client-ca"

@@ -102,3 +102,25 @@ def test_it_ends_with_all_beneath_it_when_the_server_is_killed(
     told = ask(server, "600")
     server.send_signal(signal.SIGKILL)
     wait_until_gone(told["pid"], told["child"])
+
+
+LETS_GO = """
+import os
+from beam_spark_executor.processes.zygote import Zygote
+
+def serve():
+    print("is there", flush=True)
+    input()
+
+reads, writes = os.pipe()
+zygote = Zygote(serve, [writes])
+assert zygote.stdout.readline() == "is there\\n"
+os.close(writes)
+assert os.read(reads, 1) == b"", "whoever reads there sees the end"
+zygote.terminate()
+"""
+
+
+def test_it_lets_go_of_what_is_not_its() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", LETS_GO], env=environment, check=True, timeout=60)

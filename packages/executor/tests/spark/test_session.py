@@ -122,6 +122,40 @@ def test_a_java_process_that_stands_still_is_alive_and_can_be_stopped(tmp_path: 
     assert json.loads(done.stdout.splitlines()[-1]) == [True, False]
 
 
+BEGUN = """
+import threading
+from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.settings import SparkSettings
+
+spark = RunningSpark(SparkSettings("local[1]"))
+spark.begin()
+assert threading.active_count() == 1
+java = spark._java.process.pid
+spark.start()
+assert spark._java.process.pid == java
+assert spark.context.parallelize(range(3)).count() == 3
+spark.stop()
+for end in (RunningSpark.kill, RunningSpark.stop):
+    begun = RunningSpark(SparkSettings("local[1]"))
+    begun.begin()
+    end(begun)
+    assert begun._java.process.wait(60) < 0
+wrong = RunningSpark(SparkSettings("local[one]"))
+wrong.begin()
+assert wrong.pipes == ()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_java_that_was_begun_is_what_is_started_and_nothing_of_it_is_left(
+    short_folder: Path,
+) -> None:
+    environment = {**os.environ, "TMPDIR": str(short_folder)}
+    subprocess.run([sys.executable, "-c", BEGUN], timeout=300, env=environment, check=True)
+    assert list(short_folder.iterdir()) == []
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, TextIO
 
 from beam_spark_executor.processes import reaper
@@ -34,12 +34,13 @@ class Zygote:
 
     Args:
         serve: what it does, in a process beneath its reaper; it ends when that returns.
+        not_its: files of the server's that it has to let go of.
 
     Attributes:
         stdin, stdout: pipes from and to its standard streams.
     """
 
-    def __init__(self, serve: Callable[[], object]) -> None:
+    def __init__(self, serve: Callable[[], object], not_its: Sequence[int] = ()) -> None:
         orders, ours = os.pipe()
         theirs, answers = os.pipe()
         server = os.getpid()
@@ -48,6 +49,7 @@ class Zygote:
         if self._pid == 0:
             os.close(ours)
             os.close(theirs)
+            reaper.make_silent(*not_its)
             _become(serve, server, orders, answers)
         os.close(orders)
         os.close(answers)

@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from apache_beam.version import __version__ as beam_version
 from beam_runner_jobservices import (
@@ -38,6 +39,9 @@ from beam_spark_executor.stores.state_place import StatePlace
 from beam_spark_executor.temporary import TemporaryFolder, remove_left
 from beam_spark_executor.versions import BEAM
 
+if TYPE_CHECKING:
+    from beam_spark_executor.spark.session import RunningSpark
+
 JOBS_LIMIT_SECONDS = 10.0
 """How long jobs have to end when the server stops."""
 
@@ -59,6 +63,7 @@ class Server:
 
     Args:
         zygote: see `fork_ahead`.
+        spark: Spark whose Java process has been begun; it is killed where a server can't be made.
 
     Raises:
         beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
@@ -70,7 +75,12 @@ class Server:
         OSError: a folder cannot be made or written.
     """
 
-    def __init__(self, settings: ServerSettings, zygote: Zygote | None = None) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        zygote: Zygote | None = None,
+        spark: RunningSpark | None = None,
+    ) -> None:
         self._settings = settings
         self._durable = settings.state_dir is not None
         self._temporary: TemporaryFolder | None = None
@@ -88,7 +98,7 @@ class Server:
         self._stopping = threading.Lock()
         self._serving = self._stopped = False
         self._executor: Future[SparkJobExecutor] = Future()
-        self.placement = _placement(settings, zygote)
+        self.placement = _placement(settings, zygote, spark)
         self._private: TemporaryFolder | None = None
         try:
             guard = _guard(settings)
@@ -294,10 +304,14 @@ class Server:
         return executor if isinstance(executor, NeverBegun) else executor(job, reporter)
 
 
-def fork_ahead(settings: ServerSettings) -> Zygote | None:
+def fork_ahead(settings: ServerSettings, spark: RunningSpark | None) -> Zygote | None:
     """What a server forks workers from, so that they need not import Beam again, if it is the server that has them started.
 
     To be called while this process has one thread, and before the server is made.
+
+    Args:
+        settings: the server's.
+        spark: what has been begun of it.
     """
     if not reaper.is_possible():
         return None
@@ -305,10 +319,14 @@ def fork_ahead(settings: ServerSettings) -> Zygote | None:
         return Zygote(parent.serve)
     from beam_spark_executor.spark import python_daemon, session
 
-    return python_daemon.fork_ahead() if session.is_started_here(settings.spark) else None
+    if not session.is_started_here(settings.spark):
+        return None
+    return python_daemon.fork_ahead(() if spark is None else spark.pipes)
 
 
-def _placement(settings: ServerSettings, zygote: Zygote | None) -> PlacementService:
+def _placement(
+    settings: ServerSettings, zygote: Zygote | None, spark: RunningSpark | None
+) -> PlacementService:
     """What worker processes run on; of the two, only what is asked for is imported."""
     if settings.plain_cores is not None:
         from beam_spark_executor.processes.placement import PlainPlacement
@@ -316,7 +334,7 @@ def _placement(settings: ServerSettings, zygote: Zygote | None) -> PlacementServ
         return PlainPlacement(settings.plain_cores, zygote)
     from beam_spark_executor.spark.placement import SparkPlacement
 
-    return SparkPlacement(settings.spark, zygote)
+    return SparkPlacement(settings.spark, zygote, spark)
 
 
 def _type_of(option: JobOption | JobChoice) -> OptionType:

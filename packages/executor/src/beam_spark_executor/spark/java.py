@@ -94,7 +94,7 @@ class JavaProcess:
     """
 
     def __init__(self, java_options: str, conf: Mapping[str, str], folder: Path) -> None:
-        """Starts it and returns at once, with Spark properties ``conf`` on its command line.
+        """Starts it and returns at once, without a thread, with Spark properties ``conf`` on its command line.
 
         ``folder`` is where it leaves word of how to reach it.
         """
@@ -119,14 +119,21 @@ class JavaProcess:
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address_file),
             },
         )
-        threading.Thread(target=self._forward_log, name="spark-log", daemon=True).start()
+
+    @property
+    def pipes(self) -> tuple[int, ...]:
+        """Files that reach its standard streams. It ends with the last process that has the first of them."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        return self.process.stdin.fileno(), self.process.stdout.fileno()
 
     def connect(self) -> Any:
-        """PySpark's gateway to the process, once it answers.
+        """PySpark's gateway to the process, once it answers; from then on what it says is in the log.
 
         Raises:
             SparkUnavailable: the process ended, or gave no sign within `START_LIMIT_SECONDS`.
         """
+        threading.Thread(target=self._forward_log, name="spark-log", daemon=True).start()
         deadline = time.monotonic() + START_LIMIT_SECONDS
         while not self._address_file.exists():
             if self.process.poll() is not None:

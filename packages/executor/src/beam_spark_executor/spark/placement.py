@@ -32,13 +32,19 @@ class SparkPlacement:
 
     Args:
         zygote: from which Python daemons of Spark's on this machine are forked, to be ended with it.
+        spark: what has been begun of it, with these settings.
     """
 
     has_tables = True
     loss = "Spark's Java process has ended unexpectedly; its last lines are in the log"
 
-    def __init__(self, settings: SparkSettings, zygote: Zygote | None = None) -> None:
-        self._spark = RunningSpark(settings)
+    def __init__(
+        self,
+        settings: SparkSettings,
+        zygote: Zygote | None = None,
+        spark: RunningSpark | None = None,
+    ) -> None:
+        self._spark = spark or RunningSpark(settings)
         self._zygote = zygote
         self._pools: WorkerPools | None = None
         self._stand_bys: StandBys | None = None

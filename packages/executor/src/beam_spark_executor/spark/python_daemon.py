@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import zipimport
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import BinaryIO, NoReturn
 
@@ -213,11 +213,17 @@ def _prepare_aside() -> None:
     os.close(answer)
 
 
-def fork_ahead() -> Zygote:
-    """A fork server for the daemons of this server's Java process. To be called in a process of one thread."""
+def fork_ahead(not_its: Sequence[int]) -> Zygote:
+    """A fork server for the daemons of this server's Java process. To be called in a process of one thread.
+
+    Args:
+        not_its: see `Zygote`.
+    """
     listener = fork_server.listen()
     try:
-        return Zygote(lambda: fork_server.serve(listener, _import_what_tasks_need, _run_daemon))
+        return Zygote(
+            lambda: fork_server.serve(listener, _import_what_tasks_need, _run_daemon), not_its
+        )
     finally:
         listener.close()
 

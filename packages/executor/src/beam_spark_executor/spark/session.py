@@ -148,6 +148,24 @@ class RunningSpark:
             check_java()
         self._checked = True
 
+    def begin(self) -> None:
+        """Has the Java process start that `start` then waits for, if it would start one; begins no thread.
+
+        What is wrong is left for `start` to say.
+        """
+        if not is_started_here(self._settings):
+            return
+        with contextlib.suppress(SparkUnavailable):
+            self.check()
+            if self._settings.master is not None:
+                check_master(self._settings.master)
+            self._make_java()
+
+    @property
+    def pipes(self) -> tuple[int, ...]:
+        """Files by which this process alone is to hold the Java process: a process that is forked has to let go of them."""
+        return () if self._java is None else self._java.pipes
+
     def start(self) -> None:
         """Starts Spark, or takes the session that is there. Costs about four seconds.
 
@@ -181,12 +199,16 @@ class RunningSpark:
         if SUBMITTED in os.environ:
             self._folder = TemporaryFolder()
             return launch_gateway()
+        return self._make_java().connect()
+
+    def _make_java(self) -> JavaProcess:
+        """The Java process, which is started if it was not before."""
         with self._changing:
             if self._killed:
                 raise SparkUnavailable("Spark was stopped while it started.")
-            self._folder = TemporaryFolder()
-            self._java = _start_java(self._settings, self._folder.path)
-        return self._java.connect()
+            self._folder = self._folder or TemporaryFolder()
+            self._java = self._java or _start_java(self._settings, self._folder.path)
+            return self._java
 
     def _start_context(self, gateway: Any, folder: Path) -> SparkContext:
         found = dict(SparkConf(_jvm=gateway.jvm).getAll())
@@ -207,7 +229,10 @@ class RunningSpark:
         there before us is left alone. May be called again, and from any thread.
         """
         with self._stopping:
-            if self._context is None or self._folder is None:
+            if self._context is None:
+                self.kill()  # what was begun, if anything
+                return
+            if self._folder is None:
                 return
             if self.is_alive:
                 _within(limit * 2 / 3, (self._session or self._context).stop)
