@@ -66,6 +66,15 @@ def test_a_payload_of_other_kinds_is_refused_or_what_it_says(
     assert refused > 9 * len(told)
 
 
+def test_a_payload_of_an_older_version_is_taken_and_one_of_a_newer_refused() -> None:
+    told = json.loads(TableTarget("csv", "/here").to_payload())
+    del told["table"]
+    assert TableTarget.from_payload(json.dumps(told).encode()) == TableTarget("csv", "/here")
+    newer = json.dumps({**told, "sorted_by": ["a"]}).encode()
+    with pytest.raises(WrongTable, match="says 'sorted_by', which this version does not know"):
+        TableTarget.from_payload(newer)
+
+
 @pytest.mark.parametrize("payload", [b"[" * 100_000, b'{"format":' * 100_000])
 def test_a_payload_that_is_too_deep_is_refused(payload: bytes) -> None:
     with pytest.raises(WrongTable, match="does not say what is to be read"):

@@ -100,18 +100,22 @@ class _Payload:
 
     @classmethod
     def from_payload(cls: type[_Spec], payload: bytes) -> _Spec:
-        """What `to_payload` gave.
+        """What `to_payload` gave, of this version or an older one, which may have known fewer of the attributes.
 
         Raises:
-            WrongTable: it is something else.
+            WrongTable: it is something else, or has an attribute that this version does not know.
         """
-        names = {field.name for field in attrs.fields(cls)}
         try:
             told = json.loads(payload)
-            return cls(**{name: told[name] for name in names})
+            unknown = sorted(told.keys() - {field.name for field in attrs.fields(cls)})
+            if unknown:
+                raise WrongTable(
+                    f"its payload says {unknown[0]!r:.100}, which this version does not know: the client has a newer one"
+                )
+            return cls(**told)
         except WrongTable:
             raise
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise WrongTable(f"its payload does not say what is to be {cls.KIND}") from error
 
 
