@@ -54,8 +54,11 @@ def test_threads_tell_whether_they_leave_time_to_others(
         wait_until(begun.exists)
         sdk = server.harness(host.environment_ids[0]).sdk()
         sdk.waits()
-        time.sleep(0.5)
-        assert sdk.waits() is waits
+        told = []
+        while waits not in told and len(told) < 20:
+            time.sleep(0.5)  # of which a busy machine may give a process more or less
+            told.append(sdk.waits())
+        assert waits in told
     finally:
         go_on.touch()
         thread.join(20)
