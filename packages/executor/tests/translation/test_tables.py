@@ -132,7 +132,7 @@ def test_a_payload_that_makes_no_sense_is_refused() -> None:
     proto = samples.proto_of(read)
     for transform in proto.components.transforms.values():
         if transform.spec.urn == urns.READ:
-            transform.spec.payload = b"{}"
+            transform.spec.payload = b"[]"
     with pytest.raises(InvalidPipeline, match="'It': its payload does not say what is to be read"):
         translate(samples.job_of(proto))
 
