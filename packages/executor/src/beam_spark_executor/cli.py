@@ -161,7 +161,7 @@ def _bound(settings: ServerSettings, spark: RunningSpark | None) -> Server:
         from beam_spark_executor.journal.errors import JournalError
         from beam_spark_executor.server.job_server import Server, fork_ahead
 
-    zygote = fork_ahead(settings, spark)
+    zygote = fork_ahead(spark)
     try:
         server = Server(settings, zygote, spark)
     except Unguarded as error:

@@ -18,6 +18,7 @@ from beam_spark_executor.channel.stand_by import StandDown
 from beam_spark_executor.processes.placement import PlainPlacement
 from beam_spark_executor.server.ports import PlacementService
 from beam_spark_executor.spark.placement import SparkPlacement
+from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import SparkSettings
 
 CORES = 2
@@ -30,7 +31,7 @@ def placement(request: pytest.FixtureRequest) -> Iterator[PlacementService]:
     if request.param == "spark":
         # The session of all tests, of as many cores: it is taken, and left running.
         request.getfixturevalue("spark")
-        placement = SparkPlacement(SparkSettings())
+        placement = SparkPlacement(RunningSpark(SparkSettings()))
     else:
         placement = PlainPlacement(CORES)
     placement.check()

@@ -304,24 +304,21 @@ class Server:
         return executor if isinstance(executor, NeverBegun) else executor(job, reporter)
 
 
-def fork_ahead(settings: ServerSettings, spark: RunningSpark | None) -> Zygote | None:
+def fork_ahead(spark: RunningSpark | None) -> Zygote | None:
     """What a server forks workers from, so that they need not import Beam again, if it is the server that has them started.
 
     To be called while this process has one thread, and before the server is made.
 
     Args:
-        settings: the server's.
-        spark: what has been begun of it.
+        spark: on which it will run, perhaps begun; None for plain processes.
     """
     if not reaper.is_possible():
         return None
-    if settings.plain_cores is not None:
+    if spark is None:
         return Zygote(parent.serve)
-    from beam_spark_executor.spark import python_daemon, session
+    from beam_spark_executor.spark import python_daemon
 
-    if not session.is_started_here(settings.spark):
-        return None
-    return python_daemon.fork_ahead(() if spark is None else spark.pipes)
+    return python_daemon.fork_ahead(spark.pipes) if spark.pipes else None
 
 
 def _placement(
@@ -333,8 +330,9 @@ def _placement(
 
         return PlainPlacement(settings.plain_cores, zygote)
     from beam_spark_executor.spark.placement import SparkPlacement
+    from beam_spark_executor.spark.session import RunningSpark
 
-    return SparkPlacement(settings.spark, zygote, spark)
+    return SparkPlacement(spark or RunningSpark(settings.spark), zygote)
 
 
 def _type_of(option: JobOption | JobChoice) -> OptionType:

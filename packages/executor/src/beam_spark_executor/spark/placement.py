@@ -14,7 +14,7 @@ from beam_spark_executor.spark.cores import ClusterCores
 from beam_spark_executor.spark.first_tasks import check_executors, warm_up
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.settings import SparkSettings, is_on_this_machine, is_one_process
+from beam_spark_executor.spark.settings import is_on_this_machine, is_one_process
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.spark.stand_by import StandBys
 from beam_spark_executor.versions import SPARK
@@ -31,20 +31,15 @@ class SparkPlacement:
     Where Spark has a slot to spare, one task always stands by for the next job.
 
     Args:
+        spark: not started yet, but perhaps begun.
         zygote: from which Python daemons of Spark's on this machine are forked, to be ended with it.
-        spark: what has been begun of it, with these settings.
     """
 
     has_tables = True
     loss = "Spark's Java process has ended unexpectedly; its last lines are in the log"
 
-    def __init__(
-        self,
-        settings: SparkSettings,
-        zygote: Zygote | None = None,
-        spark: RunningSpark | None = None,
-    ) -> None:
-        self._spark = spark or RunningSpark(settings)
+    def __init__(self, spark: RunningSpark, zygote: Zygote | None = None) -> None:
+        self._spark = spark
         self._zygote = zygote
         self._pools: WorkerPools | None = None
         self._stand_bys: StandBys | None = None

@@ -163,7 +163,7 @@ class RunningSpark:
 
     @property
     def pipes(self) -> tuple[int, ...]:
-        """Files by which this process alone is to hold the Java process: a process that is forked has to let go of them."""
+        """Files by which this process alone is to hold the Java process: a process that is forked has to let go of them. None where it was not begun."""
         return () if self._java is None else self._java.pipes
 
     def start(self) -> None:
