@@ -13,6 +13,8 @@ _SHARE_OF_BUNDLE = 32
 memory, a core may have four lanes, and what is grouped is in memory about three times."""
 _BUDGETS_OF_TABLE = 2
 """What is grouped takes more than its bytes, and this is counted as it is."""
+_BUDGETS_OF_SECTION = 2
+"""A core has one task of a section at a time, where it may have four lanes."""
 _LEAST_BUDGET = 8 << 20
 _LATELY_SECONDS = 5.0
 _MOST_BUDGET = 1 << 30
@@ -49,6 +51,11 @@ def bundle_budget() -> int:
     """How many bytes of rows one bundle may have in memory at a time; above that it uses files."""
     share = memory_limit() // (_SHARE_OF_BUNDLE * (os.cpu_count() or 1))
     return max(_LEAST_BUDGET, min(share, _MOST_BUDGET))
+
+
+def section_budget() -> int:
+    """The same for a bundle of a section, and for what comes for it."""
+    return _BUDGETS_OF_SECTION * bundle_budget()
 
 
 class KillWatch:

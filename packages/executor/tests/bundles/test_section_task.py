@@ -176,7 +176,7 @@ def assert_whole(run: Run, reply: SectionReply) -> None:
 def test_a_section(
     build: Build, budget: int, hosts: Any, found: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(section_task_module, "bundle_budget", lambda: budget)
+    monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
     plan = plan_of(build)
     run = Run(hosts(plan), order_of(plan))
     assert_whole(run, run.all())
@@ -244,7 +244,7 @@ def test_each_task_repeats_its_bytes(
     build: Build, budget: int, seed: int, hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the order in which Spark gives it its input, and whichever attempt it is."""
-    monkeypatch.setattr(section_task_module, "bundle_budget", lambda: budget)
+    monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
     plan = plan_of(build)
     host = hosts(plan)
     host.budget = budget

@@ -28,7 +28,7 @@ from beam_spark_executor.channel.section_replies import (
     merge_replies,
 )
 from beam_spark_executor.data.rows import Row
-from beam_spark_executor.memory import bundle_budget
+from beam_spark_executor.memory import section_budget
 from beam_spark_executor.plan import BufferKind, JobPlan
 
 _WAITING_SHARE = 4
@@ -115,7 +115,7 @@ class SectionTask:
         self._plan = prepared.plan
         self._level = level
         self._source = source
-        self._budget = bundle_budget()
+        self._budget = section_budget()
         self._wanted = True
         self._name = f"{section.order.name}-{level}-{source}-{attempt}"
         self._attempt = section.order.attempt

@@ -10,7 +10,7 @@ from beam_runner_engine.values.window_coders import WindowCoder
 from beam_spark_executor.bundles.timers_ahead import Trust
 from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.clock import ProcessingClock
-from beam_spark_executor.memory import bundle_budget
+from beam_spark_executor.memory import bundle_budget, section_budget
 from beam_spark_executor.plan import BufferPlan, StagePlan
 
 
@@ -65,4 +65,4 @@ class StageWork:
 
     def in_section(self) -> StageWork:
         """The same for a bundle of a section: what it has handed on is on its way, so it can't begin again."""
-        return attrs.evolve(self, trust=Trust(kept=False))
+        return attrs.evolve(self, trust=Trust(kept=False), budget=section_budget())

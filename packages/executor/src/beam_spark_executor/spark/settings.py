@@ -124,6 +124,8 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         _TABLES: str(folder / "warehouse"),
         "spark.scheduler.mode": "FAIR",
+        # A section begins with next to nothing on one executor, which others would wait three seconds to be far from.
+        "spark.shuffle.reduceLocality.enabled": "false",
         "spark.python.daemon.module": "beam_spark_executor.spark.python_daemon",
         "spark.python.worker.reuse": "true",
         "spark.python.unix.domain.socket.enabled": str(_sockets_fit(master, folder)).lower(),
