@@ -116,6 +116,23 @@ def test_a_section_has_no_more_exchanges_than_the_limit() -> None:
     assert found(READ, GROUP, COUNT, most=1) == [["read", "group"]]
 
 
+def test_branches_that_are_shuffled_before_they_join_count_side_by_side() -> None:
+    """As two collections do that were made and dealt, and are grouped together."""
+    branches = [
+        made
+        for root, name in (("root", "one"), ("other", "two"))
+        for made in (
+            stage(name, root, f"{name}-a"),
+            stage(f"{name}-dealt", f"{name}-a", f"{name}-b"),
+            stage(f"{name}-read", f"{name}-b", name),
+        )
+    ]
+    join = stage("group", "one two", "b")
+    names = [one.name for one in (*branches, join)]
+    assert found(*branches, join, most=3) == [names]
+    assert found(*branches, join, most=2) == [names[:3], names[3:6]]
+
+
 def test_a_keyed_stage_that_does_not_wait_for_its_end_can_not_span() -> None:
     odd = attrs.evolve(GROUP, whole_input=False)
     with pytest.raises(GraphError, match="'group' can't be in a section"):

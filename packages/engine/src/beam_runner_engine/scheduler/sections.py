@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -29,30 +29,34 @@ def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
 
     A stage is taken into the section of those it reads from if all of what it reads is written by stages
     that span, and read by nobody else, not as a side input either; if it waits for nothing else that waits for
-    them; and if the section has no more than `most_exchanges` collections within it then. Takes time in
+    them; and if no more than `most_exchanges` collections of the section are in a row then. Takes time in
     proportion to the graph.
     """
     if not any(stage.spans for stage in graph.stages):
         return ()
     group_of: list[_Group] = []
+    levels: list[int] = []
     for number, stage in enumerate(graph.stages):
-        group_of.append(_group_for(graph, group_of, number, stage, most_exchanges))
+        level = 1 + max((levels[writer] for writer in _writers(graph, stage.inputs)), default=-1)
+        group = _group_for(graph, group_of, number, stage, may_join=level <= most_exchanges)
+        group_of.append(group)
+        levels.append(level if len(group.stages) > 1 else 0)
     groups = dict.fromkeys(group for group in group_of if group.inner)
     return tuple(_section(graph, group) for group in groups)
 
 
 def _group_for(
-    graph: Graph, group_of: list[_Group], number: int, stage: StageSpec, most_exchanges: int
+    graph: Graph, group_of: list[_Group], number: int, stage: StageSpec, *, may_join: bool
 ) -> _Group:
-    before = _writers(graph, group_of, stage.inputs)
-    sides = _writers(graph, group_of, (side.collection for side in stage.side_inputs))
+    before = _groups(graph, group_of, stage.inputs)
+    sides = _groups(graph, group_of, (side.collection for side in stage.side_inputs))
     for group in sides:
         group.awaited = True
     if _can_follow(graph, stage) and not any(group in sides for group in before):
         rank = max(*(group.rank for group in before), *(side.rank + 1 for side in sides), 0)
         inner = [*(name for group in before for name in group.inner), *stage.inputs]
         movable = all(group.rank == rank or not group.awaited for group in before)
-        if movable and len(inner) <= most_exchanges:
+        if movable and may_join:
             return _joined(group_of, before, number, rank, inner)
     for group in before:
         group.awaited = True
@@ -73,10 +77,15 @@ def _joined(
     return first
 
 
-def _writers(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
+def _groups(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
     """The groups of the stages that write some collections, each once."""
+    return list(dict.fromkeys(group_of[writer] for writer in _writers(graph, names)))
+
+
+def _writers(graph: Graph, names: Iterable[str]) -> Iterator[int]:
+    """The stages that write some collections."""
     writers = (writer for name in names for writer in graph.collections[name].producers)
-    return list(dict.fromkeys(group_of[writer] for writer in writers if writer >= 0))
+    return (writer for writer in writers if writer >= 0)
 
 
 def _can_follow(graph: Graph, stage: StageSpec) -> bool:

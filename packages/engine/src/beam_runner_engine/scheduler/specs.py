@@ -193,7 +193,7 @@ class Limits:
     that fails by an exception of user code, or from outside of it. A splittable stage is not
     resumed while a consumer that is busy has more than `backlog_bytes` waiting. Shards and pieces
     that may be joined share a bundle as long as it has no more than `joint_bytes`. A section has at most
-    `section_exchanges` inner collections.
+    `section_exchanges` inner collections in a row.
     """
 
     parallelism: int = attrs.field(default=4, validator=_at_least_one)
