@@ -91,6 +91,33 @@ def test_the_surroundings_win_over_defaults() -> None:
     assert conf["spark.sql.adaptive.enabled"] == "true"
 
 
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("stated", "memory"),
+    [
+        ({}, None),
+        ({"spark.executor.memory": "8g"}, None),
+        ({"spark.executor.memoryOverhead": "2g"}, 3 * GB),
+        ({"spark.executor.memory": "8G", "spark.executor.memoryOverhead": "2048"}, 10 * GB),
+        ({"spark.executor.pyspark.memory": "1gb"}, 2 * GB + (384 << 20)),
+        ({"spark.master": "yarn"}, GB + (384 << 20)),
+        ({"spark.master": "yarn", "spark.executor.memory": "10g"}, 11 * GB),
+        ({"spark.master": "yarn", "spark.executor.memory": "much"}, None),
+        ({"spark.executorEnv.BEAM_RUNNER_MEMORY": "5", "spark.executor.memoryOverhead": "2g"}, 5),
+        ({"spark.master": "local[2]", "spark.executor.memoryOverhead": "2g"}, None),
+    ],
+)
+def test_python_on_executors_has_what_is_beside_the_heap(
+    stated: dict[str, str], memory: int | None
+) -> None:
+    """YARN ends executors that take more, where no control group tells them so."""
+    conf = chosen_conf({"spark.master": "spark://one:7077", **stated}, SparkSettings(), FOLDER)
+    found = conf.get("spark.executorEnv.BEAM_RUNNER_MEMORY")
+    assert found == (None if memory is None else str(memory))
+
+
 def test_a_wrong_master_of_the_surroundings_is_told() -> None:
     with pytest.raises(SparkUnavailable, match="mesos"):
         chosen_conf({"spark.master": "mesos://host:5050"}, SparkSettings(), FOLDER)

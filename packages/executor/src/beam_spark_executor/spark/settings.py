@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from beam_spark_executor.memory import VARIABLE
+from beam_spark_executor.spark.executor_memory import executor_memory
 from beam_spark_executor.tuning import TUNING
 from beam_spark_executor.unavailable import Unavailable
 
@@ -168,6 +170,8 @@ def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path)
     conf = defaults | stated | {"spark.master": slots}
     if cores is not None:
         conf.setdefault("spark.default.parallelism", str(cores))
+    if not is_on_this_machine(master) and (memory := executor_memory(conf)) is not None:
+        conf.setdefault(f"spark.executorEnv.{VARIABLE}", str(memory))
     return conf
 
 

@@ -1,0 +1,42 @@
+"""What an executor and its Python workers may use together, as far as Spark's settings say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_HEAP = "spark.executor.memory"
+_OVERHEAD = "spark.executor.memoryOverhead"
+_FACTOR = "spark.executor.memoryOverheadFactor"
+_LEAST_OVERHEAD = "spark.executor.minMemoryOverhead"
+_PYTHON = "spark.executor.pyspark.memory"
+_UNITS = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+_SIZE = re.compile(r"(\d+)\s*(?:([bkmgtp])b?)?", re.IGNORECASE)
+
+
+def executor_memory(conf: Mapping[str, str]) -> int | None:
+    """Heap, what is beside it, and what is set apart for Python, in bytes; None where Python may have what the machine has.
+
+    YARN ends an executor that takes more, often without a control group that says how much that is. Elsewhere it is a limit if
+    somebody has stated what is beside the heap. Values that Spark will not understand are for it to refuse.
+    """
+    is_yarn = conf.get("spark.master") == "yarn"
+    if not is_yarn and not conf.keys() & {_OVERHEAD, _PYTHON}:
+        return None
+    heap = _bytes(conf.get(_HEAP, "1g"))
+    python = _bytes(conf.get(_PYTHON, "0"))
+    try:
+        factor = float(conf.get(_FACTOR, "0.1"))
+    except ValueError:
+        return None
+    least = _bytes(conf.get(_LEAST_OVERHEAD, "384m"))
+    stated = _bytes(conf[_OVERHEAD]) if _OVERHEAD in conf else 0
+    if heap is None or python is None or least is None or stated is None:
+        return None
+    return heap + python + (stated or max(least, int(heap * factor)))
+
+
+def _bytes(text: str) -> int | None:
+    """A size as Spark has it in these settings: MiB where no unit is named."""
+    found = _SIZE.fullmatch(text.strip())
+    return None if found is None else int(found[1]) << _UNITS[(found[2] or "m").lower()]
