@@ -11,7 +11,7 @@ import pytest
 
 from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.job_server import Server
-from beam_spark_executor.temporary import TemporaryFolder
+from beam_spark_executor.temporary import CommonFolder, TemporaryFolder
 
 HOLDS = """
 import sys
@@ -20,6 +20,15 @@ folder = TemporaryFolder()
 folder.path.joinpath("data").touch()
 print(folder.path, flush=True)
 sys.stdin.read()
+"""
+JOINS = """
+import sys
+from beam_spark_executor.temporary import CommonFolder
+folder = CommonFolder("kind-", "0123456789abcdef")
+folder.path.joinpath(sys.argv[1]).touch()
+print(folder.path, flush=True)
+sys.stdin.read()
+folder.leave()
 """
 TWENTY = """
 import sys
@@ -160,3 +169,42 @@ def test_where_nothing_can_be_locked_it_is_made_all_the_same(
     other.remove()
     folder.remove()
     assert list(shared.iterdir()) == []
+
+
+def test_the_last_one_to_leave_a_common_folder_removes_it(shared: Path) -> None:
+    first, second = start(JOINS, "first"), start(JOINS, "second")
+    folders = set()
+    for process in (first, second):
+        assert process.stdout is not None
+        folders.add(Path(process.stdout.readline().strip()))
+    (folder,) = folders
+    assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+    first.communicate("")
+    assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+    second.communicate("")
+    assert list(shared.iterdir()) == []
+
+
+def test_a_common_folder_stays_when_one_is_killed_and_goes_when_all_were(shared: Path) -> None:
+    processes = [start(JOINS, name) for name in ("first", "second")]
+    for process in processes:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+    processes[0].kill()
+    processes[0].wait()
+    TemporaryFolder().remove()
+    assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+    processes[1].kill()
+    processes[1].wait()
+    TemporaryFolder().remove()
+    assert list(shared.iterdir()) == []
+
+
+def test_a_common_folder_is_not_made_by_a_link_of_somebody(
+    shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (shared / "beam-spark-kind-01234567").symlink_to(elsewhere)
+    with pytest.raises(OSError):
+        CommonFolder("kind-", "01234567")
+    assert list(elsewhere.iterdir()) == []

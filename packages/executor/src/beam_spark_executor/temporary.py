@@ -21,7 +21,7 @@ from pathlib import Path
 _PREFIX = "beam-spark-"
 _RANDOM_BYTES = 4
 _LOCK = ".lock"
-_LOCKS = re.compile(rf"{_PREFIX}([a-z]+-)?[0-9a-f]{{{2 * _RANDOM_BYTES}}}{re.escape(_LOCK)}")
+_LOCKS = re.compile(rf"{_PREFIX}([a-z]+-)?[0-9a-f]{{{2 * _RANDOM_BYTES},}}{re.escape(_LOCK)}")
 _SWEEPS = 3
 """How often a folder is gone through in which a process, itself about to end, may still write."""
 
@@ -64,6 +64,38 @@ class TemporaryFolder:
                 os.close(self._locks.pop())
 
 
+class CommonFolder:
+    """A temporary folder of all processes on this machine that name it alike; the last one to leave removes it.
+
+    Args:
+        kind: as of a `TemporaryFolder`.
+        name: of eight or more digits of a hexadecimal number, which nobody uses for anything else.
+        shared: as of a `TemporaryFolder`.
+
+    Attributes:
+        path: the folder.
+
+    Raises:
+        OSError: it cannot be made, or files can't be locked there.
+    """
+
+    def __init__(self, kind: str, name: str, shared: Path | None = None) -> None:
+        shared = _shared(shared)
+        _remove_left(shared)
+        self.path = shared / f"{_PREFIX}{kind}{name}"
+        self._lock = _join(self.path)
+
+    def leave(self) -> None:
+        """Is not to be used by this process any more."""
+        try:
+            with contextlib.suppress(OSError):  # others are in it
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_named(self._lock, _lock_of(self.path)):
+                    _remove(self.path)
+        finally:
+            os.close(self._lock)
+
+
 def remove_left(shared: Path | None = None) -> None:
     """Removes what killed servers have left, as making a folder does; for those who need none."""
     _remove_left(_shared(shared))
@@ -82,7 +114,11 @@ def _make(folder: Path) -> tuple[Path, int] | None:
         return None
     try:
         with contextlib.suppress(OSError):  # where files can't be locked, nobody finds them left
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # another server takes it for left, and is about to remove it
+                os.close(lock)
+                return None
         if _is_named(lock, path):  # else another server has just removed it, as nobody held it yet
             folder.mkdir(mode=0o700)
             return folder, lock
@@ -94,6 +130,27 @@ def _make(folder: Path) -> tuple[Path, int] | None:
         raise
     os.close(lock)
     return None
+
+
+def _join(folder: Path) -> int:
+    """Makes a folder if it is not there, and holds its lock beside others."""
+    path = _lock_of(folder)
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            # Whoever holds it alone is about to remove the folder.
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if os.fstat(lock).st_uid != os.geteuid():
+                raise PermissionError(f"{path} is another user's")
+            if _is_named(lock, path):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                if not _is_own_folder(folder):
+                    raise PermissionError(f"{folder} is no folder of this user's")
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
 
 
 def _remove_left(shared: Path) -> None:

@@ -19,6 +19,7 @@ from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import BundleReply, RunBundle, RunLoop
 from beam_spark_executor.data.copies import LocalCopies
 from beam_spark_executor.data.files import read_ref
+from beam_spark_executor.data.machine_files import MachineFiles
 from beam_spark_executor.data.outputs import row_port
 from beam_spark_executor.data.written import WrittenBuffer
 from beam_spark_executor.plan import BufferKind
@@ -122,7 +123,8 @@ def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
 
 def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
-    copies = LocalCopies(NO_STORE.open(), tmp_path / "job")
+    (tmp_path / "job").mkdir()
+    copies = LocalCopies(MachineFiles(NO_STORE.open(), tmp_path), tmp_path / "job")
     files = CommittedFiles(copies, plan.stages)
     files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
     reply = reply_of(tmp_path / "job", "1-1-1")

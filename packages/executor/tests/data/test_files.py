@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,19 @@ def plain(*rows: Row) -> list[tuple[RowKind, bytes]]:
 def test_any_rows_in_any_order(tmp_path: Path, numbers: tuple[int, ...]) -> None:
     ref = FileRows(NAME, tuple(numbers), checksum=written(tmp_path))
     assert read(tmp_path, ref) == plain(*(ROWS[n] for n in numbers))
+
+
+@pytest.mark.parametrize("order", [range(10), range(9, -1, -1), (3, 0, 9, 1, 8, 2, 7, 5, 4, 6)])
+def test_rows_put_in_another_order_have_its_numbers(tmp_path: Path, order: Sequence[int]) -> None:
+    writer = RowFileWriter(tmp_path / NAME)
+    for row in ROWS:
+        writer.write(row)
+    checksum = writer.close(order)
+    assert read(tmp_path, FileRows(NAME, tuple(range(10)), checksum=checksum)) == plain(
+        *(ROWS[n] for n in order)
+    )
+    places = RowFile(tmp_path / NAME, checksum).directory["at"].tolist()
+    assert places == sorted(places)
 
 
 def test_rows_that_travel_with_their_reference(tmp_path: Path) -> None:

@@ -215,3 +215,35 @@ def test_where_a_row_does_not_tell_its_windows_nobody_does(tmp_path: Path) -> No
     rows = row(windows=frozenset({encode_window(GLOBAL_WINDOW)})), row()
     (output,) = write(tmp_path, BufferPlan("b", SIDE, WindowingStrategy()), *rows)
     assert output.data.facts.windows is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), min_size=1, max_size=60),
+    st.sampled_from([BufferKind.GROUPED, BufferKind.KEYED, BufferKind.DEALT]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_of_a_shard_lie_together_where_they_are_fetched_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]], kind: BufferKind
+) -> None:
+    monkeypatch.setattr(written, "REQUEST_BYTES", 500)
+    made = WrittenBuffer(buffer("b", kind), 4, tmp_path, "1-2-3-0", 0, in_extents=True)
+    for number, (shard, size) in enumerate(rows):
+        made.write(row(size + 1, shard, number + 1))
+    by_shard: dict[int, list[int]] = {}
+    for shard, size in rows:
+        by_shard.setdefault(shard, []).append(size + 1)
+    outputs = made.close()
+    found = [[len(one) for one in data_of(tmp_path, (output,))] for output in outputs]
+    assert sorted(found) == sorted(by_shard.values())
+    refs = [output.data.ref for output in outputs]
+    if len(rows) * 64 > 500:
+        for ref in refs:
+            assert isinstance(ref, FileRows)
+            assert list(ref.rows) == list(range(ref.rows[0], ref.rows[-1] + 1))
+
+
+def test_a_file_that_is_no_more_than_a_request_is_left_as_it_is(tmp_path: Path) -> None:
+    made = WrittenBuffer(buffer("b", BufferKind.GROUPED), 4, tmp_path, "1-2-3-0", in_extents=True)
+    for shard in (0, 1, 0, 1):
+        made.write(row(INLINE_BYTES, shard))
+    assert [output.data.ref.rows for output in made.close()] == [(0, 2), (1, 3)]  # type: ignore[union-attr]

@@ -37,6 +37,15 @@ class MemoryStore:
     def fetch(self, name: str, target: Path) -> int:
         return target.write_bytes(self.read(name))
 
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        contents = self.read(name)
+        at = max(0, len(contents) + start) if start < 0 else start
+        with target.open("r+b" if target.exists() else "wb") as file:
+            file.truncate(len(contents))
+            file.seek(at)
+            file.write(contents[at:end])
+        return len(contents)
+
     def names(self) -> Iterator[str]:
         with self._lock:
             return iter(sorted(self.files))
@@ -77,6 +86,10 @@ class FaultyLine:
     def fetch(self, name: str, target: Path) -> int:
         self._lose()
         return self.store.fetch(name, target)
+
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        self._lose()
+        return self.store.fetch_part(name, target, start, end)
 
     def names(self) -> Iterator[str]:
         self._lose()

@@ -15,7 +15,7 @@ from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
 
 from beam_spark_executor.bundles.bundle import RunningBundle
-from beam_spark_executor.bundles.bundle_data import BundleData
+from beam_spark_executor.bundles.bundle_data import BundleData, FolderData
 from beam_spark_executor.bundles.merging import SdkMerger
 from beam_spark_executor.bundles.section_inbox import Inbox
 from beam_spark_executor.bundles.section_task import Prepared, SectionOrder, SectionTask
@@ -67,6 +67,7 @@ class Host:
     def __init__(self, plan: JobPlan, folder: Path) -> None:
         self.work = JobWork(plan, SHARDS, str(folder))
         self.folder = folder
+        self.data = FolderData(folder)
         self.scratch = folder / "scratch"
         self.scratch.mkdir(exist_ok=True)
         self.budget = 1 << 30

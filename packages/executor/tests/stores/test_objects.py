@@ -38,6 +38,24 @@ def test_what_was_put_is_fetched(store: DataStore, tmp_path: Path, size: int) ->
     assert list(tmp_path.glob(".*")) == []
 
 
+def test_parts_of_a_file_are_fetched_to_their_places(store: DataStore, tmp_path: Path) -> None:
+    contents = bytes(range(200))
+    put(store, tmp_path, "1-2-1-0.arrow", contents)
+    target = tmp_path / "target"
+    for start, end, there in (
+        (-10, None, {*range(190, 200)}),
+        (50, 60, {*range(50, 60)}),
+        (55, 70, {*range(60, 70)}),
+        (-500, None, {*range(200)}),
+    ):
+        before = target.read_bytes() if target.exists() else bytes(200)
+        assert store.fetch_part("1-2-1-0.arrow", target, start, end) == 200
+        after = target.read_bytes()
+        assert after == bytes(contents[n] if n in there else before[n] for n in range(200))
+    with pytest.raises(MissingFileError, match="has no 1-2-2"):
+        store.fetch_part("1-2-2", tmp_path / "other", -10)
+
+
 def test_what_is_not_there_says_so_and_leaves_nothing(store: DataStore, tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match="has no 1-2-1"):
         store.fetch("1-2-1", tmp_path / "target")

@@ -75,9 +75,15 @@ class BundleData(Protocol):
 
 @attrs.frozen
 class FolderData:
-    """A bundle of a lane: files in the job's folder."""
+    """A bundle of a lane: files in the job's folder (`BundleData`).
+
+    Attributes:
+        folder: the job's.
+        in_extents: whether readers fetch rows of one shard, and not a whole file.
+    """
 
     folder: Path
+    in_extents: bool = False
 
     def rows(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
         """See `RowSource`.
@@ -96,6 +102,8 @@ class FolderData:
         """The number of the bundle."""
         return bundle.number
 
-    def writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
-        """A file of the folder, but for what is little."""
-        return WrittenBuffer(buffer, pieces, self.folder, name)
+    def writer(
+        self, buffer: BufferPlan, pieces: int, name: str, inline: int | None = None
+    ) -> BufferWriter:
+        """A file of the folder, but for what is little: `INLINE_BYTES`, or no more than so many bytes."""
+        return WrittenBuffer(buffer, pieces, self.folder, name, inline, in_extents=self.in_extents)

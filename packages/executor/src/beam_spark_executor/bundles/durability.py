@@ -19,7 +19,7 @@ from beam_spark_executor.channel.messages import (
     RunBundle,
     RunLoop,
 )
-from beam_spark_executor.data.refs import FileRows
+from beam_spark_executor.data.refs import FileRows, Segment
 from beam_spark_executor.plan import StagePlan
 from beam_spark_executor.stores.ports import NoPlaceError
 
@@ -33,10 +33,10 @@ _AT_ONCE = 8
 class FileKeeper(Protocol):
     """Where files lie that a commit may name."""
 
-    def need(self, names: Iterable[str]) -> None:
-        """Has files at hand until the next ones are needed; names are relative to the job's folder.
+    def need(self, refs: Iterable[FileRows | Segment]) -> None:
+        """Has rows and segments at hand until the next ones are needed.
 
-        It is called for every bundle, and goes through the names only where there is something to do.
+        It is called for every bundle, and goes through the references only where there is something to do.
 
         Raises:
             OSError: they can't be had.
@@ -75,7 +75,7 @@ class SharedFolder:
         self._durable = durable
         self._pool: ThreadPoolExecutor | None = None
 
-    def need(self, names: Iterable[str]) -> None:
+    def need(self, refs: Iterable[FileRows | Segment]) -> None:
         """They are there."""
 
     def hold(self, names: Collection[str]) -> None:
@@ -167,13 +167,12 @@ class CommittedFiles:
             self._known |= new
 
 
-def _read_by(order: RunBundle) -> Iterator[str]:
-    for segment in order.state:
-        yield segment.path
+def _read_by(order: RunBundle) -> Iterator[FileRows | Segment]:
+    yield from order.state
     inputs = (one.data for one in order.bundle.inputs)
     for data in chain(inputs, *(side.data for side in order.bundle.side_inputs)):
         if isinstance(data.ref, FileRows):
-            yield data.ref.path
+            yield data.ref
 
 
 def _files(entry: Entry) -> Iterator[str]:

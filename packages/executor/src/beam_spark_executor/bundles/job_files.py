@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, Protocol
 
 import attrs
+import xxhash
 
 from beam_spark_executor.bundles.durability import FileKeeper, SharedFolder
 from beam_spark_executor.data.copies import LocalCopies
+from beam_spark_executor.data.machine_files import MachineFiles
 from beam_spark_executor.stores.spec import StoreSpec
-from beam_spark_executor.temporary import TemporaryFolder
+from beam_spark_executor.temporary import CommonFolder, TemporaryFolder
 
 
 @attrs.frozen
@@ -24,11 +27,13 @@ class JobFiles:
         folder: where they are to be read and written here.
         keeper: sees to what is needed in it, and to what a commit names.
         remove: removes what is this process's alone.
+        in_extents: whether rows of a file are fetched, and not all of it.
     """
 
     folder: Path
     keeper: FileKeeper
     remove: Callable[[], None]
+    in_extents: bool = False
 
     def leave(self, code: int) -> NoReturn:
         """Ends the process, and what is its alone."""
@@ -59,8 +64,21 @@ def files_of(work: Whereabouts) -> JobFiles:
     if work.store is None:
         folder = Path(work.folder)
         return JobFiles(folder, SharedFolder(folder, durable=work.durable), lambda: None)
-    scratch = TemporaryFolder("data-", scratch_folder())
-    return JobFiles(scratch.path, LocalCopies(work.store.open(), scratch.path), scratch.remove)
+    # A place for a job's files is no other job's; where there is none, nothing is had in common.
+    name = work.store.url if work.store.keeps else secrets.token_hex()
+    common = CommonFolder("store-", xxhash.xxh3_128_hexdigest(name.encode()), scratch_folder())
+    try:
+        own = TemporaryFolder("data-", common.path)
+        copies = LocalCopies(MachineFiles(work.store.open(), common.path), own.path)
+    except BaseException:
+        common.leave()
+        raise
+
+    def remove() -> None:
+        own.remove()
+        common.leave()
+
+    return JobFiles(own.path, copies, remove, in_extents=work.store.keeps)
 
 
 def scratch_folder() -> Path:

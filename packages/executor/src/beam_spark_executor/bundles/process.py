@@ -63,7 +63,7 @@ _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 class WorkerProcess:
     """This process, bound to a job. Use :func:`bind`.
 
-    ``work`` is the job, ``stages`` are its stages here, ``folder`` is the job's, and ``scratch`` that of this process in it.
+    ``work`` is the job, ``stages`` are its stages here, ``folder`` is the job's, ``data`` has its rows, and ``scratch`` is that of this process in it.
     """
 
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
@@ -85,6 +85,7 @@ class WorkerProcess:
         self._clock = ProcessingClock.showing(self.work.now)
         files = files_of(self.work)
         self.folder, self._leave = files.folder, files.leave
+        self.data = FolderData(files.folder, files.in_extents)
         self.scratch = self.folder / hello.folder
         self.stages = JobStages(
             self.work,
@@ -167,7 +168,7 @@ class WorkerProcess:
                     order,
                     stage.harness,
                     stores,
-                    data or FolderData(self.folder),
+                    data or self.data,
                     stage.merger,
                     stage.truncation,
                     self.stages.set_up_reader if last and not self.work.plan.streaming else None,

@@ -9,14 +9,13 @@ import attrs
 import pyarrow as pa
 from beam_runner_engine.scheduler import Bundle, Output
 
-from beam_spark_executor.bundles.bundle_data import BufferWriter
+from beam_spark_executor.bundles.bundle_data import BufferWriter, FolderData
 from beam_spark_executor.bundles.section_inbox import Inbox, Received
 from beam_spark_executor.bundles.section_outbox import Outbox
 from beam_spark_executor.bundles.section_plan import SectionPlan
-from beam_spark_executor.data.files import read_ref
 from beam_spark_executor.data.refs import RowsRef
 from beam_spark_executor.data.rows import Row, RowKind
-from beam_spark_executor.data.written import INLINE_BYTES, WrittenBuffer
+from beam_spark_executor.data.written import INLINE_BYTES
 from beam_spark_executor.plan import BufferKind, BufferPlan
 
 _INLINE_OF_ALL = 16 << 20
@@ -33,7 +32,7 @@ class SectionData:
         shards: how many tasks a level has.
         inbox: what came from the tasks before.
         outbox: what goes to the tasks after.
-        folder: the job's.
+        outside: the job's files.
         scratch: a folder on this machine.
     """
 
@@ -42,7 +41,7 @@ class SectionData:
     shards: int
     inbox: Inbox
     outbox: Outbox
-    folder: Path
+    outside: FolderData
     scratch: Path
 
     def rows(self, ref: RowsRef | Received) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
@@ -53,7 +52,7 @@ class SectionData:
         """
         if isinstance(ref, Received):
             return ((kind, data) for kind, _, data in self.inbox.rows(ref.stage))
-        return read_ref(self.folder, ref)
+        return self.outside.rows(ref)
 
     def turn(self, bundle: Bundle) -> int:
         """The number of the task, which is the same in every attempt."""
@@ -64,7 +63,7 @@ class SectionData:
         reader = self.plan.readers.get(buffer.buffer_id)
         if reader is None:
             inline = min(INLINE_BYTES, _INLINE_OF_ALL // self.shards)
-            return WrittenBuffer(buffer, pieces, self.folder, name, inline)
+            return self.outside.writer(buffer, pieces, name, inline)
         here = self.source % self.shards if buffer.kind is BufferKind.STORED else None
         return _ToStage(buffer.buffer_id, reader.place, self.outbox, self.shards, here)
 

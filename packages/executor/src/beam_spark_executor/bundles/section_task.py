@@ -161,7 +161,7 @@ class SectionTask:
         """What each bundle of this task comes to, up to one that ends the section."""
         host = self._host
         data = SectionData(
-            self._plan, self._source, self._section.shards, inbox, outbox, host.folder, host.scratch
+            self._plan, self._source, self._section.shards, inbox, outbox, host.data, host.scratch
         )
         received = inbox.stages()
         for stage in self._plan.levels[self._level]:

@@ -82,7 +82,7 @@ def elements_of(files: JobFiles, inputs: Sequence[Input]) -> Iterator[bytes]:
         OSError: they can't be had.
         RowsError: a file is missing, or not what was written.
     """
-    files.keeper.need(_files(one.data.ref for one in inputs))
+    files.keeper.need(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
     for chunk in element_chunks(partial(read_ref, files.folder), inputs):
         stream = create_InputStream(bytes(chunk.data))
         for number in range(chunk.count):

@@ -8,7 +8,7 @@ whatever is read was checked before, down to the last byte, and nobody makes sen
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -51,11 +51,17 @@ class RowFileWriter:
         self._file.write(bytes(padding))
         self.at += size + padding
 
-    def close(self) -> int:
+    def close(self, order: Sequence[int] | None = None) -> int:
         """Finishes the file, and returns the checksum of all of it.
 
         It survives every process, but a power cut only once it was synced.
+
+        Args:
+            order: the rows, by the numbers in which they were written, in the order in which they are to lie and be
+                numbered; costs a copy of the file.
         """
+        if order is not None:
+            self._put_in(order)
         directory = np.array(self._rows, dtype=_ROW).tobytes()
         directory += np.array([(len(self._rows), _MAGIC)], dtype=_END).tobytes()
         self._file.write(directory)
@@ -67,6 +73,21 @@ class RowFileWriter:
         with contextlib.suppress(OSError):
             self._file.close()
         self._path.unlink(missing_ok=True)
+
+    def _put_in(self, order: Sequence[int]) -> None:
+        """Writes all rows again, with the checksums that they have."""
+        self._file.close()
+        with pa.memory_map(str(self._path)) as file:
+            unordered: pa.Buffer = file.read_buffer()
+        self._path.unlink()
+        self._file = self._path.open("wb", buffering=_BUFFER)
+        before, self._rows, self.at = self._rows, [], 0
+        for number in order:
+            at, size, checksum, kind = before[number]
+            self._rows.append((self.at, size, checksum, kind))
+            padded = size + -size % _ALIGNED
+            self._file.write(unordered.slice(at, padded))
+            self.at += padded
 
 
 class RowFile:
@@ -105,15 +126,27 @@ class RowFile:
         return RowKind(kind), data
 
     def _directory(self, checksum: int) -> npt.NDArray[np.void]:
-        end = self.whole.size - _END.itemsize
-        if end >= 0:
-            ((rows, magic),) = np.frombuffer(self.whole, _END, 1, end).tolist()
-            start = end - rows * _ROW.itemsize
-            if magic == _MAGIC and start >= 0:
-                found = xxhash.xxh3_64_intdigest(self.whole.slice(start))
-                if found == checksum:
-                    return np.frombuffer(self.whole, _ROW, rows, start)
+        start = directory_start(self.whole)
+        if start is not None and xxhash.xxh3_64_intdigest(self.whole.slice(start)) == checksum:
+            return directory_from(self.whole, start)
         raise RowsError.damaged(self._path, "its directory of rows is not the one that was written")
+
+
+def directory_start(whole: pa.Buffer) -> int | None:
+    """Where in a file, of which only the end need be there, its directory begins; None if it is no file of rows."""
+    end = whole.size - _END.itemsize
+    if end >= 0:
+        ((rows, magic),) = np.frombuffer(whole, _END, 1, end).tolist()
+        start: int = end - rows * _ROW.itemsize
+        if magic == _MAGIC and start >= 0:
+            return start
+    return None
+
+
+def directory_from(whole: pa.Buffer, start: int) -> npt.NDArray[np.void]:
+    """The directory that begins there: ``at``, ``size``, ``checksum`` and ``kind`` of each row; nothing is checked."""
+    rows = (whole.size - _END.itemsize - start) // _ROW.itemsize
+    return np.frombuffer(whole, _ROW, rows, start)
 
 
 def read_ref(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:

@@ -52,6 +52,8 @@ GROUP = np.dtype(
 )
 EXTENT = np.dtype([("at", "<u8"), ("source", "<u4"), ("size", "<u4")])
 
+SIDE = "side"
+"""The folder of all indexes, in the job's."""
 _DIGEST = struct.Struct("<QQ")
 _LENGTH = struct.Struct("<I")
 
@@ -60,7 +62,7 @@ Groups = npt.NDArray[np.void]
 
 def indexes_of(folder: Path, file: str) -> Path:
     """Where the indexes are whose first data is in a file of the job's folder."""
-    return folder / "side" / file
+    return folder / SIDE / file
 
 
 def remove_with_indexes(folder: Path, file: str) -> None:

@@ -12,6 +12,7 @@ from beam_runner_engine.values.window_coders import decode_window
 from beam_runner_engine.values.windows import Window
 from beam_runner_worker.limits import PIECE_BYTES
 
+from beam_spark_executor.data.extents import REQUEST_BYTES
 from beam_spark_executor.data.files import RowFileWriter
 from beam_spark_executor.data.refs import FileRows, InlineRows, RowsRef
 from beam_spark_executor.data.rows import Row
@@ -46,6 +47,7 @@ class WrittenBuffer:
         folder: the job's.
         name: unique to this output of this attempt: the file's name, without suffix.
         inline: how many bytes don't go to a file; `INLINE_BYTES` by default.
+        in_extents: whether rows of one shard lie together in the file at the end, if it is large.
 
     Attributes:
         buffer_id: the buffer's.
@@ -53,7 +55,14 @@ class WrittenBuffer:
     """
 
     def __init__(
-        self, buffer: BufferPlan, pieces: int, folder: Path, name: str, inline: int | None = None
+        self,
+        buffer: BufferPlan,
+        pieces: int,
+        folder: Path,
+        name: str,
+        inline: int | None = None,
+        *,
+        in_extents: bool = False,
     ) -> None:
         self.buffer_id = buffer.buffer_id
         self._buffer = buffer
@@ -61,6 +70,7 @@ class WrittenBuffer:
         self._folder = folder
         self._name = name
         self._most_inline = INLINE_BYTES if inline is None else inline
+        self._in_extents = in_extents and buffer.kind.is_shuffle
         self._rows: list[_Facts] = []
         self._inline: list[Row] = []
         self._size = 0
@@ -91,7 +101,8 @@ class WrittenBuffer:
     def close(self) -> tuple[Output, ...]:
         """Finishes the file, and tells what was written as data of the buffer."""
         if self._file is not None:
-            self._checksum = self._file.close()
+            order = self._gathered() if self._file.at > REQUEST_BYTES else None
+            self._checksum = self._file.close(order)
         if self._buffer.in_order and self._size <= LITTLE_BYTES:
             cut = self._row_by_row()
         elif self._buffer.kind.is_shuffle:
@@ -110,6 +121,15 @@ class WrittenBuffer:
     @property
     def _path(self) -> str:
         return f"{self._name}.arrow"
+
+    def _gathered(self) -> list[int] | None:
+        """Numbers rows anew so that those of a shard lie together; their numbers before, if it is worth it."""
+        shards = [row.shard for row in self._rows]
+        if not self._in_extents or shards == sorted(shards):
+            return None
+        order = sorted(range(len(shards)), key=shards.__getitem__)
+        self._rows = [self._rows[number] for number in order]
+        return order
 
     def _row_by_row(self) -> Iterator[list[int]]:
         """Pieces for one bundle, which may be given to several as long as it has not begun them."""

@@ -76,12 +76,17 @@ class HdfsStore:
 
     def fetch(self, name: str, target: Path) -> int:
         part = target.with_name(f".{target.name}.part")
-        size = self._ask(f"does not give {name}", lambda: self._copy(name, part))
+        part.unlink(missing_ok=True)
+        size = self.fetch_part(name, part, 0)
+        os.replace(part, target)
+        return size
+
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        size = self._ask(f"does not give {name}", lambda: self._copy(name, target, start, end))
         if size is None:
             raise MissingFileError(
                 f"{self._url} has no {name}, which was committed: somebody has removed it"
             )
-        os.replace(part, target)
         return size
 
     def names(self) -> Iterator[str]:
@@ -142,17 +147,20 @@ class HdfsStore:
         except FileNotFoundError:
             return None
 
-    def _copy(self, name: str, part: Path) -> int | None:
+    def _copy(self, name: str, target: Path, start: int, end: int | None) -> int | None:
         reader = self._reader(name)
         if reader is None:
             return None
         size = len(reader)
-        with part.open("wb") as file:
-            while file.tell() < size:
-                piece = self._calls.of(reader.read, _PIECE)
+        at, last = max(0, size + start) if start < 0 else start, size if end is None else end
+        with target.open("r+b" if target.exists() else "w+b") as file:
+            file.truncate(size)
+            file.seek(at)
+            while at < last:
+                piece = self._calls.of(reader.read_range, at, min(_PIECE, last - at))
                 if not piece:
-                    raise EOFError(f"{file.tell()} of {size} bytes came")
-                file.write(piece)
+                    raise EOFError(f"{at} of {last} bytes came")
+                at += file.write(piece)
         return size
 
     def _listed(self, folder: str) -> list[FileStatus]:

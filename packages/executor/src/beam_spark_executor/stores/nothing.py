@@ -28,6 +28,14 @@ class NoStore:
         """
         raise MissingFileError(f"there is no store that could have {name}")
 
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        """There is nothing.
+
+        Raises:
+            MissingFileError: always.
+        """
+        raise MissingFileError(f"there is no store that could have {name}")
+
     def names(self) -> Iterator[str]:
         """None."""
         return iter(())

@@ -12,12 +12,16 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError
 from obstore.store import from_url
 
 from beam_spark_executor.stores.ports import MissingFileError, StoreError
+
+if TYPE_CHECKING:  # the library has them for type checkers alone
+    from obstore import GetResult, OffsetRange, SuffixRange
 
 _AT_ONCE = 1000
 _PIECE = 8 << 20
@@ -85,23 +89,32 @@ class ObjectStore:
 
     def fetch(self, name: str, target: Path) -> int:
         part = target.with_name(f".{target.name}.part")
+        part.unlink(missing_ok=True)
+        size = self.fetch_part(name, part, 0)
+        os.replace(part, target)
+        return size
+
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
-            found = obstore.get(self._store, name)
-            with part.open("wb") as file:
+            found = self._part(name, start, end)
+            size: int = found.meta["size"]
+            at, wanted = found.range
+            with target.open("r+b" if target.exists() else "w+b") as file:
+                file.truncate(size)
+                file.seek(at)
                 for piece in found.stream(min_chunk_size=_PIECE):
                     file.write(piece)
-                size = file.tell()
+                came = file.tell()
         except FileNotFoundError as error:
             raise MissingFileError(
                 f"{self._url} has no {name}, which was committed: somebody has removed it, or a rule of the bucket"
             ) from error
         except (BaseError, OSError) as error:
             raise self._error(f"does not give {name}", error) from error
-        if size != found.meta["size"]:
+        if came != wanted:
             raise StoreError(
-                f"{self._url} gave {size} bytes of {name}, which has {found.meta['size']}"
+                f"{self._url} gave {came - at} bytes of {name}, of {wanted - at} that it said"
             )
-        os.replace(part, target)
         return size
 
     def names(self) -> Iterator[str]:
@@ -115,6 +128,19 @@ class ObjectStore:
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
             self._delete(some)
+
+    def _part(self, name: str, start: int, end: int | None) -> GetResult:
+        """Asks for bytes of a file."""
+        if end is not None:
+            return obstore.get(self._store, name, options={"range": (start, end)})
+        if start == 0:
+            return obstore.get(self._store, name)
+        try:
+            last: OffsetRange | SuffixRange = {"suffix": -start} if start < 0 else {"offset": start}
+            return obstore.get(self._store, name, options={"range": last})
+        except NotSupportedError:  # Azure's knows no ends
+            size: int = obstore.head(self._store, name)["size"]
+            return obstore.get(self._store, name, options={"range": (max(0, size + start), size)})
 
     def _delete(self, names: list[str]) -> None:
         try:

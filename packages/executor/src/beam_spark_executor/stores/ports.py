@@ -50,6 +50,22 @@ class DataStore(Protocol):
             MissingFileError: there is no such file.
         """
 
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        """Copies bytes of a file to the same place of a local one, which is made as long as the whole file.
+
+        Args:
+            name: the file's.
+            target: the local file, which need not be there; what it has elsewhere stays.
+            start: where they begin; below 0, so many bytes before the end, or all if there are fewer.
+            end: where they end; at the end of the file by default.
+
+        Returns:
+            The size of the whole file in bytes.
+
+        Raises:
+            MissingFileError: there is no such file.
+        """
+
     def names(self) -> Iterator[str]:
         """The names of all files; costs a request for each thousand."""
 
