@@ -10,6 +10,8 @@ VALUE = 1000
 PIECE = 1000
 """Values, or lines, that are made at once."""
 _KEYS = 997
+_SMALL = 100_000
+"""Numbers that are made at once."""
 _WORDS = 5003
 _WORDS_OF_A_LINE = VALUE // 8
 
@@ -31,6 +33,28 @@ def grouped(pieces: int) -> tuple[int, int]:
     """What those of all keys add up to."""
     count = pieces * PIECE
     return count, count * (count - 1) // 2
+
+
+def as_one(value: tuple[int, bytes]) -> tuple[int, int]:
+    """A value that is counted by itself."""
+    return 1, int.from_bytes(value[1][:8], "big")
+
+
+def sides(pair: tuple[int, tuple[Iterable[bytes], Iterable[bytes]]]) -> tuple[int, int]:
+    """The same as `numbers` of what two collections have for a key."""
+    return both(numbers((pair[0], pair[1][0])), numbers((pair[0], pair[1][1])))
+
+
+def small(piece: int) -> Iterator[tuple[int, int]]:
+    """A hundred thousand numbers by their keys."""
+    for number in range(piece * _SMALL, (piece + 1) * _SMALL):
+        yield number % _KEYS, number
+
+
+def added(pieces: int) -> tuple[int, int]:
+    """How many keys there are, and what their numbers add up to."""
+    count = pieces * _SMALL
+    return _KEYS, count * (count - 1) // 2
 
 
 def lines(piece: int) -> Iterator[str]:

@@ -20,6 +20,28 @@ def group(context: SparkContext, pieces: int) -> tuple[int, int]:
     return made.groupByKey(_PARTS).map(cost_work.numbers).reduce(cost_work.both)
 
 
+def join(context: SparkContext, pieces: int) -> tuple[int, int]:
+    """Two collections of values, by their keys."""
+    one, other = (
+        context.parallelize(half, _PARTS).flatMap(cost_work.values)
+        for half in (range(0, pieces, 2), range(1, pieces, 2))
+    )
+    return one.cogroup(other, _PARTS).map(cost_work.sides).reduce(cost_work.both)
+
+
+def deal(context: SparkContext, pieces: int) -> tuple[int, int]:
+    """Values dealt anew."""
+    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.values)
+    return made.repartition(_PARTS).map(cost_work.as_one).reduce(cost_work.both)
+
+
+def sums(context: SparkContext, pieces: int) -> tuple[int, int]:
+    """Numbers, added up by their keys."""
+    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.small)
+    totals = made.reduceByKey(lambda one, other: one + other, _PARTS)
+    return totals.map(lambda found: (1, found[1])).reduce(cost_work.both)
+
+
 def words(context: SparkContext, pieces: int) -> tuple[int, int]:
     """Words, counted."""
     made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.lines)
@@ -28,7 +50,7 @@ def words(context: SparkContext, pieces: int) -> tuple[int, int]:
     return counts.map(lambda found: (1, found[1])).reduce(cost_work.both)
 
 
-_JOBS = {"group": group, "words": words}
+_JOBS = {"group": group, "join": join, "deal": deal, "sums": sums, "words": words}
 
 
 def main(arguments: list[str]) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import apache_beam as beam
 import attrs
+import beam_jobs
 import cost_work
 import pytest
-from apache_beam.metrics import Metrics
 from beam_runner_jobservices import JobState
 from cluster_site import Site
 from job_server import job_server
@@ -30,29 +30,28 @@ _ROUNDS = 2
 _QUIET = "spark.ui.showConsoleProgress=false"
 _BULK = "--beam_spark_bulk=always"
 """Has what is bounded cross Spark's shuffle, as what is made by hand does."""
-_EXPECTED = {"group": cost_work.grouped, "words": cost_work.counted}
-_PART = {"group": 1, "words": 8}
-"""Of the bytes; a word is a hundredth of a value, and takes as long."""
+_EXPECTED = {
+    "group": cost_work.grouped,
+    "join": cost_work.grouped,
+    "deal": cost_work.grouped,
+    "sums": cost_work.added,
+    "words": cost_work.counted,
+}
+_PART = {"sums": 16, "words": 8}
+"""Of the pieces, where one of them takes longer than a thousand values."""
 
 Run = Callable[[str, int], tuple[int, int]]
 """Runs a job of a name and size; what has come out."""
 
 
-class Tell(beam.DoFn):
-    """Adds pairs up, in counters."""
-
-    def process(self, pair: tuple[int, int]) -> None:
-        Metrics.counter("cost", "first").inc(pair[0])
-        Metrics.counter("cost", "second").inc(pair[1])
-
-
-@pytest.mark.timeout(3000, func_only=True)
+@pytest.mark.timeout(7200, func_only=True)
 def test_what_jobs_cost_beside_those_by_hand(
     site: Site, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     size = request.config.getoption("--gigabytes")
     pieces = max(_SMALL, int(size * 1e9 / cost_work.VALUE / cost_work.PIECE))
-    pickle_by_value(cost_work.__name__)
+    for module in (beam_jobs, cost_work):
+        pickle_by_value(module.__name__)
     with job_server(tmp_path, *site.flags("costs"), environment=site.environment) as server:
         for way, options in {"store": (), "shuffle": (_BULK,)}.items():
             run = _by_beam(Pipelines(server.address, "embedded", options))
@@ -66,27 +65,18 @@ def _measure(
 ) -> None:
     for name, expected in _EXPECTED.items():
         assert run(name, _SMALL) == expected(_SMALL)
-        size = max(_SMALL, pieces // _PART[name])
+        size = max(_SMALL, pieces // _PART.get(name, 1))
         for _ in range(_ROUNDS):
             before = _Meters.read(site, pids())
             assert run(name, size) == expected(size)
             used = _Meters.read(site, pids()).since(before)
-            print(f"COST {name} {way}, {size:,} MB: {used}", flush=True)
+            print(f"COST {name} {way}, {size:,} pieces: {used}", flush=True)
 
 
 def _by_beam(pipelines: Pipelines) -> Run:
     def run(name: str, pieces: int) -> tuple[int, int]:
         pipeline = pipelines.new()
-        made = pipeline | beam.Create(range(pieces)) | beam.Reshuffle()
-        if name == "group":
-            keyed = made | beam.FlatMap(cost_work.values).with_output_types(tuple[int, bytes])
-            pairs = keyed | beam.GroupByKey() | beam.Map(cost_work.numbers)
-        else:
-            split = beam.FlatMap(str.split).with_output_types(str)
-            words = made | beam.FlatMap(cost_work.lines) | split
-            counts = words | beam.combiners.Count.PerElement()
-            pairs = counts | beam.Map(lambda found: (1, found[1]))
-        _ = pairs | beam.ParDo(Tell())
+        _ = beam_jobs.JOBS[name](pipeline, pieces) | beam.ParDo(beam_jobs.Tell())
         job = pipelines.job(pipeline)
         assert job.wait(900) is JobState.DONE, [m.text for m in job.messages()][-3:]
         return job.counter("first"), job.counter("second")

@@ -1,0 +1,60 @@
+"""The same as pipelines: what jobs cost is measured of these, beside those that are written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import apache_beam as beam
+import cost_work
+from apache_beam.metrics import Metrics
+
+
+class Tell(beam.DoFn):
+    """Adds pairs up, in counters."""
+
+    def process(self, pair: tuple[int, int]) -> None:
+        Metrics.counter("cost", "first").inc(pair[0])
+        Metrics.counter("cost", "second").inc(pair[1])
+
+
+def _dealt(pipeline: beam.Pipeline, pieces: Iterable[int], name: str) -> beam.PCollection:
+    return pipeline | f"pieces{name}" >> beam.Create(pieces) | f"deal{name}" >> beam.Reshuffle()
+
+
+def _values(pipeline: beam.Pipeline, pieces: Iterable[int], name: str = "") -> beam.PCollection:
+    values = f"values{name}" >> beam.FlatMap(cost_work.values)
+    return _dealt(pipeline, pieces, name) | values.with_output_types(tuple[int, bytes])
+
+
+def group(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Values by their keys."""
+    return _values(pipeline, range(pieces)) | beam.GroupByKey() | beam.Map(cost_work.numbers)
+
+
+def join(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Two collections of values, by their keys."""
+    halves = [_values(pipeline, range(first, pieces, 2), f" {first}") for first in (0, 1)]
+    return tuple(halves) | beam.CoGroupByKey() | beam.Map(cost_work.sides)
+
+
+def deal(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Values dealt anew."""
+    dealt = _values(pipeline, range(pieces)) | "values dealt" >> beam.Reshuffle()
+    return dealt | beam.Map(cost_work.as_one)
+
+
+def sums(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Numbers, added up by their keys."""
+    numbers = beam.FlatMap(cost_work.small).with_output_types(tuple[int, int])
+    totals = _dealt(pipeline, range(pieces), "") | numbers | beam.CombinePerKey(sum)
+    return totals | beam.Map(lambda found: (1, found[1]))
+
+
+def words(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Words, counted."""
+    split = beam.FlatMap(str.split).with_output_types(str)
+    made = _dealt(pipeline, range(pieces), "") | beam.FlatMap(cost_work.lines) | split
+    return made | beam.combiners.Count.PerElement() | beam.Map(lambda found: (1, found[1]))
+
+
+JOBS = {"group": group, "join": join, "deal": deal, "sums": sums, "words": words}
