@@ -28,8 +28,8 @@ _SMALL = 20
 """Pieces of a job that only warms up."""
 _ROUNDS = 2
 _QUIET = "spark.ui.showConsoleProgress=false"
-_BULK = "--beam_spark_bulk=always"
-"""Has what is bounded cross Spark's shuffle, as what is made by hand does."""
+_WAYS = {"store": "never", "shuffle": "always"}
+"""By each of which bounded work goes, and what ``--beam_spark_bulk`` has it do so."""
 _EXPECTED = {
     "group": cost_work.grouped,
     "join": cost_work.grouped,
@@ -53,8 +53,9 @@ def test_what_jobs_cost_beside_those_by_hand(
     for module in (beam_jobs, cost_work):
         pickle_by_value(module.__name__)
     with job_server(tmp_path, *site.flags("costs"), environment=site.environment) as server:
-        for way, options in {"store": (), "shuffle": (_BULK,)}.items():
-            run = _by_beam(Pipelines(server.address, "embedded", options))
+        for way, bulk in _WAYS.items():
+            pipelines = Pipelines(server.address, "embedded", [f"--beam_spark_bulk={bulk}"])
+            run = _by_beam(pipelines)
             _measure(site, way, run, pieces, lambda: server.processes())
     with _by_hand(site) as (run, pids):
         _measure(site, "by hand", run, pieces, pids)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 import pytest
-from beam_runner_engine.scheduler import SectionFacts
+from beam_runner_engine.scheduler import SectionFacts, SectionPolicy
 
 from beam_spark_executor.driver.tuning import shards_for, tuning_of
 from beam_spark_executor.job_options import Bulk, JobWishes
@@ -54,6 +54,23 @@ def test_sections_are_asked_for_or_data_has_no_other_way_and_a_job_is_heard_firs
     assert (policy is not None) is has_sections
     little = SectionFacts(("read", "group"), 1, 1, None, 1, 8)
     assert policy is None or policy.opens(little)
+
+
+@pytest.mark.parametrize(
+    ("work", "size", "opens"),
+    [(None, 1, True), (10, 1, False), (1 << 30, 1, True), (10, 1 << 30, True)],
+    ids=["a root says nothing", "little", "large restrictions", "large data"],
+)
+def test_on_a_cluster_with_a_place_for_data_sections_are_for_what_is_large_or_may_be(
+    work: int | None, size: int, *, opens: bool
+) -> None:
+    def policy(bulk: Bulk) -> SectionPolicy | None:
+        return tuning_of(plan(), 2, 1, JobWishes(), bulk, on_cluster=True).section_policy
+
+    found = policy(Bulk.AUTO)
+    assert found is not None
+    assert found.opens(SectionFacts(("read", "group"), 1, size, work, 1, 8)) is opens
+    assert policy(Bulk.NEVER) is None
 
 
 def test_sections_have_many_exchanges_where_they_can_hand_on_little() -> None:

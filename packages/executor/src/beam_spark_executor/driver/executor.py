@@ -60,6 +60,7 @@ class ExecutorSettings:
         sync_data: whether what is committed is to survive the machine.
         store: where data between stages lies if machines share no folder.
         bulk: whether Spark carries bounded work as jobs of its own, where the job does not say it.
+        on_cluster: whether processes run on other machines than this one.
     """
 
     folder: Path
@@ -69,6 +70,7 @@ class ExecutorSettings:
     sync_data: bool = False
     store: StoreSpec | None = None
     bulk: Bulk = Bulk.AUTO
+    on_cluster: bool = False
 
     @property
     def shares_data(self) -> bool:
@@ -251,6 +253,7 @@ class SparkJobExecutor:
             wishes,
             settings.bulk,
             shares_data=settings.shares_data,
+            on_cluster=settings.on_cluster,
         )
         ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
         # A scripted clock counts from 0: what tests set their timers by.

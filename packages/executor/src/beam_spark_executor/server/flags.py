@@ -314,7 +314,8 @@ def _add_job_flags(flag: Callable[..., Any]) -> None:
         choices=tuple(one.value for one in Bulk),
         default=Bulk.AUTO.value,
         help="whether stages of bounded data are run together as one Spark job, with what goes between"
-        " them in Spark's shuffle, where a job does not say it; auto: if they share no --data-dir (default: %(default)s)",
+        " them in Spark's shuffle, where a job does not say it; auto: on other machines, but for what"
+        " is known to be little (default: %(default)s)",
     )
     flag(
         "--hide-elements",

@@ -197,6 +197,7 @@ class Server:
                 sync_data=self._settings.sync_data,
                 store=self._data.store,
                 bulk=self._settings.bulk,
+                on_cluster=not self.placement.is_on_this_machine,
             ),
         )
         try:
