@@ -21,6 +21,7 @@ from beam_spark_executor.channel.endpoints import to_job
 from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
+from beam_spark_executor.spark.exchange import Exchanges
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import RunningSpark
@@ -103,6 +104,34 @@ def test_rows_go_through_the_shuffle(start: Any, tmp_path: Path, spark: RunningS
     names = [stage.name for stage in sorted(stages, key=lambda stage: stage.stageId)]
     assert "join" in " ".join(names) and "sum" in " ".join(names)
     assert len(names) >= 4
+
+
+def shuffled(spark: RunningSpark) -> list[str]:
+    """The files of shuffles that are there."""
+    jvm = spark.context._jvm
+    assert jvm is not None
+    temporary = Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))
+    return [path.name for path in temporary.glob("blockmgr-*/*/shuffle_*")]
+
+
+@pytest.mark.parametrize("build", [joined, failing])
+def test_what_was_shuffled_goes_with_its_end(
+    build: Build, start: Any, spark: RunningSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    remove = Exchanges.remove
+
+    def look(self: Exchanges) -> None:
+        seen.extend(shuffled(spark))
+        remove(self)
+
+    monkeypatch.setattr(Exchanges, "remove", look)
+    run(*start(build))
+    assert seen
+    deadline = time.monotonic() + SECONDS
+    while shuffled(spark) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert shuffled(spark) == []
 
 
 def test_user_code_that_fails_is_not_tried_again_by_spark(start: Any, spark: RunningSpark) -> None:

@@ -27,27 +27,49 @@ def first(context: SparkContext, tasks: int) -> Exchanged:
     return context.parallelize(range(tasks), tasks).mapPartitions(_nothing)
 
 
-def exchange(parcels: Exchanged, task: Task, shards: int, name: str) -> Exchanged:
-    """What these tasks send, as the next ones get it.
+class Exchanges:
+    """The shuffles of one Spark job, whose files go when nobody needs them any more. For one thread.
 
-    What Spark calls these tasks is up to the property ``callSite.short`` of this thread.
+    Spark itself removes them once Java's garbage collector has found that the RDDs are gone: in a driver that has nothing else
+    to do half an hour later, with the disks of all executors full meanwhile, and none given back that has some of them.
 
     Args:
-        parcels: the input.
-        task: to be run on each partition of it.
-        shards: how many tasks come next.
-        name: what Spark's pages call what the tasks make.
+        context: Spark's.
     """
-    context = parcels.ctx
-    jvm = context._jvm
-    assert jvm is not None
-    sent = parcels.mapPartitionsWithIndex(_Sending(task))
-    sent._bypass_serializer = True
-    pairs = jvm.PairwiseRDD(sent._jrdd.rdd())
-    pairs.setName(name)
-    partitioner = jvm.PythonPartitioner(shards, 0)
-    shuffled = pairs.asJavaPairRDD().partitionBy(partitioner)
-    return RDD(jvm.PythonRDD.valueOfPair(shuffled), context, NoOpSerializer())
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._shuffles: list[int] = []
+
+    def exchange(self, parcels: Exchanged, task: Task, shards: int, name: str) -> Exchanged:
+        """What these tasks send, as the next ones get it.
+
+        What Spark calls these tasks is up to the property ``callSite.short`` of this thread.
+
+        Args:
+            parcels: the input.
+            task: to be run on each partition of it.
+            shards: how many tasks come next.
+            name: what Spark's pages call what the tasks make.
+        """
+        jvm = self._context._jvm
+        assert jvm is not None
+        sent = parcels.mapPartitionsWithIndex(_Sending(task))
+        sent._bypass_serializer = True
+        pairs = jvm.PairwiseRDD(sent._jrdd.rdd())
+        pairs.setName(name)
+        partitioner = jvm.PythonPartitioner(shards, 0)
+        shuffled = pairs.asJavaPairRDD().partitionBy(partitioner)
+        self._shuffles.append(shuffled.rdd().dependencies().head().shuffleId())
+        return RDD(jvm.PythonRDD.valueOfPair(shuffled), self._context, NoOpSerializer())
+
+    def remove(self) -> None:
+        """Has the files of all of them removed, on all executors; does not wait for it."""
+        cleaner = self._context._jsc.sc().cleaner()
+        if cleaner.isDefined():  # else the user wants Spark to remove nothing before its end
+            for shuffle in self._shuffles:
+                cleaner.get().doCleanupShuffle(shuffle, False)
+        self._shuffles.clear()
 
 
 def gathered(parcels: Exchanged, task: Callable[[Parcels], Iterator[bytes]]) -> Exchanged:

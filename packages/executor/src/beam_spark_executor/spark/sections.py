@@ -24,7 +24,7 @@ from beam_spark_executor.channel.section_ends import SectionEnd
 from beam_spark_executor.channel.section_replies import SectionReply, merge_replies
 from beam_spark_executor.channel.wire import decode_section_reply, encode_message
 from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.spark.exchange import Exchanged, Parcels, exchange, first, gathered
+from beam_spark_executor.spark.exchange import Exchanged, Exchanges, Parcels, first, gathered
 from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.python_daemon import register_exit_hook
 
@@ -117,19 +117,20 @@ class SectionRunner:
         section = context.broadcast(SectionOrder(order, self._shards))
         self._pools.begin_job(self._slot, f"beam-{self._job_id}", title)
         context.addJobTag(self._tag(order.attempt))
+        exchanges = Exchanges(context)
         try:
             with self._pools.in_slot(self._slot):
-                last = self._tasks(
-                    stages, SectionRef(self._endpoint, self._job_id, order.name, section)
-                )
+                ref = SectionRef(self._endpoint, self._job_id, order.name, section)
+                last = self._tasks(stages, ref, exchanges)
             (encoded,) = last.collect()
         finally:
             context.clearJobTags()
             context.setLocalProperty(_CALL_SITE, None)
+            exchanges.remove()
             section.destroy()
         return decode_section_reply(encoded)
 
-    def _tasks(self, stages: SectionPlan, ref: SectionRef) -> Exchanged:
+    def _tasks(self, stages: SectionPlan, ref: SectionRef, exchanges: Exchanges) -> Exchanged:
         """All tasks of a section, a level after the other; the last one gathers what they say.
 
         It runs no user code, since Spark can't run it again once it has begun.
@@ -137,7 +138,8 @@ class SectionRunner:
         parcels = first(self._context, stages.tasks[0])
         for level, after in enumerate((*stages.tasks[1:], 1)):
             self._context.setLocalProperty(_CALL_SITE, stages.name(level))
-            parcels = exchange(parcels, _Level(ref, level), after, stages.name(level))
+            task = _Level(ref, level)
+            parcels = exchanges.exchange(parcels, task, after, stages.name(level))
         return gathered(parcels, _Gathering(stages.name(len(stages.levels) - 1), stages.tasks[-1]))
 
     def _outcome(self, attempt: Attempt, stages: SectionPlan, reply: SectionReply) -> SectionEnd:
