@@ -98,6 +98,11 @@ class SparkMachines:
         workers: list[dict[str, Any]] = self._told()["workers"]
         return {worker["host"] for worker in workers if worker["state"] == "ALIVE"}
 
+    def at_work(self) -> set[str]:
+        """The addresses of the workers that have an executor, by what the master says."""
+        workers: list[dict[str, Any]] = self._told()["workers"]
+        return {worker["host"] for worker in workers if worker["coresused"]}
+
     def has_executor(self, machine: Machine) -> bool:
         """Whether an executor there has told the server that it is up, in this life of the machine's disk."""
         logs = machine.disk.glob("work/app-*/*/stderr")

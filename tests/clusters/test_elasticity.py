@@ -1,0 +1,61 @@
+"""With Spark's dynamic allocation a job gets executors while it has work for them, and gives them back."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import Metrics
+from beam_runner_jobservices import JobState
+from cluster_site import Site
+from job_server import job_server, wait_until
+from jobs import Pipelines
+
+_COUNT = 200
+_GIVEN_BACK_SECONDS = 60.0
+_ALLOCATION = {
+    "enabled": "true",
+    "shuffleTracking.enabled": "true",
+    "minExecutors": "1",
+    "initialExecutors": "1",
+    "maxExecutors": "2",
+    "schedulerBacklogTimeout": "1s",
+    "executorIdleTimeout": "2s",
+}
+
+
+class TakeTime(beam.DoFn):
+    """Tells where it ran, after a tenth of a second."""
+
+    def process(self, _: int) -> None:
+        time.sleep(0.1)
+        Metrics.counter("hosts", socket.gethostname()).inc()
+
+
+@pytest.mark.timeout(600, func_only=True)
+@pytest.mark.parametrize("bulk", ["never", "always"], ids=["lanes", "sections"])
+def test_executors_come_with_work_and_go_without(site: Site, tmp_path: Path, bulk: str) -> None:
+    conf = [
+        f"--spark-conf=spark.dynamicAllocation.{key}={each}" for key, each in _ALLOCATION.items()
+    ]
+    flags = (*site.flags(f"elastic-{bulk}"), *conf)
+    with job_server(tmp_path, *flags, environment=site.environment) as server:
+        assert len(site.spark.at_work()) == 1
+        pipelines = Pipelines(server.address, "embedded", [f"--beam_spark_bulk={bulk}"])
+        pipeline = pipelines.new()
+        made = pipeline | beam.Create(range(_COUNT)) | beam.Reshuffle()
+        _ = made | beam.ParDo(TakeTime())
+        job = pipelines.job(pipeline)
+        assert job.wait(300) is JobState.DONE, [m.text for m in job.messages()][-3:]
+        counts = [job.counter(machine.name) for machine in site.spark.workers]
+        print(f"ELASTIC {bulk} {counts}", flush=True)
+        assert sum(counts) == _COUNT
+        assert len([count for count in counts if count]) == 2
+        wait_until(
+            lambda: len(site.spark.at_work()) == 1,
+            _GIVEN_BACK_SECONDS,
+            lambda: f"one executor is given back: {site.spark.at_work()}",
+        )
