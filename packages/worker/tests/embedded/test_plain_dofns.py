@@ -26,8 +26,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mini_runner import MiniRunner, run
 
-from beam_runner_worker.embedded import our_operations, plain_dofns
-from beam_runner_worker.embedded.plain_dofns import Process, _asks, _mapped_by
+from beam_runner_worker.embedded import our_operations
+from beam_runner_worker.embedded.plain_dofns import Process, _asks
 from beam_runner_worker.errors import BundleFailed
 
 SEEN: list[Any] = []
@@ -214,16 +214,39 @@ def pair_up(number: int, other: Any) -> Any:
     return number, other
 
 
-def test_a_map_of_one_side_input_is_called_without_beams_wrapper() -> None:
-    wrapper = pickler.loads(pickler.dumps(beam.Map(pair_up, 1).fn)).process
-    assert wrapper(1, 2) == [(1, 2)]
+@pytest.mark.parametrize(
+    ("made", "args", "kwargs"),
+    [
+        (beam.Map(lambda value: (value, None)), [], {}),
+        (beam.Map(pair_up, 1), [1], {}),
+        (beam.Map(pair_up, other=1), [], {"other": 1}),
+        (beam.Map(lambda value, *more: (value, more), 1, 2), [1, 2], {}),
+    ],
+)
+def test_a_map_is_called_without_beams_wrapper(made: Any, args: Any, kwargs: Any) -> None:
+    wrapper = pickler.loads(pickler.dumps(made.fn)).process
     anything = windowed_value.create(None, 0, ())
-    with mock.patch.object(plain_dofns, "_mapped_by", return_value=None):
-        results = Process(wrapper, [1], {}, []).function_for(anything)(5)
-    assert Process(wrapper, [1], {}, []).function_for(anything)(5) == results == [(5, 1)]
-    assert _mapped_by(wrapper) is not None
-    for other in (beam.FlatMap(pair_up, 1), beam.Filter(pair_up, 1), beam.Map(lambda value: value)):
-        assert _mapped_by(other.fn.process) is None
+    process = Process(wrapper, args, kwargs, [])
+    assert process.maps
+    results = [result for value in (5, 6) for result in wrapper(value, *args, **kwargs)]
+    assert process.function_for(anything)([5, 6]) == results
+
+
+def test_what_is_no_map_is_not_taken_for_one() -> None:
+    for other in (beam.FlatMap(pair_up, 1), beam.Filter(pair_up, 1), beam.MapTuple(pair_up)):
+        assert not Process(other.fn.process, [], {}, []).maps
+
+
+def test_the_end_of_an_iterator_in_a_map_is_an_error_and_no_end_of_its_run() -> None:
+    def first_but_of_150(number: int) -> int:
+        return next(iter([number] if number != 150 else []))
+
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create([None]) | beam.FlatMap(lambda _: list(range(200)))
+    _ = numbers | "First" >> beam.Map(first_but_of_150) | "After" >> beam.Map(lambda n: n)
+    with pytest.raises(BundleFailed, match="StopIteration") as failed:
+        MiniRunner(pipeline).run()
+    assert (failed.value.transform, failed.value.element) == ("First", "150")
 
 
 def test_side_inputs_of_generators_and_of_parameters_with_defaults() -> None:

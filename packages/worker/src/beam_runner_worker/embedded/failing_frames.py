@@ -13,7 +13,7 @@ from beam_runner_worker.embedded.shown_elements import shown
 from beam_runner_worker.texts import shown_bytes, shown_timer
 
 _OF_RUNNERS = ("apache_beam/runners/", "/beam_runner_worker/embedded/")
-_ONE_RESULT_EACH = ("Map.<locals>.<lambda>", "MapTuple.<locals>.<lambda>")
+_ONE_RESULT_EACH = "MapTuple.<locals>.<lambda>"
 
 Locals = Mapping[str, Any]
 
@@ -74,11 +74,23 @@ def _run(at: Locals, inside: Inside) -> str:
         return inside.show(values[0])
     if inside.called != "RunParDo._send":
         return inside.show(at["value"])
-    # Results are put out together: what one was made of is known where each element has one.
+    is_mapped = getattr(at["call"], "__qualname__", "") == _ONE_RESULT_EACH
+    return _origin(at, inside) if is_mapped else ""
+
+
+def _mapped(at: Locals, inside: Inside) -> str:
+    values = at["values"]
+    if len(values) == 1 or "left" not in at:
+        return inside.show(values[0])
+    if inside.called != "RunParDo._send":
+        return inside.show(_at(at["left"]))
+    return _origin(at, inside)
+
+
+def _origin(at: Locals, inside: Inside) -> str:
+    """Results are put out together: what one was made of is known where each element has one."""
     places = [n for n, one in enumerate(at["out"]) if any(one is each for each in inside.results)]
-    if getattr(at["call"], "__qualname__", "") in _ONE_RESULT_EACH and len(places) == 1:
-        return inside.show(values[at["put_out"] + places[0]])
-    return ""
+    return inside.show(at["values"][at["put_out"] + places[0]]) if len(places) == 1 else ""
 
 
 def _value(at: Locals, inside: Inside) -> str:
@@ -138,6 +150,7 @@ def _chunk(at: Locals, inside: Inside) -> str:
 
 SHOWS: Mapping[str, Callable[[Locals, Inside], str]] = {
     "RunParDo._process": _run,
+    "RunParDo._map": _mapped,
     "_ElementTarget.take": _value,
     "AssignWindows._process_by_element": _value,
     "TableCombine.take": _added,
@@ -151,10 +164,14 @@ SHOWS: Mapping[str, Callable[[Locals, Inside], str]] = {
 """Gives the text of what a function was at, by the function's name."""
 
 
-def _of_run(at: Locals) -> Any:
-    # An iterator over a list that is not exhausted tells where it is, as it does to be pickled.
-    _, (values,), place = at["run"][1].__reduce__()
+def _at(left: Any) -> Any:
+    """The value that an iterator over a list, not exhausted, has given last, which it tells to be pickled."""
+    _, (values,), place = left.__reduce__()
     return values[max(place - 1, 0)]
+
+
+def _of_run(at: Locals) -> Any:
+    return _at(at["run"][1])
 
 
 def _of_sink(at: Locals) -> Any:

@@ -94,7 +94,7 @@ class RunParDo(operations.DoOperation):
     def _as_plain(self, made: MadeRunner) -> PlainDoFn | None:
         """A DoFn whose ``process`` asks for nothing but values and side inputs as a plain one."""
         self._given = Process(made.process, made.args, made.kwargs, made.side_inputs)
-        return plain_do_fn(made, self._given.function_for)
+        return plain_do_fn(made, self._given.function_for, maps=self._given.maps)
 
     def _take_one(self, element: WindowedValue) -> None:
         """Processes an element that is alone: as Beam does, unless much comes of it."""
@@ -104,15 +104,29 @@ class RunParDo(operations.DoOperation):
             self._process_element(element)
 
     def _take(self, like: WindowedValue, values: list[Any]) -> None:
+        assert self._plain is not None
+        process = self._map if self._plain.maps else self._process
         try:
             with self.scoped_process_state:
                 if self._given is None:
-                    self._process(like, values)
+                    process(like, values)
                 else:
                     for each in self._given.apart(like):
-                        self._process(each, values)
+                        process(each, values)
         except BaseException as error:
             raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too
+
+    def _map(self, like: WindowedValue, values: list[Any]) -> None:
+        assert self._plain is not None
+        results_of = self._plain.function_for(like)
+        self._since = time.perf_counter()
+        room = self._output_pace.values
+        left, put_out = iter(values), 0
+        while put_out < len(values):
+            out = results_of(islice(left, room))
+            room = self._send(like, out)
+            put_out += len(out)
+        self._is_wide = False
 
     def _process(self, like: WindowedValue, values: list[Any]) -> None:
         plain = self._plain

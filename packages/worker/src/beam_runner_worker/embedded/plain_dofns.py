@@ -6,7 +6,7 @@ inputs are read in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -23,8 +23,11 @@ from beam_runner_worker.embedded.dofn_runners import MadeRunner
 from beam_runner_worker.embedded.runs import in_each_window
 
 _EVERYWHERE = GlobalWindow()
-_MAP = core.Map(lambda value, more: value, None).fn.process.__code__
-"""Of what ``beam.Map`` makes of a function of more than the element."""
+_MAPS = tuple(
+    made.fn.process.__code__
+    for made in (core.Map(lambda value: value), core.Map(lambda value, more: value, None))
+)
+"""Of what ``beam.Map`` makes of a function of the element, and of one of more than that."""
 
 
 class Process:
@@ -35,6 +38,9 @@ class Process:
         args: what follows the element, with Beam's placeholders for side inputs.
         kwargs: the same, by name.
         side_inputs: for each placeholder; gives the value for a window.
+
+    Attributes:
+        maps: whether each value has one result, since ``beam.Map`` has made it of a function.
     """
 
     def __init__(
@@ -47,6 +53,7 @@ class Process:
         self._by_window = not all(each.is_globally_windowed() for each in side_inputs)
         self._call = call
         self._mapped = _mapped_by(call)
+        self.maps = self._mapped is not None
         self._args = args
         self._kwargs = kwargs
         self._side_inputs = side_inputs
@@ -66,7 +73,10 @@ class Process:
         return in_each_window(like, PANE_INFO_UNKNOWN)
 
     def function_for(self, like: WindowedValue) -> Callable[[Any], Any]:
-        """A function of the value alone, for elements like this one, which has been set apart."""
+        """A function of the value alone, for elements like this one, which has been set apart.
+
+        One that ``maps`` is a function of many values, and gives the list of their results.
+        """
         window = like.windows[0] if self._by_window else _EVERYWHERE
         if self._last is None or self._last[0] is not window:
             self._last = (window, self._bound(window))
@@ -74,24 +84,36 @@ class Process:
 
     def _bound(self, window: BoundedWindow) -> Callable[[Any], Any]:
         values = [side_input[window] for side_input in self._side_inputs]
-        call, mapped = self._call, self._mapped
+        call = self._call
         args, kwargs = util.insert_values_in_args(self._args, self._kwargs, values)
+        if self._mapped is not None:
+            return _mapping(self._mapped, args, kwargs)
         if not args and not kwargs:
             return call
         if len(args) > 1 or kwargs:
             return lambda value: call(value, *args, **kwargs)
         only = args[0]
-        if mapped is not None:
-            return lambda value: [mapped(value, only)]
         return lambda value: call(value, only)
 
 
 def _mapped_by(call: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The user's function in what ``beam.Map`` makes of it: half of the time goes into the latter."""
-    if not isinstance(call, FunctionType) or call.__code__ != _MAP or not call.__closure__:
+    """The user's function in what ``beam.Map`` makes of it, which takes more time than many of them."""
+    if not isinstance(call, FunctionType) or call.__code__ not in _MAPS or not call.__closure__:
         return None
     mapped: Callable[..., Any] = call.__closure__[0].cell_contents
     return mapped
+
+
+def _mapping(
+    mapped: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Callable[[Iterable[Any]], list[Any]]:
+    """Calls it for each of many values. Not ``map``, which would take a ``StopIteration`` for their end."""
+    if not args and not kwargs:
+        return lambda values: [mapped(value) for value in values]
+    if len(args) > 1 or kwargs:
+        return lambda values: [mapped(value, *args, **kwargs) for value in values]
+    only = args[0]
+    return lambda values: [mapped(value, only) for value in values]
 
 
 @attrs.frozen
@@ -99,7 +121,9 @@ class PlainDoFn:
     """A DoFn that takes runs: its ``process`` is a function of a value, the same for all of a run.
 
     Attributes:
-        function_for: what gives the results of a value, for elements like its argument.
+        function_for: what gives the results of a value, for elements like its argument; or, if it ``maps``,
+            the result of each of many values.
+        maps: whether it does.
         receiver: of the main output.
         handle: handles results one by one, each for an element like the first argument.
         check: refuses results that can't be meant so; to be called with the first.
@@ -107,6 +131,7 @@ class PlainDoFn:
     """
 
     function_for: Callable[[WindowedValue], Callable[[Any], Any]]
+    maps: bool
     receiver: operations.ConsumerSet
     handle: Callable[[WindowedValue, Any], None]
     check: Callable[[WindowedValue, Any], None]
@@ -120,7 +145,10 @@ def _asks(default: Any) -> bool:
 
 
 def plain_do_fn(
-    made: MadeRunner, function_for: Callable[[WindowedValue], Callable[[Any], Any]]
+    made: MadeRunner,
+    function_for: Callable[[WindowedValue], Callable[[Any], Any]],
+    *,
+    maps: bool = False,
 ) -> PlainDoFn | None:
     """A DoFn as one that takes runs; None if there is more to it than this function."""
     fn, receivers = made.fn, made.receivers
@@ -147,5 +175,5 @@ def plain_do_fn(
             handler(True)(like, results)
 
     return PlainDoFn(
-        function_for, receivers[None], handler(False), check, windows_by_time(window_fn)
+        function_for, maps, receivers[None], handler(False), check, windows_by_time(window_fn)
     )
