@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import apache_beam as beam
@@ -16,7 +16,7 @@ import pytest
 from apache_beam.metrics import Metrics
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.records import JobMessage
-from job_server import JobServerProcess, ServerEnded, wait_until
+from job_server import PROGRAM, WITHOUT_PLACE, JobServerProcess, ServerEnded, wait_until
 from jobs import Job, Pipelines
 
 GONE_SECONDS = 60.0
@@ -46,12 +46,13 @@ class Lives:
             lambda: f"processes end: {self.server.processes()}",
         )
 
-    def go_on(self) -> None:
+    def go_on(self, program: Sequence[str] = PROGRAM) -> None:
         self.server = JobServerProcess(
             self._temporary,
             f"--state-dir={self.state}",
             f"--job-port={self.port}",
             *self._placement,
+            program=program,
         )
         sparks = 0 if "--without-spark" in self._placement else 1
         assert len(list(self._temporary.glob("beam-spark-*/"))) == sparks
@@ -127,6 +128,25 @@ class Follower:
                     self.heard.append(entry.text)
                 else:
                     self.states.append(entry.state)
+
+
+@pytest.mark.timeout(240)
+def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
+    lives: Lives, tmp_path: Path
+) -> None:
+    pipelines = Pipelines(lives.address, "embedded", [])
+    pipeline = pipelines.new()
+    begun, go_on = waiting(pipeline, tmp_path)
+    job = pipelines.job(pipeline)
+    wait_until(begun.exists, 60, "the second stage has begun")
+    lives.die()
+    with pytest.raises(ServerEnded) as ended:
+        lives.go_on(WITHOUT_PLACE)
+    ended.value.server.process.wait(GONE_SECONDS)
+    lives.go_on()
+    go_on.touch()
+    assert job.wait() is JobState.DONE, [message.text for message in job.messages()]
+    assert counts(job) == (10, 10, 10)
 
 
 @pytest.mark.timeout(240)

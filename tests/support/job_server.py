@@ -19,6 +19,7 @@ from processes import FORKED, marked, parent, threads
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
 WITHOUT_LOOP = (str(Path(__file__).with_name("server_without_loop.py")),)
+WITHOUT_PLACE = (str(Path(__file__).with_name("server_without_place.py")),)
 _SERVES = re.compile(
     r"beam-spark-jobserver serves the Beam Job API at (\S+:\d+) \((?:Spark|plain) .+\).*"
 )

@@ -69,7 +69,7 @@ class DiskFull(JobServicesError):
 
 
 class Unavailable(JobServicesError):
-    """The server is shutting down."""
+    """The server is shutting down, or what it needs for this is not there."""
 
 
 class Damaged(JobServicesError):

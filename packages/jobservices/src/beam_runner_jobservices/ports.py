@@ -119,6 +119,8 @@ class JobExecutor(Protocol):
         Raises:
             JobRejected: the job asks for something this runner does not do, or cannot be resumed.
                 The job becomes FAILED, and Run fails with the reason.
+            Unavailable: there is nothing to run it on, and this server will end. A job of an earlier
+                life of the server is left to the next one as it is.
             Exception: anything else makes the job FAILED and Run fail with INTERNAL and the
                 exception's one-line text.
         """

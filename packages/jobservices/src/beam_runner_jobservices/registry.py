@@ -138,8 +138,11 @@ class Registry:
             self._jobs[start.job_id] = job
         return job
 
-    def _launch(self, job: Job, spec: JobSpec) -> None:
-        """Give the job to the executor, unless it was cancelled before; if that does not take it on, the job is FAILED."""
+    def _launch(self, job: Job, spec: JobSpec, *, restored: bool = False) -> None:
+        """Give the job to the executor, unless it was cancelled before; if that does not take it on, the job is FAILED.
+
+        Not so a restored job for which there is nothing to run on: it is the next server's.
+        """
         if not job.begin():
             return
         try:
@@ -152,6 +155,8 @@ class Registry:
                 unsupported=rejection.unsupported,
             ) from None
         except BaseException as error:
+            if restored and isinstance(error, Unavailable):
+                raise
             _LOGGER.exception("the executor failed to start job %s", spec.job_id)
             reason = f"the job could not be started: {one_line(error)}"
             job.state(JobState.FAILED, reason)
@@ -180,8 +185,8 @@ class Registry:
     def resume(self, retrieval_endpoint: str) -> None:
         """Give the jobs that were brought back and have not ended to the executor again.
 
-        Returns when it has taken them on; those that it does not take on are FAILED. Stops early
-        after `refuse`.
+        Returns when it has taken them on; those that it does not take on are FAILED, or left to the
+        next server where it says that it can't now. Stops early after `refuse`.
         """
         for kept in self._unfinished:
             if self._refusing:
@@ -203,7 +208,9 @@ class Registry:
                 resumed=kept.taken_on,
             )
             try:
-                self._launch(job, spec)
+                self._launch(job, spec, restored=True)
+            except Unavailable as error:
+                _LOGGER.warning("job %s is left to the next server: %s", spec.job_id, error)
             except JobServicesError as error:
                 _LOGGER.warning("a job could not be resumed: %s", error)
 

@@ -20,6 +20,7 @@ from beam_runner_jobservices import (
     OptionType,
     PipelineOption,
 )
+from beam_runner_jobservices import Unavailable as NothingToRunOn
 from beam_runner_jobservices.folders import STATE, mark_folder
 from beam_runner_jobservices.guard import read_guard
 from beam_runner_jobservices.server import Elsewhere
@@ -156,8 +157,8 @@ class Server:
     def start(self) -> str:
         """Serves, starts what jobs run on, and warms it up unless there are jobs already; returns the address.
 
-        Takes about ten seconds. To be called once; if it raises, the jobs that wait for it fail, and
-        `stop` cleans up.
+        Takes about ten seconds. To be called once; if it raises, new jobs that wait for it fail, those
+        of the server before are left to the next one, and `stop` cleans up.
 
         Raises:
             Unavailable: what jobs run on does not start; says why in one sentence.
@@ -269,9 +270,12 @@ class Server:
                 folder.remove()
 
     def _answer_waiting_jobs(self, error: BaseException) -> None:
-        """Fails the jobs that wait for the start, now and later, unless that is done."""
+        """Tells the jobs that wait for the start, now and later, that it will not be, unless it is done.
+
+        New ones fail by that. Those of the server before stay as they are, for the next one.
+        """
         with contextlib.suppress(InvalidStateError):
-            self._executor.set_exception(error)
+            self._executor.set_exception(NothingToRunOn(str(error) or type(error).__name__))
 
     @property
     def is_alive(self) -> bool:

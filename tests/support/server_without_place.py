@@ -1,0 +1,32 @@
+"""The server, which is told when jobs wait for it that there is no place for data: it can't begin, and ends a moment later."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from beam_spark_executor.cli import main
+from beam_spark_executor.server.data_place import DataPlace
+from beam_spark_executor.server.job_server import Server
+from beam_spark_executor.stores.ports import StoreError
+
+_SECONDS = 2
+
+stop = Server.stop
+
+
+def check(place: DataPlace) -> None:
+    """Finds none."""
+    time.sleep(_SECONDS)
+    raise StoreError("there is no place for data")
+
+
+def stop_later(server: Server) -> None:
+    """So that jobs have heard of it."""
+    time.sleep(_SECONDS)
+    stop(server)
+
+
+DataPlace.check = check  # type: ignore[method-assign]
+Server.stop = stop_later  # type: ignore[method-assign]
+sys.exit(main())
