@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from cluster_site import Site
-from crash_points import check, submit
+from crash_points import check, has_begun, submit
 from job_server import wait_until
-from jobs import Job, Pipelines
+from jobs import Pipelines
 from lives import Lives
 from victims import Victim, bounded, unbounded
 
@@ -50,11 +50,6 @@ def store_is_away(site: Site, running: Lives, choose: random.Random) -> None:
     site.store.start()
 
 
-def _has_begun(job: Job) -> bool:
-    """Whether user code is at work: a section commits what it counts at its end."""
-    return any(job.metric("counters", "first")) or job.state().is_terminal
-
-
 @pytest.mark.timeout(900, func_only=True)
 @pytest.mark.parametrize(
     "strike", [worker_dies, server_dies, store_is_away], ids=lambda it: it.__name__
@@ -70,7 +65,7 @@ def test_every_element_arrives_once(
     choose = random.Random(seed)
     pipelines = Pipelines(running.address, "embedded", [f"--beam_spark_bulk={bulk}"])
     job = submit(pipelines, victim, _COUNT, Path("/nowhere"))
-    wait_until(lambda: _has_begun(job), _BEGIN_SECONDS, "the job begins")
+    wait_until(lambda: has_begun(job), _BEGIN_SECONDS, "the job begins")
     struck = 0
     while struck < _KILLS and not job.state().is_terminal:
         time.sleep(choose.uniform(0.5, 4))

@@ -60,6 +60,11 @@ def submit(pipelines: Pipelines, victim: Victim, count: int, stop: Path) -> Job:
     return pipelines.job(pipeline)
 
 
+def has_begun(job: Job) -> bool:
+    """Whether user code is at work: a section commits what it counts at its end."""
+    return any(job.metric("counters", "first")) or job.state().is_terminal
+
+
 def check(job: Job, count: int | None = None, state: JobState = JobState.DONE) -> None:
     """Every number has arrived once, was committed once by each stage, and counted once in state."""
     assert job.wait(180) is state, [m.text for m in job.messages()][-3:]

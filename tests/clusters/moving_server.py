@@ -1,0 +1,112 @@
+"""A server on a machine of its own; the next one is on another machine, with another address and name, and nothing on its disk.
+
+Nobody is on these machines but the server: clients go by a relay on their own one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from beam_runner_jobservices import Credentials
+from beam_runner_jobservices.relay import Relay
+from cluster_site import Site
+from free_ports import free_ports
+from job_server import PROGRAM, wait_until
+from spark_machines import QUICK_JAVA
+
+_PORT = 8099
+_SERVES = "beam-spark-jobserver serves the Beam Job API at"
+_START_SECONDS = 400.0
+_STOP_SECONDS = 60.0
+_LAST_WORDS = 3000
+
+
+class MovingServer:
+    """The lives of one server, each on a machine of its own.
+
+    Args:
+        site: its cluster.
+        folder: for its token, which all machines may read.
+        prefix: of its data, and of its state, in the store.
+
+    Attributes:
+        address: where clients reach it, the same in every life.
+        machine: the one that it was started on last.
+        lives: how many there were.
+    """
+
+    def __init__(self, site: Site, folder: Path, prefix: str) -> None:
+        self._site = site
+        self._prefix = prefix
+        self._token = folder / "token"
+        self._token.write_text(secrets.token_hex())
+        self._relay = ExitStack()
+        self._relay_port = free_ports(1)[0]
+        self.address = f"localhost:{self._relay_port}"
+        self.lives = 0
+        self.go_on()
+
+    def lose(self) -> None:
+        """Cuts its machine's power."""
+        self.machine.kill()
+
+    def go_on(self) -> None:
+        """The next one, elsewhere; waits until it serves."""
+        self.lives += 1
+        self.machine = self._site.network.machine(f"server-{self.lives}")
+        self._relay.close()
+        credentials = Credentials(token=self._token.read_text())
+        to = f"{self.machine.address}:{_PORT}"
+        self._relay.enter_context(Relay(to, credentials, self._relay_port))
+        command = (sys.executable, *PROGRAM, *self._flags())
+        self.machine.start(self._site.layout, command, self._environment())
+        wait_until(
+            lambda: _SERVES in self._log() or not self.machine.is_up,
+            _START_SECONDS,
+            self.last_words,
+        )
+        assert self.machine.is_up, self.last_words()
+
+    def stop(self) -> None:
+        """Stops it as a supervisor does.
+
+        Raises:
+            AssertionError: it did not end well, or left something.
+        """
+        code = self.machine.ask_to_end(_STOP_SECONDS)
+        assert code == 0, f"the server ended with {code}: {self.last_words()}"
+        left = list((self.machine.disk / "tmp").iterdir())
+        assert left == [], f"files stay: {left}"
+
+    def close(self) -> None:
+        """Nothing of it stays."""
+        self._relay.close()
+        self.machine.stop()
+
+    def last_words(self) -> str:
+        """The end of the log of the one that was there last."""
+        return self._log()[-_LAST_WORDS:]
+
+    def _flags(self) -> tuple[str, ...]:
+        address = self.machine.address
+        reached = (f"--job-host={address}", f"--job-port={_PORT}", "--allow-remote")
+        state = self._site.store.place(f"{self._prefix}-state")
+        kept = (f"--token-file={self._token}", f"--state-dir={state}")
+        driver = f"--spark-conf=spark.driver.host={address}"
+        return (*reached, *kept, *self._site.flags(self._prefix), driver)
+
+    def _environment(self) -> dict[str, str]:
+        temporary = f"-Djava.io.tmpdir={self._site.layout.private}/tmp"
+        return {
+            **self._site.environment,
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "SPARK_LOCAL_IP": self.machine.address,
+            "JDK_JAVA_OPTIONS": f"{QUICK_JAVA} {temporary}",
+        }
+
+    def _log(self) -> str:
+        return self.machine.log.read_text(errors="replace")
