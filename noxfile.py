@@ -75,6 +75,7 @@ nox.options.sessions = [
     "pipelines_part",
     "lanes",
     "cluster",
+    "clusters_part",
     "kills",
     "doors",
     "memory_part",
@@ -219,7 +220,7 @@ def lanes(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def cluster(session: nox.Session) -> None:
-    """Some pipelines on a cluster of two executors on this machine, also while they and workers die."""
+    """Some pipelines on a cluster of three executors on this machine, also while they and workers die."""
     run_on_a_cluster(session, *IN_CI_ON_A_CLUSTER)
 
 

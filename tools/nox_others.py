@@ -11,14 +11,13 @@ from tools.libraries import LEFT_OUT, LIBRARIES, Library
 from tools.nox_support import (
     MORE_FOR_TESTS,
     ROOT,
-    S3_SERVER,
     distribution,
     group,
     install,
     need_java,
     need_maven,
+    run_on_machines,
     run_pytest,
-    why_no_machines,
 )
 from tools.version_tables import OUTCOMES, PAGE, rows_of_clients, write_row
 
@@ -26,19 +25,14 @@ from tools.version_tables import OUTCOMES, PAGE, rows_of_clients, write_row
 @nox.session(requires=["wheels"], default=False)
 def clusters(session: nox.Session) -> None:
     """Spark standalone on machines of their own (namespaces: needs root), which share nothing but S3. ``-- --gigabytes 4``, ``--rounds N`` for more."""
-    reason = why_no_machines()
-    if reason:
-        session.skip(f"NOT RUN: {reason}")
-    need_java(session)
-    install(
-        session,
-        f"{distribution('executor')}[stores]",
-        *group("test"),
-        *group(MORE_FOR_TESTS["executor"]),
-    )
-    # Not a folder of nox's for temporary files: Java's sockets would have names that are too long there.
-    session.run("go", "install", S3_SERVER, env={"GOBIN": session.bin}, external=True, silent=True)
-    run_pytest(session, "tests/clusters", "-s", *session.posargs)
+    run_on_machines(session, "tests/clusters", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"])
+def clusters_part(session: nox.Session) -> None:
+    """Whole pipelines on the machines of `clusters`, embedded: bounded ones by Spark's shuffle, a stream by the store."""
+    selection = "(every_element and embedded) or small or began_on_one"
+    run_on_machines(session, "tests/clusters/test_pipelines.py", "-k", selection, *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)

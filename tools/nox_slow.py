@@ -198,7 +198,7 @@ def engine_coverage(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def cluster_all(session: nox.Session) -> None:
-    """More pipelines on a cluster of two executors on this machine."""
+    """More pipelines on a cluster of three executors on this machine."""
     run_on_a_cluster(session, *ON_A_CLUSTER)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import nox
+from nox.command import CommandFailed
 
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / ".nox" / "dist"
@@ -173,6 +174,23 @@ def why_no_machines() -> str:
     return f"there is no {', '.join(missing)}" if missing else ""
 
 
+def run_on_machines(session: nox.Session, *arguments: str) -> None:
+    """Tests on machines that are namespaces, with a server of S3's protocol; skipped where there can be none of them."""
+    reason = why_no_machines()
+    if reason:
+        session.skip(f"NOT RUN: {reason}")
+    need_java(session)
+    tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
+    install(session, f"{distribution('executor')}[stores]", *tests)
+    try:
+        # Not a folder of nox's for temporary files: Java's sockets would have names that are too long there.
+        fetch = ("go", "install", S3_SERVER)
+        session.run(*fetch, env={"GOBIN": session.bin}, external=True, silent=True)
+    except CommandFailed:
+        session.skip("NOT RUN: Go could not fetch the server of S3's protocol, see above")
+    run_pytest(session, *arguments)
+
+
 def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
     """Which tests of a session run: all it selects, with their results kept; or what the command line says."""
     results = f"--junitxml={RESULTS / f'{session.name}.xml'}"
@@ -208,7 +226,7 @@ def run_on_a_cluster(session: nox.Session, *files: str) -> None:
     """Executors apart from the server, which share nothing but a store of data: a folder stands for it."""
     need_java(session)
     install(session, f"{distribution('executor')}[stores]", *group("test"))
-    master = "--spark-master-url=local-cluster[2,1,1024]"
+    master = "--spark-master-url=local-cluster[3,1,1024]"
     store = f"--data-dir=file://{Path(session.create_tmp()).absolute()}/store"
     run_pytest(session, CLUSTER, *files, master, store, *results_of(session))
 

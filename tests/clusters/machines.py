@@ -63,6 +63,16 @@ def reason_not_to() -> str:
     )
     if tried.returncode:
         return f"namespaces can't be made, which root may: {tried.stderr.strip()}"
+    line = f"try{os.getpid()}"
+    tried = subprocess.run(
+        ["ip", "link", "add", f"{line}a", "type", "veth", "peer", "name", f"{line}b"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.returncode:
+        return f"no line to a network of their own can be made: {tried.stderr.strip()}"
+    _ip("link", "del", f"{line}a")
     return ""
 
 

@@ -9,4 +9,4 @@ import pytest
 def _on_a_cluster(request: pytest.FixtureRequest) -> None:
     master = request.config.getoption("--spark-master-url") or ""
     if not master.startswith("local-cluster["):
-        pytest.fail("run these with --spark-master-url='local-cluster[2,1,1024]'")
+        pytest.fail("run these with --spark-master-url='local-cluster[3,1,1024]'")

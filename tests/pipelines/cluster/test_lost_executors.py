@@ -67,7 +67,7 @@ def test_every_element_arrives_once(
     job = embedded.job(pipeline)
     wait_until(begun.exists, 120, "the reduce has begun")
     before = executors(server)
-    assert len(before) == 2
+    assert len(before) == 3
     for executor in before:
         os.kill(executor, signal.SIGKILL)
     go_on.touch()
