@@ -21,25 +21,26 @@ def _dealt(pipeline: beam.Pipeline, pieces: Iterable[int], name: str) -> beam.PC
     return pipeline | f"pieces{name}" >> beam.Create(pieces) | f"deal{name}" >> beam.Reshuffle()
 
 
-def _values(pipeline: beam.Pipeline, pieces: Iterable[int], name: str = "") -> beam.PCollection:
-    values = f"values{name}" >> beam.FlatMap(cost_work.values)
-    return _dealt(pipeline, pieces, name) | values.with_output_types(tuple[int, bytes])
+def values(pipeline: beam.Pipeline, pieces: Iterable[int], name: str = "") -> beam.PCollection:
+    """Values with keys, made where they are needed."""
+    made = f"values{name}" >> beam.FlatMap(cost_work.values)
+    return _dealt(pipeline, pieces, name) | made.with_output_types(tuple[int, bytes])
 
 
 def group(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     """Values by their keys."""
-    return _values(pipeline, range(pieces)) | beam.GroupByKey() | beam.Map(cost_work.numbers)
+    return values(pipeline, range(pieces)) | beam.GroupByKey() | beam.Map(cost_work.numbers)
 
 
 def join(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     """Two collections of values, by their keys."""
-    halves = [_values(pipeline, range(first, pieces, 2), f" {first}") for first in (0, 1)]
+    halves = [values(pipeline, range(first, pieces, 2), f" {first}") for first in (0, 1)]
     return tuple(halves) | beam.CoGroupByKey() | beam.Map(cost_work.sides)
 
 
 def deal(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     """Values dealt anew."""
-    dealt = _values(pipeline, range(pieces)) | "values dealt" >> beam.Reshuffle()
+    dealt = values(pipeline, range(pieces)) | "values dealt" >> beam.Reshuffle()
     return dealt | beam.Map(cost_work.as_one)
 
 

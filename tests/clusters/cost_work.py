@@ -40,6 +40,12 @@ def as_one(value: tuple[int, bytes]) -> tuple[int, int]:
     return 1, int.from_bytes(value[1][:8], "big")
 
 
+def apart(group: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
+    """The values of a group again, each with its key."""
+    for value in group[1]:
+        yield group[0], value
+
+
 def sides(pair: tuple[int, tuple[Iterable[bytes], Iterable[bytes]]]) -> tuple[int, int]:
     """The same as `numbers` of what two collections have for a key."""
     return both(numbers((pair[0], pair[1][0])), numbers((pair[0], pair[1][1])))

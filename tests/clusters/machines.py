@@ -240,7 +240,7 @@ class Network:
         number = self._free_number()
         self._prefix = f"{_NETWORKS}.{number}"
         self.address = f"{self._prefix}.1"
-        here = f"beam{number}"
+        here = self._card = f"beam{number}"
         _ip("link", "add", here, "type", "veth", "peer", "name", "tests", "netns", self._pid)
         self._at_switch("ip", "link", "set", "tests", "master", "switch", "up")
         _ip("addr", "add", f"{self.address}/24", "dev", here)
@@ -269,6 +269,11 @@ class Network:
     def unplug(self, name: str) -> None:
         """Pulls a machine's plug: nothing from it or to it arrives any more."""
         self._at_switch("ip", "link", "del", "dev", name, check=False)
+
+    def traffic(self) -> int:
+        """How many bytes this machine has received and sent on it, until now."""
+        card = Path(f"/sys/class/net/{self._card}/statistics")
+        return sum(int((card / f"{way}_bytes").read_text()) for way in ("rx", "tx"))
 
     def close(self) -> None:
         """Ends the network."""

@@ -43,7 +43,7 @@ def test_executors_come_with_work_and_go_without(site: Site, tmp_path: Path, bul
     ]
     flags = (*site.flags(f"elastic-{bulk}"), *conf)
     with job_server(tmp_path, *flags, environment=site.environment) as server:
-        assert len(site.spark.at_work()) == 1
+        _wait_for_one(site)
         pipelines = Pipelines(server.address, "embedded", [f"--beam_spark_bulk={bulk}"])
         pipeline = pipelines.new()
         made = pipeline | beam.Create(range(_COUNT)) | beam.Reshuffle()
@@ -54,8 +54,12 @@ def test_executors_come_with_work_and_go_without(site: Site, tmp_path: Path, bul
         print(f"ELASTIC {bulk} {counts}", flush=True)
         assert sum(counts) == _COUNT
         assert len([count for count in counts if count]) == 2
-        wait_until(
-            lambda: len(site.spark.at_work()) == 1,
-            _GIVEN_BACK_SECONDS,
-            lambda: f"one executor is given back: {site.spark.at_work()}",
-        )
+        _wait_for_one(site)
+
+
+def _wait_for_one(site: Site) -> None:
+    wait_until(
+        lambda: len(site.spark.at_work()) == 1,
+        _GIVEN_BACK_SECONDS,
+        lambda: f"one executor is left: {site.spark.at_work()}",
+    )

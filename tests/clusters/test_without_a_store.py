@@ -1,0 +1,107 @@
+"""Machines that share nothing at all: bounded jobs cross Spark's shuffle, and next to nothing passes the server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import beam_jobs
+import cost_work
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from beam_runner_jobservices import JobState
+from cluster_site import Site
+from job_server import JobServerProcess, job_server
+from jobs import Pipelines, pickle_by_value
+
+_GROUPINGS = 5
+_MOST_SHARE = 0.01
+"""Of what is shuffled."""
+
+
+def chain(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Five groupings in a row, the last of which has what the first one had."""
+    values = beam_jobs.values(pipeline, range(pieces))
+    for number in range(_GROUPINGS - 1):
+        grouped = values | f"group {number}" >> beam.GroupByKey()
+        values = grouped | f"apart {number}" >> beam.FlatMap(cost_work.apart)
+    return values | "last" >> beam.GroupByKey() | beam.Map(cost_work.numbers)
+
+
+class Numbered(beam.DoFn):
+    """Counts the values of each key in state, and gives them as pairs of one and a number."""
+
+    SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
+
+    def process(
+        self, pair: tuple[int, bytes], seen: Any = beam.DoFn.StateParam(SEEN)
+    ) -> Iterator[tuple[int, int]]:
+        seen.write((seen.read() or 0) + 1)
+        yield cost_work.as_one(pair)
+
+
+def stateful(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Values by their keys, in state."""
+    return beam_jobs.values(pipeline, range(pieces)) | beam.ParDo(Numbered())
+
+
+_JOBS = {
+    **beam_jobs.JOBS,
+    "chain": chain,
+    "stateful": stateful,
+}
+_PIECES = {"sums": 1 / 16, "words": 1 / 8, "chain": 1 / 8, "stateful": 1 / 8}
+"""Of those of a gigabyte: they take longer than others."""
+_SHUFFLED = {"group": 1, "join": 1, "deal": 1, "chain": _GROUPINGS, "stateful": 1}
+"""How often each byte of a value is shuffled; combines shuffle next to nothing."""
+
+
+@pytest.fixture(scope="module")
+def bare(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobServerProcess]:
+    """A server of the cluster that was told of no place for data."""
+    for module in (beam_jobs, cost_work):
+        pickle_by_value(module.__name__)
+    flags = [flag for flag in site.flags("none") if not flag.startswith("--data-dir")]
+    folder = tmp_path_factory.mktemp("bare")
+    with job_server(folder, *flags, environment=site.environment) as server:
+        yield server
+
+
+@pytest.mark.timeout(1800, func_only=True)
+@pytest.mark.parametrize("name", _JOBS)
+def test_bounded_jobs_need_no_store(
+    name: str, bare: JobServerProcess, site: Site, request: pytest.FixtureRequest
+) -> None:
+    size = request.config.getoption("--gigabytes")
+    pieces = max(20, int(size * 1000 * _PIECES.get(name, 1)))
+    pipelines = Pipelines(bare.address, "embedded", [])
+    pipeline = pipelines.new()
+    _ = _JOBS[name](pipeline, pieces) | beam.ParDo(beam_jobs.Tell())
+    before = site.network.traffic()
+    job = pipelines.job(pipeline)
+    assert job.wait(1500) is JobState.DONE, [m.text for m in job.messages()][-3:]
+    expected = {"sums": cost_work.added, "words": cost_work.counted}.get(name, cost_work.grouped)
+    assert (job.counter("first"), job.counter("second")) == expected(pieces)
+    passed = site.network.traffic() - before
+    shuffled = pieces * cost_work.PIECE * cost_work.VALUE * _SHUFFLED.get(name, 0)
+    print(
+        f"BARE {name}: {passed / 1e6:.1f} MB of {shuffled / 1e6:.0f} passed the server", flush=True
+    )
+    if shuffled > 1e9:
+        assert passed < _MOST_SHARE * shuffled
+
+
+def test_what_needs_one_is_refused_by_name(bare: JobServerProcess) -> None:
+    pipelines = Pipelines(bare.address, "embedded", [])
+    pipeline = pipelines.new()
+    seen = beam.pvalue.AsIter(beam_jobs.values(pipeline, range(20)))
+    _ = pipeline | beam.Create([1]) | beam.Map(lambda one, many: one + len(list(many)), seen)
+    job = pipelines.job(pipeline)
+    assert job.wait(300) is JobState.FAILED
+    told = " ".join(message.text for message in job.messages())
+    assert re.search(
+        r"bytes are too much to go along with what a bundle reports.*--data-dir", told
+    ), told
