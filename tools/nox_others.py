@@ -24,7 +24,7 @@ from tools.version_tables import OUTCOMES, PAGE, rows_of_clients, write_row
 
 @nox.session(requires=["wheels"], default=False)
 def clusters(session: nox.Session) -> None:
-    """Spark standalone on machines of their own (namespaces: needs root), which share nothing but S3. ``-- --gigabytes 4``, ``--rounds N`` for more."""
+    """Spark standalone on machines of their own (namespaces: needs root), which share nothing but S3. ``-- --gigabytes 4``, ``--rounds N`` for more, ``--store=folder``."""
     run_on_machines(session, "tests/clusters", "-s", *session.posargs)
 
 

@@ -9,8 +9,11 @@ import attrs
 from hdfs_machine import HdfsMachine
 from machines import Layout, Network
 from s3_machine import S3Machine, s3_machine
+from shared_folder import SharedFolder
 from spark_machines import MEMORY, QUICK_JAVA, SparkMachines
 
+Store = S3Machine | HdfsMachine | SharedFolder
+"""The only place that machines share."""
 PREFIX = "jobs"
 """Of the data of the server that most tests share."""
 
@@ -28,7 +31,7 @@ class Site:
 
     network: Network
     layout: Layout
-    store: S3Machine | HdfsMachine
+    store: Store
     spark: SparkMachines
 
     def flags(self, prefix: str) -> list[str]:

@@ -16,15 +16,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import java_servers
 import victims
-from cluster_site import PREFIX, Site
+from cluster_site import PREFIX, Site, Store
 from harness_commands import boot_command
-from hdfs_machine import HdfsMachine, hdfs_machine
+from hdfs_machine import hdfs_machine
 from job_server import ServerEnded, wait_until
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, Network, network, reason_not_to
-from s3_machine import S3Machine, s3_machine
+from s3_machine import s3_machine
 from seeds import add_seed_options, run_for_each_seed
+from shared_folder import SharedFolder
 from spark_machines import spark_home, spark_machines
 
 WORKERS = 2
@@ -32,7 +33,8 @@ WORKERS = 2
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much, how often, and which."""
-    parser.addoption("--store", choices=("s3", "hdfs"), default="s3", help="what machines share")
+    kinds = ("s3", "hdfs", "folder")
+    parser.addoption("--store", choices=kinds, default="s3", help="what machines share")
     parser.addoption("--gigabytes", type=float, default=0.02, help="how much is grouped by key")
     add_seed_options(parser, rounds="how often machines are killed")
 
@@ -62,18 +64,19 @@ def of_s3(kind: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def layout(kind: str) -> Iterator[Layout]:
+def layout(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
     """What is where on machines, which are skipped where none can be made."""
     reason = reason_not_to()
     if not reason and kind == "hdfs":
         reason = java_servers.reason_not_to()
-    elif not reason and shutil.which("versitygw") is None:
+    elif not reason and kind == "s3" and shutil.which("versitygw") is None:
         reason = "there is no versitygw, a server of S3's protocol"
     if reason:
         pytest.skip(f"NOT RUN: {reason}")
+    shared = [tmp_path_factory.mktemp("shared")] if kind == "folder" else []
     # Short, for the sockets that are made below it.
     with tempfile.TemporaryDirectory(prefix="m") as name:
-        yield Layout(Path(name), {"spark": spark_home()})
+        yield Layout(Path(name), {"spark": spark_home()}, shared=shared)
 
 
 @pytest.fixture(scope="session")
@@ -88,8 +91,12 @@ def lines(layout: Layout) -> Iterator[Network]:
 @pytest.fixture(scope="session")
 def store(
     lines: Network, layout: Layout, kind: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[S3Machine | HdfsMachine]:
+) -> Iterator[Store]:
     """The store of all machines."""
+    if kind == "folder":
+        (folder,) = layout.shared
+        yield SharedFolder(folder)
+        return
     if kind == "hdfs":
         making = hdfs_machine(lines, layout, tmp_path_factory.mktemp("hdfs"))
     else:
@@ -99,7 +106,7 @@ def store(
 
 
 @pytest.fixture(scope="session")
-def site(lines: Network, layout: Layout, store: S3Machine | HdfsMachine) -> Iterator[Site]:
+def site(lines: Network, layout: Layout, store: Store) -> Iterator[Site]:
     """The cluster that most tests share."""
     with spark_machines(lines, layout, store.environment, WORKERS) as spark:
         yield Site(lines, layout, store, spark)

@@ -41,6 +41,7 @@ mount --bind /mnt "$PRIVATE"
 umount /mnt
 mkdir -p "$PRIVATE/tmp"
 eval "$INSTALLED"
+eval "$SHARED"
 eval "$HIDDEN"
 mount -o remount,bind,ro /
 exec setpriv --pdeathsig KILL "$@"
@@ -84,11 +85,13 @@ class Layout:
         private: the folder in whose place each machine has its own disk; the rest of the file system can be read alone.
         installed: a folder of this machine for each name below ``private`` at which machines have it, too.
         hidden: folders that are empty there.
+        shared: folders of this machine that all have, under the same paths, and may write.
     """
 
     private: Path
     installed: Mapping[str, Path] = attrs.field(factory=dict)
     hidden: Collection[Path] = ()
+    shared: Collection[Path] = ()
 
     def environment(self) -> dict[str, str]:
         """The commands that lay it out."""
@@ -99,6 +102,7 @@ class Layout:
         return {
             "PRIVATE": str(self.private),
             "INSTALLED": "\n".join(installed),
+            "SHARED": "\n".join(f'mount --bind "{it}" "{it}"' for it in self.shared),
             "HIDDEN": "\n".join(f'mount -t tmpfs tmpfs "{folder}"' for folder in self.hidden),
         }
 

@@ -13,6 +13,7 @@ from crash_points import check, has_begun, submit
 from job_server import wait_until
 from jobs import Pipelines
 from lives import Lives
+from shared_folder import SharedFolder
 from victims import Victim, bounded, unbounded
 
 _COUNT = 2500
@@ -62,6 +63,8 @@ def store_is_away(site: Site, running: Lives, choose: random.Random) -> None:
 def test_every_element_arrives_once(
     running: Lives, site: Site, victim: Victim, bulk: str, strike: Strike, seed: int
 ) -> None:
+    if strike is store_is_away and isinstance(site.store, SharedFolder):
+        pytest.skip("a folder has no server that could be away")
     choose = random.Random(seed)
     pipelines = Pipelines(running.address, "embedded", [f"--beam_spark_bulk={bulk}"])
     job = submit(pipelines, victim, _COUNT, Path("/nowhere"))
@@ -72,5 +75,5 @@ def test_every_element_arrives_once(
         strike(site, running, choose)
         struck += 1
     assert struck, "the job was over before anything happened to it"
-    wait_until(lambda: job.state().is_terminal, _END_SECONDS, "the job ends")
+    job.wait(_END_SECONDS)  # whose client connects again where it was not heard
     check(job, _COUNT)

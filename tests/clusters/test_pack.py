@@ -13,12 +13,10 @@ import attrs
 import pytest
 from apache_beam.metrics import Metrics
 from beam_runner_jobservices import JobState
-from cluster_site import Site
-from hdfs_machine import HdfsMachine
+from cluster_site import Site, Store
 from job_server import PROGRAM, job_server
 from jobs import Pipelines
 from machines import Layout, Network
-from s3_machine import S3Machine
 from spark_machines import spark_machines
 
 _COUNT = 10_000
@@ -27,7 +25,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def bare(lines: Network, layout: Layout, store: S3Machine | HdfsMachine) -> Iterator[Site]:
+def bare(lines: Network, layout: Layout, store: Store) -> Iterator[Site]:
     """A cluster whose workers see neither this checkout nor any Python environment that is used here."""
     hidden = {_ROOT, *map(Path, (sys.prefix, sys.base_prefix))}
     outer = [
