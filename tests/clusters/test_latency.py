@@ -21,6 +21,7 @@ from cluster_site import Site
 from job_server import PROGRAM, WITHOUT_LOOP, job_server
 from jobs import Job, Pipelines
 
+pytestmark = pytest.mark.usefixtures("of_s3")
 _PAUSE = 0.02
 _COUNT = 750
 _WARM_SECONDS = 5.0
