@@ -166,6 +166,15 @@ def test_a_map_is_known_by_its_code(made: beam.ParDo) -> None:
     assert function(1) == (1, 2)
 
 
+def test_the_operation_of_a_lifted_combine_tells_how_it_combines(made: dict[type, Any]) -> None:
+    op = made[TableCombine]
+    (accumulator,) = op.combine_fn_compact(op.combine_fn_add_input([1], 2))
+    assert accumulator == 3
+    assert op.combine_fn.add_inputs([1], [2, 3]) == [1, 2, 3]
+    assert (op.is_default_windowing, op.timestamp_combiner) == (False, None)
+    assert op.combine_fn._fn is sum
+
+
 class Finalized(beam.DoFn):
     def process(self, element: Any, finalizer: Any = beam.DoFn.BundleFinalizerParam) -> None:
         if element is None:

@@ -1,18 +1,22 @@
-"""What a lifted combine keeps before the shuffle is limited in bytes, not only in keys."""
+"""What comes of a lifted combine's table is what comes of Beam's, and it is limited in bytes, not only in keys."""
 
 from __future__ import annotations
 
+import collections
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
+from unittest import mock
 
 import apache_beam as beam
 import pytest
 from apache_beam import combiners
+from apache_beam.runners.worker import operations
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms import window
-from mini_runner import Logs, MiniRunner, NoArtifacts, job
+from apache_beam.transforms import trigger, window
+from mini_runner import Logs, MiniRunner, NoArtifacts, job, run
 
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded import EmbeddedHarness, combine_tables, our_operations
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, _give_back
 
 MEGABYTE = 1 << 20
@@ -59,3 +63,120 @@ def test_a_table_that_is_too_large_is_put_out(windowing: beam.PTransform) -> Non
     many = accumulators(windowing, 8 * MEGABYTE)
     assert KEYS < many <= VALUES
     assert accumulators(windowing, TABLE_BYTES) == KEYS
+
+
+def test_a_table_of_too_many_keys_is_put_out() -> None:
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create([None]) | beam.FlatMap(lambda _: list(range(1000)))
+    pairs = numbers | beam.Map(lambda n: (n % 500, n))
+    lists = pairs | beam.CombinePerKey(combiners.ToListCombineFn())
+    sums = lists | beam.MapTuple(lambda key, values: (key, sum(values)))
+    assert_that(sums, equal_to([(n, 2 * n + 500) for n in range(500)]))
+    with mock.patch.object(combine_tables, "_MOST_KEYS", 300):
+        runner = run(pipeline)
+    most = max(
+        sum(len(chunk.key_ends) for chunk in runner.buffers[buffer])
+        for planned, _ in runner.results
+        if b"precombine" in planned.spec.descriptor
+        for buffer in planned.output_buffers.values()
+        if buffer.startswith(b"group:")
+    )
+    assert 500 < most <= 1000
+
+
+SEEN: list[Any] = []
+BEAMS = operations.PGBKCVOperation
+
+
+class Note(beam.DoFn):
+    """Keeps all that can be seen of an element."""
+
+    def process(
+        self,
+        element: Any,
+        time: Any = beam.DoFn.TimestampParam,
+        within: Any = beam.DoFn.WindowParam,
+        pane: Any = beam.DoFn.PaneInfoParam,
+    ) -> None:
+        SEEN.append(repr((element, time, within, pane)))
+
+
+def noted(windowing: beam.PTransform, fn: Any) -> collections.Counter[str]:
+    SEEN.clear()
+    pipeline = beam.Pipeline()
+    times = pipeline | beam.Create([3, 14, 3, 27])
+    stamped = times | beam.FlatMap(
+        lambda time: [window.TimestampedValue((n % 7, n), time + n % 3) for n in range(100)]
+    )
+    alike = times | "alike" >> beam.FlatMap(
+        lambda time: [window.TimestampedValue((n % 7, n), time) for n in range(100)]
+    )
+    pairs = (stamped, alike) | beam.Flatten() | windowing
+    _ = pairs | beam.CombinePerKey(fn) | beam.ParDo(Note())
+    MiniRunner(pipeline).run()
+    return collections.Counter(SEEN)
+
+
+@pytest.mark.parametrize("fn", [sum, combiners.CountCombineFn(), combiners.MeanCombineFn()])
+@pytest.mark.parametrize(
+    "windowing",
+    [
+        beam.WindowInto(window.GlobalWindows()),
+        beam.WindowInto(
+            window.GlobalWindows(),
+            trigger=trigger.AfterWatermark(),
+            accumulation_mode=trigger.AccumulationMode.DISCARDING,
+            timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_LATEST,
+        ),
+        beam.WindowInto(window.SlidingWindows(10, 5)),
+        beam.WindowInto(
+            window.FixedWindows(10),
+            timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_EARLIEST,
+        ),
+    ],
+    ids=["one window", "latest time", "windows", "earliest times"],
+)
+def test_what_comes_of_the_table_is_what_comes_of_beams(
+    windowing: beam.PTransform, fn: Any
+) -> None:
+    ours = noted(windowing, fn)
+    with mock.patch.object(
+        our_operations,
+        "TableCombine",
+        lambda *arguments, most_bytes: BEAMS(*arguments),
+    ):
+        assert noted(windowing, fn) == ours
+    assert len(ours) >= 7
+
+
+class Joining(beam.CombineFn):
+    """Joins lists, many at once."""
+
+    def create_accumulator(self) -> tuple[int, ...]:
+        return ()
+
+    def add_input(self, accumulator: tuple[int, ...], element: list[int]) -> tuple[int, ...]:
+        return (*accumulator, *element)
+
+    def add_inputs(
+        self, accumulator: tuple[int, ...], elements: Iterable[list[int]], *_: Any, **__: Any
+    ) -> tuple[int, ...]:
+        return sum(map(tuple, elements), accumulator)
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+        return sum(accumulators, ())
+
+    def extract_output(self, accumulator: tuple[int, ...]) -> list[int]:
+        return sorted(accumulator)
+
+
+def test_what_is_changed_after_it_was_put_out_does_not_wait() -> None:
+    def one_list(_: None) -> Iterator[tuple[str, list[int]]]:
+        changing = [0]
+        for changing[0] in range(50):
+            yield "key", changing
+
+    pipeline = beam.Pipeline()
+    joined = pipeline | beam.Create([None]) | beam.FlatMap(one_list) | beam.CombinePerKey(Joining())
+    assert_that(joined, equal_to([("key", list(range(50)))]))
+    run(pipeline)

@@ -171,6 +171,10 @@ def test_an_element_that_cannot_be_decoded() -> None:
         (beam.FlatMap(lambda n: [1 // (n - 700)]), "700"),
         (beam.Map(lambda n: n) | "next" >> beam.Map(lambda n: 1 // (n - 700)), "700"),
         (beam.Map(lambda n: (n % 7, n)) | beam.CombinePerKey(At700()), "(0, 700)"),
+        (
+            beam.Map(lambda n: (n % 7, "text" if n == 700 else n)) | beam.CombinePerKey(sum),
+            "the key 0",
+        ),
     ],
 )
 def test_elements_in_runs(transform: beam.PTransform, element: str) -> None:

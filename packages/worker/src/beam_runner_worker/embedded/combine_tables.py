@@ -1,8 +1,8 @@
 """The first phase of a lifted combine, which gives up what it keeps before that takes too much memory.
 
-Beam's operation keeps an accumulator for each key in a table, up to a number of keys, however large
-accumulators are. Here it also puts all of them out when the process has grown by too much: what
-is combined less before the shuffle is combined after it.
+There is an accumulator for each key, as Beam's operation has, up to a number of keys. Here all of them are
+also put out when the process has grown by too much: what is combined less before the shuffle is combined
+after it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import contextlib
 import ctypes
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from apache_beam.runners.worker import operations
+from apache_beam.transforms import combiners, core
+from apache_beam.transforms.window import BoundedWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.runs import named
+from beam_runner_worker.embedded.runs import MOST_VALUES, TakesRuns, named, output_of
 
 TABLE_BYTES = 256 << 20
 """How much memory the table of a combine may take unless the host says otherwise."""
@@ -26,9 +27,21 @@ _LOOK_SECONDS = 0.01
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PAGES = Path("/proc/self/statm")
 
+_MOST_WAITING = 10
+"""So many values of a key wait to be added together: as many as Beam keeps for a function of many values."""
+_MOST_KEYS = 100_000
+_MOST_KEYS_OF_SMALL = 1_000_000
+_ANY_GLOBAL = GlobalWindows.windowed_value(None)
+
+Table = dict[Any, list[Any]]
+"""For each key its accumulator, and behind it the values that wait to be added."""
+
 
 class TableCombine(operations.PGBKCVOperation):
-    """Beam's operation, which takes runs, too.
+    """Beam's operation with a table of its own, which takes runs, too.
+
+    Where a CombineFn has an ``add_inputs`` of its own, values wait for others of their key, to be added
+    together; those that come alone do not, as they may be changed.
 
     Args:
         most_bytes: how much memory the process may take more than before there was a table.
@@ -39,8 +52,26 @@ class TableCombine(operations.PGBKCVOperation):
     def __init__(self, *args: Any, most_bytes: int) -> None:
         super().__init__(*args)
         self._growth = _Growth(most_bytes)
-        if self.combine_fn_compact is not None:
-            self.output_key = _putting_out(super().output_key)
+        fn = self.combine_fn
+        self._most_keys = _MOST_KEYS_OF_SMALL if _has_small_accumulators(fn) else _MOST_KEYS
+        has_bulk = type(fn).add_inputs is not core.CombineFn.add_inputs
+        self._add_run = self._add_in_bulk if has_bulk else self._add_each
+        self._keys = 0
+        self._tables: dict[BoundedWindow, Table] = {}
+        self._times: dict[BoundedWindow, dict[Any, Any]] = {}
+        self._last: tuple[Any, list[Table]] = (None, [])
+        self._readers: list[operations.Operation] = []
+        self._output: TakesRuns | None = None
+
+    def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
+        """Called while the operations are built, for each consumer."""
+        super().add_receiver(operation, output_index)
+        self._readers.append(operation)
+
+    def setup(self, data_sampler: Any = None) -> None:
+        """Sets up the CombineFn, and connects the consumers."""
+        super().setup(data_sampler)
+        self._output = output_of(self.receivers[0], self._readers)
 
     def start(self) -> None:
         """Begins a bundle."""
@@ -49,41 +80,105 @@ class TableCombine(operations.PGBKCVOperation):
 
     def process(self, element: WindowedValue) -> None:
         """Takes a pair of a key and a value."""
-        super().process(element)
-        self._look()
+        self.take(element, [element.value])
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
         """Takes a run of pairs."""
-        add = self.add_key_value
+        add = self._add_run if len(values) > 1 else self._add_each
         try:
             with self.scoped_process_state:
-                if self.is_default_windowing:
-                    for key, value in values:
-                        add(key, value, None)
-                else:
-                    timestamp = like.timestamp if self.timestamp_combiner else None
-                    for key, value in values:
-                        for window in like.windows:
-                            add((window, key), value, timestamp)
+                for table in self._tables_of(like.windows):
+                    add(table, values)
+                if self.timestamp_combiner:
+                    for window in like.windows:
+                        self._note_time(self._times.setdefault(window, {}), like.timestamp, values)
             self._look()
         except BaseException as error:
             raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too
 
+    def finish(self) -> None:
+        """Puts the table out; called once at the end of a bundle."""
+        for window, table in self._tables.items():
+            self._put_out(window, table)
+        self._tables, self._times, self._last = {}, {}, (None, [])
+        self._keys = 0
+
+    def _tables_of(self, windows: Any) -> list[Table]:
+        # Most elements hold the very tuple of windows of the one before them, and hashes of windows are slow.
+        known, tables = self._last
+        if windows is not known:
+            tables = [self._tables.setdefault(window, {}) for window in windows]
+            # A list could be changed in place.
+            self._last = (windows if type(windows) is tuple else None, tables)
+        return tables
+
+    def _add_each(self, table: Table, pairs: list[Any]) -> None:
+        get, add = table.get, self.combine_fn_add_input
+        for pair in pairs:
+            key, value = pair
+            entry = get(key)
+            if entry is None:
+                entry = self._new_entry(table, key)
+            entry[0] = add(entry[0], value)
+
+    def _add_in_bulk(self, table: Table, pairs: list[Any]) -> None:
+        get = table.get
+        for pair in pairs:
+            key, value = pair
+            entry = get(key)
+            if entry is None:
+                entry = self._new_entry(table, key)
+            entry.append(value)
+            if len(entry) > _MOST_WAITING:
+                self._add_waiting(key, entry)
+
+    def _new_entry(self, table: Table, key: Any) -> list[Any]:
+        self._keys += 1
+        entry = table[key] = [self.combine_fn.create_accumulator()]
+        return entry
+
+    def _add_waiting(self, key: Any, entry: list[Any]) -> None:
+        entry[:] = [self.combine_fn.add_inputs(entry[0], entry[1:])]
+
+    def _note_time(self, times: dict[Any, Any], time: Any, pairs: list[Any]) -> None:
+        combine = self.timestamp_combiner.combine
+        for key, _ in pairs:
+            times[key] = combine(times.get(key, time), time)
+
+    def _put_out(self, window: BoundedWindow, table: Table) -> None:
+        assert self._output is not None
+        like = _ANY_GLOBAL
+        if not self.is_default_windowing:
+            like = WindowedValue(None, window.max_timestamp(), (window,))
+        pairs: list[Any] = []
+        for key, entry in table.items():
+            pairs.append((key, self._accumulator(key, entry)))
+            if self.timestamp_combiner:
+                like = WindowedValue(None, self._times[window][key], (window,))
+            if self.timestamp_combiner or len(pairs) == MOST_VALUES:
+                self._output.take(like, pairs)
+                pairs = []
+        if pairs:
+            self._output.take(like, pairs)
+
+    def _accumulator(self, key: Any, entry: list[Any]) -> Any:
+        """What is put out for a key."""
+        if len(entry) > 1:
+            self._add_waiting(key, entry)
+        return entry[0] if self.combine_fn_compact is None else self.combine_fn_compact(entry[0])
+
     def _look(self) -> None:
-        if self._growth.is_too_much():
+        if self._growth.is_too_much() or self._keys > self._most_keys:
             # Puts the table out and begins a new one, and does nothing else.
             self.finish()
             _give_back()
             self._growth.restart()
 
 
-def _putting_out(put_out: Callable[..., None]) -> Callable[..., None]:
-    """The same, with a frame that shows which key it is, where compacting it fails."""
-
-    def put_out_key(wkey: Any, accumulator: Any, timestamp: Any) -> None:
-        put_out(wkey, accumulator, timestamp)
-
-    return put_out_key
+def _has_small_accumulators(fn: core.CombineFn) -> bool:
+    if isinstance(fn, core.CallableWrapperCombineFn):
+        return fn._fn in (min, max, sum)
+    return isinstance(fn, (combiners.CountCombineFn, combiners.MeanCombineFn))
 
 
 class _Growth:

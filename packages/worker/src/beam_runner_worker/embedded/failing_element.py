@@ -18,7 +18,6 @@ from beam_runner_worker.embedded.failing_frames import (
     Inside,
     is_of_runner,
     key_of,
-    no_element,
     restriction_of,
 )
 from beam_runner_worker.embedded.shown_elements import shown
@@ -90,9 +89,6 @@ def _shown_by(frame: FrameType, inside: Inside, told: WindowedValue | None) -> s
         inside.results = [frame.f_locals["values"][0]]
     elif name.endswith("CombineOperation.process"):
         inside.show = key_of
-    elif name.endswith("PGBKCVOperation.output_key"):
-        # Not at the element for which room is made.
-        inside.show = no_element
     elif name.endswith("DoFnRunner.process_with_sized_restriction"):
         inside.show = restriction_of
     elif name.endswith("DoFnRunner.process"):

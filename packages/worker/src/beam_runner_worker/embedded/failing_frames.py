@@ -7,7 +7,6 @@ from types import FrameType
 from typing import Any
 
 import attrs
-from apache_beam.transforms.window import BoundedWindow
 
 from beam_runner_worker.embedded.shown_elements import shown
 from beam_runner_worker.texts import shown_bytes, shown_timer
@@ -52,11 +51,6 @@ def is_of_runner(frame: FrameType) -> bool:
     return any(part in frame.f_code.co_filename for part in _OF_RUNNERS)
 
 
-def no_element(element: Any) -> str:
-    """What is at none of its own."""
-    return ""
-
-
 def key_of(pair: Any) -> str:
     """What a combine is at: a key."""
     return f"the key {shown(pair[0])}"
@@ -97,19 +91,16 @@ def _value(at: Locals, inside: Inside) -> str:
     return inside.show(at["value"])
 
 
-def _added(at: Locals, inside: Inside) -> str:
-    return inside.show((at["key"], at["value"])) if inside.frames else ""
+def _nothing(at: Locals, inside: Inside) -> str:
+    return ""
 
 
-def _added_alone(at: Locals, inside: Inside) -> str:
-    return inside.show(at["element"].value)
+def _pair(at: Locals, inside: Inside) -> str:
+    return inside.show(at["pair"]) if "pair" in at else ""
 
 
-def _put_out(at: Locals, inside: Inside) -> str:
-    wkey = at["wkey"]
-    # With its window before it, unless that is the global one.
-    key = wkey[1] if type(wkey) is tuple and wkey and isinstance(wkey[0], BoundedWindow) else wkey
-    return f"the key {shown(key)}"
+def _key(at: Locals, inside: Inside) -> str:
+    return f"the key {shown(at['key'])}"
 
 
 def _kept(at: Locals, inside: Inside) -> str:
@@ -153,9 +144,11 @@ SHOWS: Mapping[str, Callable[[Locals, Inside], str]] = {
     "RunParDo._map": _mapped,
     "_ElementTarget.take": _value,
     "AssignWindows._process_by_element": _value,
-    "TableCombine.take": _added,
-    "TableCombine.process": _added_alone,
-    "_putting_out.<locals>.put_out_key": _put_out,
+    "TableCombine._add_each": _pair,
+    "TableCombine._add_in_bulk": _pair,
+    "TableCombine._add_waiting": _key,
+    "TableCombine._accumulator": _key,
+    "TableCombine._put_out": _nothing,
     "UserStateContext.flush": _kept,
     "Processor.fire": _timer,
     "GroupDecoder.feed": _group,
