@@ -17,7 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_worker.embedded.dofn_runners import made_runners
-from beam_runner_worker.embedded.runs import TakesRuns, named, output_of
+from beam_runner_worker.embedded.runs import PutsOutRuns, named
 
 _KEPT = 4096
 
@@ -79,7 +79,7 @@ _NAMES: dict[type[WindowFn], Callable[[Any], Callable[[int], Hashable]]] = {
 """For each window function what tells apart times that are in other windows."""
 
 
-class AssignWindows(operations.DoOperation):
+class AssignWindows(PutsOutRuns, operations.DoOperation):
     """Beam's operation for WindowInto, with windows assigned by time where that can be.
 
     What is assigned no window is put out nowhere.
@@ -88,17 +88,10 @@ class AssignWindows(operations.DoOperation):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.takes_runs = False
-        self._readers: list[operations.Operation] = []
-        self._output: TakesRuns | None = None
         self._windows_of: WindowsOf | None = None
 
-    def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
-        """Called while the operations are built, for each consumer."""
-        super().add_receiver(operation, output_index)
-        self._readers.append(operation)
-
     def setup(self, data_sampler: Any = None) -> None:
-        """Connects the consumers."""
+        """Finds out how windows are assigned."""
         with made_runners() as made:
             super().setup(data_sampler)
         if data_sampler is not None:
@@ -110,7 +103,6 @@ class AssignWindows(operations.DoOperation):
             return
         self.process = self._process_by_time
         self.takes_runs = True
-        self._output = output_of(self.receivers[0], self._readers)
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
         """Puts a run out in its new windows."""

@@ -19,7 +19,7 @@ from apache_beam.transforms import combiners, core
 from apache_beam.transforms.window import BoundedWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.runs import MOST_VALUES, TakesRuns, named, output_of
+from beam_runner_worker.embedded.runs import MOST_VALUES, PutsOutRuns, named
 
 TABLE_BYTES = 256 << 20
 """How much memory the table of a combine may take unless the host says otherwise."""
@@ -37,7 +37,7 @@ Table = dict[Any, list[Any]]
 """For each key its accumulator, and behind it the values that wait to be added."""
 
 
-class TableCombine(operations.PGBKCVOperation):
+class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
     """Beam's operation with a table of its own, which takes runs, too.
 
     Where a CombineFn has an ``add_inputs`` of its own, values wait for others of their key, to be added
@@ -46,8 +46,6 @@ class TableCombine(operations.PGBKCVOperation):
     Args:
         most_bytes: how much memory the process may take more than before there was a table.
     """
-
-    takes_runs = True
 
     def __init__(self, *args: Any, most_bytes: int) -> None:
         super().__init__(*args)
@@ -60,18 +58,6 @@ class TableCombine(operations.PGBKCVOperation):
         self._tables: dict[BoundedWindow, Table] = {}
         self._times: dict[BoundedWindow, dict[Any, Any]] = {}
         self._last: tuple[Any, list[Table]] = (None, [])
-        self._readers: list[operations.Operation] = []
-        self._output: TakesRuns | None = None
-
-    def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
-        """Called while the operations are built, for each consumer."""
-        super().add_receiver(operation, output_index)
-        self._readers.append(operation)
-
-    def setup(self, data_sampler: Any = None) -> None:
-        """Sets up the CombineFn, and connects the consumers."""
-        super().setup(data_sampler)
-        self._output = output_of(self.receivers[0], self._readers)
 
     def start(self) -> None:
         """Begins a bundle."""

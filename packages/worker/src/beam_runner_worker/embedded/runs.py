@@ -289,13 +289,13 @@ class _ElementTarget:
             raise named(error, self._op)  # noqa: B904 - its context is what Beam looks at, too
 
 
-class RunFlatten(operations.FlattenOperation):
-    """Beam's Flatten, which takes runs, too."""
+class PutsOutRuns(operations.Operation):
+    """What an operation of Beam's has of one output that takes runs; to be named before that operation."""
 
     takes_runs = True
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._readers: list[operations.Operation] = []
         self._output: TakesRuns | None = None
 
@@ -305,9 +305,13 @@ class RunFlatten(operations.FlattenOperation):
         self._readers.append(operation)
 
     def setup(self, data_sampler: Any = None) -> None:
-        """Connects the consumers."""
+        """Sets the operation up, and connects the consumers."""
         super().setup(data_sampler)
         self._output = output_of(self.receivers[0], self._readers)
+
+
+class RunFlatten(PutsOutRuns, operations.FlattenOperation):
+    """Beam's Flatten, which takes runs, too."""
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
         """Hands a run on."""
