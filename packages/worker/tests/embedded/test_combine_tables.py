@@ -15,6 +15,7 @@ from apache_beam.runners.worker import operations
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger, window
 from mini_runner import Logs, MiniRunner, NoArtifacts, job, run
+from noting import SEEN, Note
 
 from beam_runner_worker.embedded import EmbeddedHarness, combine_tables, our_operations
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, _give_back
@@ -84,21 +85,7 @@ def test_a_table_of_too_many_keys_is_put_out() -> None:
     assert 500 < most <= 1000
 
 
-SEEN: list[Any] = []
 BEAMS = operations.PGBKCVOperation
-
-
-class Note(beam.DoFn):
-    """Keeps all that can be seen of an element."""
-
-    def process(
-        self,
-        element: Any,
-        time: Any = beam.DoFn.TimestampParam,
-        within: Any = beam.DoFn.WindowParam,
-        pane: Any = beam.DoFn.PaneInfoParam,
-    ) -> None:
-        SEEN.append(repr((element, time, within, pane)))
 
 
 def noted(windowing: beam.PTransform, fn: Any) -> collections.Counter[str]:

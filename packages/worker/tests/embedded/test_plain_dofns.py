@@ -25,12 +25,12 @@ from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mini_runner import MiniRunner, run
+from noting import SEEN, Note
 
 from beam_runner_worker.embedded import our_operations
 from beam_runner_worker.embedded.plain_dofns import Process, _asks
 from beam_runner_worker.errors import BundleFailed
 
-SEEN: list[Any] = []
 HOURS = window.FixedWindows(3600)
 
 window_fns = st.one_of(
@@ -50,19 +50,6 @@ def at_times(pipeline: beam.Pipeline, label: str, times: list[int], window_fn: A
         | label >> beam.FlatMap(lambda t: [TimestampedValue((t, i), t) for i in range(100)])
         | f"{label} windows" >> beam.WindowInto(window_fn)
     )
-
-
-class Note(beam.DoFn):
-    """Keeps all that can be seen of an element."""
-
-    def process(
-        self,
-        element: Any,
-        time: Any = beam.DoFn.TimestampParam,
-        within: Any = beam.DoFn.WindowParam,
-        pane: Any = beam.DoFn.PaneInfoParam,
-    ) -> None:
-        SEEN.append((element, int(time), repr(within), repr(pane)))
 
 
 def look(pair: tuple[int, int], *views: Any, **more: Any) -> Iterator[Any]:
