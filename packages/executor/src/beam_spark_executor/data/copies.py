@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from beam_spark_executor.data.machine_files import MachineFiles
 from beam_spark_executor.data.refs import FileRows, Segment
@@ -19,8 +19,15 @@ _AT_ONCE = 8
 _SPARE_BYTES = 64 << 20
 """What is needed again and again, as state is, is not looked for each time."""
 
-_Rows: TypeAlias = Collection[int] | None
-"""Rows of a file that are to be at hand; None for all of it."""
+_Rows: TypeAlias = frozenset[int] | None
+"""Rows of a file; None for all of it."""
+
+
+class _Copy(NamedTuple):
+    """What of a file is here, and how long the whole file is in bytes."""
+
+    rows: _Rows
+    size: int
 
 
 class LocalCopies:
@@ -41,8 +48,7 @@ class LocalCopies:
         self._folder = folder
         (folder / SIDE).symlink_to(machine.side, target_is_directory=True)
         self._most = spare_bytes
-        self._rows: dict[str, _Rows] = {}
-        self._sizes: dict[str, int] = {}
+        self._here: dict[str, _Copy] = {}
         self._needed: set[str] = set()
         self._held: set[str] = set()
         self._lock = threading.Lock()
@@ -54,12 +60,14 @@ class LocalCopies:
         Raises:
             OSError: the store has lost one, or does not answer, or the disk is full.
         """
-        wanted: dict[str, set[int] | None] = {}
+        wanted: dict[str, _Rows] = {}
+        rows: dict[str, set[int]] = {}
         for ref in refs:
             if isinstance(ref, Segment):
                 wanted[ref.path] = None
-            elif (rows := wanted.setdefault(ref.path, set())) is not None:
-                rows.update(ref.rows)
+            else:
+                rows.setdefault(ref.path, set()).update(ref.rows)
+        wanted.update((name, frozenset(some)) for name, some in rows.items())
         with self._lock:
             self._needed = set(wanted)
             self._have(wanted)
@@ -87,17 +95,16 @@ class LocalCopies:
             self._make_room()
 
     def _have(self, wanted: Mapping[str, _Rows]) -> None:
-        for name in wanted.keys() & self._sizes.keys():
-            self._sizes[name] = self._sizes.pop(name)
-        missing = [(name, rows) for name, rows in wanted.items() if not self._is_here(name, rows)]
-        self._all(self._fetch, sorted(missing, key=lambda file: file[0]))
+        for name in wanted.keys() & self._here.keys():
+            self._here[name] = self._here.pop(name)
+        self._all(self._fetch, [file for file in wanted.items() if not self._is_here(*file)])
         self._make_room()
 
     def _is_here(self, name: str, rows: _Rows) -> bool:
-        if name not in self._rows:
+        copy = self._here.get(name)
+        if copy is None:
             return False
-        here = self._rows[name]
-        return here is None or (rows is not None and set(here).issuperset(rows))
+        return copy.rows is None or (rows is not None and rows <= copy.rows)
 
     def _all(self, work: Callable[[T], None], files: Sequence[T]) -> None:
         for _ in map(work, files) if len(files) == 1 else self._pool.map(work, files):
@@ -106,15 +113,17 @@ class LocalCopies:
     def _fetch(self, file: tuple[str, _Rows]) -> None:
         name, rows = file
         path = self._folder / name
-        if name not in self._rows and path.exists():
+        before = self._here.get(name)
+        if before is None and path.exists():
             return  # of this process, which has not told of it yet
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._machine.have(name, rows, path)
         except StoreError as error:
             raise OSError(str(error)) from error
-        here = self._rows.get(name, ())
-        self._know(name, None if here is None or rows is None else frozenset(here).union(rows))
+        if before is not None and rows is not None and before.rows is not None:
+            rows |= before.rows
+        self._know(name, rows)
 
     def _put(self, name: str) -> None:
         try:
@@ -126,16 +135,14 @@ class LocalCopies:
         self._know(name, None)
 
     def _know(self, name: str, rows: _Rows) -> None:
-        self._rows[name] = rows
-        self._sizes[name] = (self._folder / name).stat().st_size
+        self._here[name] = _Copy(rows, (self._folder / name).stat().st_size)
 
     def _make_room(self) -> None:
-        total = sum(self._sizes.values())
+        total = sum(copy.size for copy in self._here.values())
         wanted = self._needed | self._held
-        for name in [name for name in self._sizes if name not in wanted]:
+        for name in [name for name in self._here if name not in wanted]:
             if total <= self._most:
                 return
             # Whoever has it open goes on reading.
             (self._folder / name).unlink(missing_ok=True)
-            total -= self._sizes.pop(name)
-            del self._rows[name]
+            total -= self._here.pop(name).size

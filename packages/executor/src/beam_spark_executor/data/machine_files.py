@@ -66,8 +66,7 @@ class MachineFiles:
             StoreError: the store does not give it.
             OSError: the disk is full.
         """
-        here = self._files / name
-        here.parent.mkdir(parents=True, exist_ok=True)
+        here = self._place(name)
         with self._locked(name):
             file = PartialFile(self._store, name, here)
             came = file.have_all() if rows is None else file.have(rows)
@@ -75,20 +74,21 @@ class MachineFiles:
             _link(here, path)
         self._make_room(came)
 
-    def put(self, name: str, path: Path) -> int:
-        """Puts a file into the store, and has it here, too; returns its size in bytes.
+    def put(self, name: str, path: Path) -> None:
+        """Puts a file into the store, and has it here, too.
 
         Raises:
             StoreError: the store does not take it.
         """
         self._store.put(name, path)
+        with self._locked(name):
+            _link(path, self._place(name))
+        self._make_room(path.stat().st_size)
+
+    def _place(self, name: str) -> Path:
         here = self._files / name
         here.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked(name):
-            _link(path, here)
-        size = path.stat().st_size
-        self._make_room(size)
-        return size
+        return here
 
     @contextlib.contextmanager
     def _locked(self, name: str, *, wait: bool = True) -> Iterator[None]:

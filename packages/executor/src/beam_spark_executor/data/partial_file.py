@@ -84,18 +84,15 @@ class PartialFile:
         size = self._store.fetch_part(self._name, part, -REQUEST_BYTES)
         came = min(size, REQUEST_BYTES)
         self._told.unlink(missing_ok=True)
-        if size > REQUEST_BYTES:
-            rest = size - REQUEST_BYTES
-            start = directory_start(_mapped(part))
-            if start is not None and start < rest:
+        if came < size:
+            rest, start = size - came, directory_start(_mapped(part))
+            if start is None:
+                part.unlink()
+                return came + self.have_all()
+            if start < rest:
                 self._store.fetch_part(self._name, part, start, rest)
                 came += rest - start
-            directory = None if start is None else directory_from(_mapped(part), start)
-            self._tell(
-                np.zeros(0, np.bool_)
-                if directory is None
-                else rows_within(directory, [(rest, size)])
-            )
+            self._tell(rows_within(directory_from(_mapped(part), start), [(rest, size)]))
         os.replace(part, self._path)
         return came
 
@@ -105,7 +102,7 @@ class PartialFile:
         return None if start is None else directory_from(whole, start)
 
     def _tell(self, there: npt.NDArray[np.bool_]) -> None:
-        if there.all() and len(there):
+        if there.all():
             self._told.unlink(missing_ok=True)
             return
         part = self._told.with_name(f"{self._told.name}.part")

@@ -7,7 +7,6 @@ make one, never the daemon that forks these.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +21,7 @@ from hdfs_native import Client, FileReader, FileStatus, WriteOptions
 from beam_spark_executor.stores.hdfs_calls import HdfsCalls
 from beam_spark_executor.stores.hdfs_refusals import Refusal, refusal
 from beam_spark_executor.stores.ports import MissingFileError, StoreError
+from beam_spark_executor.stores.whole_files import fetch_whole
 
 T = TypeVar("T")
 
@@ -75,11 +75,7 @@ class HdfsStore:
         return contents
 
     def fetch(self, name: str, target: Path) -> int:
-        part = target.with_name(f".{target.name}.part")
-        part.unlink(missing_ok=True)
-        size = self.fetch_part(name, part, 0)
-        os.replace(part, target)
-        return size
+        return fetch_whole(self, name, target)
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         size = self._ask(f"does not give {name}", lambda: self._copy(name, target, start, end))

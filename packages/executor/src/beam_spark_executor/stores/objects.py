@@ -6,7 +6,6 @@ the server and processes that run bundles use it, never the daemon that forks th
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -19,9 +18,10 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError
 from obstore.store import from_url
 
 from beam_spark_executor.stores.ports import MissingFileError, StoreError
+from beam_spark_executor.stores.whole_files import fetch_whole
 
 if TYPE_CHECKING:  # the library has them for type checkers alone
-    from obstore import GetResult, OffsetRange, SuffixRange
+    from obstore import GetResult, OffsetRange
 
 _AT_ONCE = 1000
 _PIECE = 8 << 20
@@ -88,11 +88,7 @@ class ObjectStore:
             raise self._error(f"does not give {name}", error) from error
 
     def fetch(self, name: str, target: Path) -> int:
-        part = target.with_name(f".{target.name}.part")
-        part.unlink(missing_ok=True)
-        size = self.fetch_part(name, part, 0)
-        os.replace(part, target)
-        return size
+        return fetch_whole(self, name, target)
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
@@ -131,13 +127,13 @@ class ObjectStore:
 
     def _part(self, name: str, start: int, end: int | None) -> GetResult:
         """Asks for bytes of a file."""
-        if end is not None:
-            return obstore.get(self._store, name, options={"range": (start, end)})
-        if start == 0:
+        if start == 0 and end is None:
             return obstore.get(self._store, name)
+        if start >= 0:
+            here: tuple[int, int] | OffsetRange = {"offset": start} if end is None else (start, end)
+            return obstore.get(self._store, name, options={"range": here})
         try:
-            last: OffsetRange | SuffixRange = {"suffix": -start} if start < 0 else {"offset": start}
-            return obstore.get(self._store, name, options={"range": last})
+            return obstore.get(self._store, name, options={"range": {"suffix": -start}})
         except NotSupportedError:  # Azure's knows no ends
             size: int = obstore.head(self._store, name)["size"]
             return obstore.get(self._store, name, options={"range": (max(0, size + start), size)})
