@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import socket
+import time
+from collections.abc import Callable, Iterable
 
 import apache_beam as beam
 import cost_work
 from apache_beam.metrics import Metrics
+from beam_runner_jobservices import JobState
+from jobs import Pipelines
+
+LEAST = 20
+"""Pieces of a job at least, which is enough to warm up."""
 
 
 class Tell(beam.DoFn):
@@ -15,6 +22,17 @@ class Tell(beam.DoFn):
     def process(self, pair: tuple[int, int]) -> None:
         Metrics.counter("cost", "first").inc(pair[0])
         Metrics.counter("cost", "second").inc(pair[1])
+
+
+class TakeTime(beam.DoFn):
+    """Takes so many seconds for each element, and counts it by the host where it was."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def process(self, _: int) -> None:
+        time.sleep(self._seconds)
+        Metrics.counter("hosts", socket.gethostname()).inc()
 
 
 def _dealt(pipeline: beam.Pipeline, pieces: Iterable[int], name: str) -> beam.PCollection:
@@ -59,3 +77,27 @@ def words(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
 
 
 JOBS = {"group": group, "join": join, "deal": deal, "sums": sums, "words": words}
+EXPECTED = {
+    **dict.fromkeys(JOBS, cost_work.grouped),
+    "sums": cost_work.added,
+    "words": cost_work.counted,
+}
+"""What comes out of so many pieces."""
+PARTS = {"sums": 16, "words": 8}
+"""Of the pieces, where one of them takes longer than a thousand values."""
+
+
+def pieces_of(gigabytes: float, part: int = 1) -> int:
+    """As many pieces as are so many bytes of values, or one part of these in so many."""
+    return max(LEAST, int(gigabytes * 1e9 / cost_work.VALUE / cost_work.PIECE) // part)
+
+
+def run(
+    pipelines: Pipelines, build: Callable[[beam.Pipeline, int], beam.PCollection], pieces: int
+) -> tuple[int, int]:
+    """Runs one of these; what its pairs add up to."""
+    pipeline = pipelines.new()
+    _ = build(pipeline, pieces) | beam.ParDo(Tell())
+    job = pipelines.job(pipeline)
+    assert job.wait(1500) is JobState.DONE, [m.text for m in job.messages()][-3:]
+    return job.counter("first"), job.counter("second")

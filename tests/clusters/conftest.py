@@ -14,6 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parent))
 
+import beam_jobs
+import cost_work
 import java_servers
 import victims
 from cluster_site import PREFIX, Site, Store
@@ -139,8 +141,9 @@ def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _send_victims_along() -> None:
-    pickle_by_value(victims.__name__)
+def _send_jobs_along() -> None:
+    for module in (beam_jobs, cost_work, victims):
+        pickle_by_value(module.__name__)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -56,23 +56,13 @@ def reason_not_to() -> str:
         return (
             f"{', '.join(missing)} not found: `apt-get install iproute2 util-linux` installs them"
         )
-    tried = subprocess.run(
-        ["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "true"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if tried.returncode:
-        return f"namespaces can't be made, which root may: {tried.stderr.strip()}"
+    apart = ("unshare", "--net", "--mount", "--pid", "--uts", "--fork", "true")
+    if reason := _refusal(*apart):
+        return f"namespaces can't be made, which root may: {reason}"
     line = f"try{os.getpid()}"
-    tried = subprocess.run(
-        ["ip", "link", "add", f"{line}a", "type", "veth", "peer", "name", f"{line}b"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if tried.returncode:
-        return f"no line to a network of their own can be made: {tried.stderr.strip()}"
+    pair = ("ip", "link", "add", f"{line}a", "type", "veth", "peer", "name", f"{line}b")
+    if reason := _refusal(*pair):
+        return f"no line to a network of their own can be made: {reason}"
     _ip("link", "del", f"{line}a")
     return ""
 
@@ -318,9 +308,15 @@ def _ip(*arguments: str) -> None:
 
 
 def _run(*command: str, check: bool = True) -> None:
+    reason = _refusal(*command)
+    if check and reason:
+        raise AssertionError(f"{' '.join(command)}: {reason}")
+
+
+def _refusal(*command: str) -> str:
+    """Why a command failed, in its own words; empty if it did not."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if check and done.returncode:
-        raise AssertionError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stderr.strip() or f"it ended with {done.returncode}" if done.returncode else ""
 
 
 def _has_own_network(pid: int) -> bool:

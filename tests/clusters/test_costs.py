@@ -11,34 +11,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import apache_beam as beam
 import attrs
 import beam_jobs
 import cost_work
 import pytest
-from beam_runner_jobservices import JobState
 from cluster_site import Site
 from job_server import job_server
-from jobs import Pipelines, pickle_by_value
+from jobs import Pipelines
 from processes import cpu_seconds, marked
 
 pytestmark = pytest.mark.usefixtures("of_s3")
 _MARK = "BEAM_TEST_BY_HAND"
-_SMALL = 20
-"""Pieces of a job that only warms up."""
 _ROUNDS = 2
 _QUIET = "spark.ui.showConsoleProgress=false"
 _WAYS = {"store": "never", "shuffle": "always"}
 """By each of which bounded work goes, and what ``--beam_spark_bulk`` has it do so."""
-_EXPECTED = {
-    "group": cost_work.grouped,
-    "join": cost_work.grouped,
-    "deal": cost_work.grouped,
-    "sums": cost_work.added,
-    "words": cost_work.counted,
-}
-_PART = {"sums": 16, "words": 8}
-"""Of the pieces, where one of them takes longer than a thousand values."""
 
 Run = Callable[[str, int], tuple[int, int]]
 """Runs a job of a name and size; what has come out."""
@@ -49,24 +36,21 @@ def test_what_jobs_cost_beside_those_by_hand(
     site: Site, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     size = request.config.getoption("--gigabytes")
-    pieces = max(_SMALL, int(size * 1e9 / cost_work.VALUE / cost_work.PIECE))
-    for module in (beam_jobs, cost_work):
-        pickle_by_value(module.__name__)
     with job_server(tmp_path, *site.flags("costs"), environment=site.environment) as server:
         for way, bulk in _WAYS.items():
             pipelines = Pipelines(server.address, "embedded", [f"--beam_spark_bulk={bulk}"])
             run = _by_beam(pipelines)
-            _measure(site, way, run, pieces, lambda: server.processes())
+            _measure(site, way, run, size, lambda: server.processes())
     with _by_hand(site) as (run, pids):
-        _measure(site, "by hand", run, pieces, pids)
+        _measure(site, "by hand", run, size, pids)
 
 
 def _measure(
-    site: Site, way: str, run: Run, pieces: int, pids: Callable[[], dict[int, str]]
+    site: Site, way: str, run: Run, gigabytes: float, pids: Callable[[], dict[int, str]]
 ) -> None:
-    for name, expected in _EXPECTED.items():
-        assert run(name, _SMALL) == expected(_SMALL)
-        size = max(_SMALL, pieces // _PART.get(name, 1))
+    for name, expected in beam_jobs.EXPECTED.items():
+        assert run(name, beam_jobs.LEAST) == expected(beam_jobs.LEAST)
+        size = beam_jobs.pieces_of(gigabytes, beam_jobs.PARTS.get(name, 1))
         for _ in range(_ROUNDS):
             before = _Meters.read(site, pids())
             assert run(name, size) == expected(size)
@@ -75,14 +59,7 @@ def _measure(
 
 
 def _by_beam(pipelines: Pipelines) -> Run:
-    def run(name: str, pieces: int) -> tuple[int, int]:
-        pipeline = pipelines.new()
-        _ = beam_jobs.JOBS[name](pipeline, pieces) | beam.ParDo(beam_jobs.Tell())
-        job = pipelines.job(pipeline)
-        assert job.wait(900) is JobState.DONE, [m.text for m in job.messages()][-3:]
-        return job.counter("first"), job.counter("second")
-
-    return run
+    return lambda name, pieces: beam_jobs.run(pipelines, beam_jobs.JOBS[name], pieces)
 
 
 @contextmanager

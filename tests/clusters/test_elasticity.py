@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.metrics import Metrics
+from beam_jobs import TakeTime
 from beam_runner_jobservices import JobState
 from cluster_site import Site
 from job_server import job_server, wait_until
@@ -27,14 +25,6 @@ _ALLOCATION = {
 }
 
 
-class TakeTime(beam.DoFn):
-    """Tells where it ran, after a tenth of a second."""
-
-    def process(self, _: int) -> None:
-        time.sleep(0.1)
-        Metrics.counter("hosts", socket.gethostname()).inc()
-
-
 @pytest.mark.timeout(600, func_only=True)
 @pytest.mark.parametrize("bulk", ["never", "always"], ids=["lanes", "sections"])
 def test_executors_come_with_work_and_go_without(site: Site, tmp_path: Path, bulk: str) -> None:
@@ -47,7 +37,7 @@ def test_executors_come_with_work_and_go_without(site: Site, tmp_path: Path, bul
         pipelines = Pipelines(server.address, "embedded", [f"--beam_spark_bulk={bulk}"])
         pipeline = pipelines.new()
         made = pipeline | beam.Create(range(_COUNT)) | beam.Reshuffle()
-        _ = made | beam.ParDo(TakeTime())
+        _ = made | beam.ParDo(TakeTime(0.1))
         job = pipelines.job(pipeline)
         assert job.wait(300) is JobState.DONE, [m.text for m in job.messages()][-3:]
         counts = [job.counter(machine.name) for machine in site.spark.workers]

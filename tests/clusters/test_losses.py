@@ -5,23 +5,17 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from cluster_site import Site
-from crash_points import check, has_begun, submit
-from job_server import wait_until
-from jobs import Pipelines
 from lives import Lives
 from shared_folder import SharedFolder
-from victims import Victim, bounded, unbounded
+from struck_jobs import check_struck, each_way
+from victims import Victim
 
 _COUNT = 2500
-_KILLS = 2
 _AWAY_SECONDS = 20
 """For how long the store is away."""
-_BEGIN_SECONDS = 120
-_END_SECONDS = 400
 
 Strike = Callable[[Site, Lives, random.Random], None]
 
@@ -55,25 +49,13 @@ def store_is_away(site: Site, running: Lives, choose: random.Random) -> None:
 @pytest.mark.parametrize(
     "strike", [worker_dies, server_dies, store_is_away], ids=lambda it: it.__name__
 )
-@pytest.mark.parametrize(
-    ("victim", "bulk"),
-    [(bounded, "always"), (bounded, "never"), (unbounded, "auto")],
-    ids=["sections", "lanes", "unbounded"],
-)
+@each_way
 def test_every_element_arrives_once(
     running: Lives, site: Site, victim: Victim, bulk: str, strike: Strike, seed: int
 ) -> None:
     if strike is store_is_away and isinstance(site.store, SharedFolder):
         pytest.skip("a folder has no server that could be away")
     choose = random.Random(seed)
-    pipelines = Pipelines(running.address, "embedded", [f"--beam_spark_bulk={bulk}"])
-    job = submit(pipelines, victim, _COUNT, Path("/nowhere"))
-    wait_until(lambda: has_begun(job), _BEGIN_SECONDS, "the job begins")
-    struck = 0
-    while struck < _KILLS and not job.state().is_terminal:
-        time.sleep(choose.uniform(0.5, 4))
-        strike(site, running, choose)
-        struck += 1
-    assert struck, "the job was over before anything happened to it"
-    job.wait(_END_SECONDS)  # whose client connects again where it was not heard
-    check(job, _COUNT)
+    check_struck(
+        running.address, victim, bulk, _COUNT, choose, lambda: strike(site, running, choose)
+    )

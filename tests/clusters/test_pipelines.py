@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import socket
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
+from beam_jobs import TakeTime
 from beam_runner_jobservices import JobState
 from cluster_site import Site
 from crash_points import check, submit
@@ -110,20 +109,12 @@ def test_many_small_elements_are_grouped(embedded: Pipelines) -> None:
     assert _found(job) == {"keys": _KEYS, "values": _SMALL, "sum": sum(range(_SMALL))}
 
 
-class TakeTime(beam.DoFn):
-    """Tells where it ran, after half a second."""
-
-    def process(self, _: int) -> None:
-        time.sleep(0.5)
-        Metrics.counter("hosts", socket.gethostname()).inc()
-
-
 @pytest.mark.timeout(300, func_only=True)
 def test_all_machines_work_at_once_on_a_section_that_began_on_one(running: Lives) -> None:
     """What its first task sends is little: there is no point in waiting to be where that lies."""
     sections = Pipelines(running.address, "embedded", ["--beam_spark_bulk=always"])
     pipeline = sections.new()
-    _ = pipeline | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(TakeTime())
+    _ = pipeline | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(TakeTime(0.5))
     job = sections.job(pipeline)
     assert job.wait(200) is JobState.DONE, [m.text for m in job.messages()][-3:]
     assert all(job.counter(f"worker-{number}") for number in (1, 2))

@@ -15,7 +15,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from beam_runner_jobservices import JobState
 from cluster_site import Site
 from job_server import JobServerProcess, job_server
-from jobs import Pipelines, pickle_by_value
+from jobs import Pipelines
 
 _GROUPINGS = 5
 _MOST_SHARE = 0.01
@@ -48,13 +48,8 @@ def stateful(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     return beam_jobs.values(pipeline, range(pieces)) | beam.ParDo(Numbered())
 
 
-_JOBS = {
-    **beam_jobs.JOBS,
-    "chain": chain,
-    "stateful": stateful,
-}
-_PIECES = {"sums": 1 / 16, "words": 1 / 8, "chain": 1 / 8, "stateful": 1 / 8}
-"""Of those of a gigabyte: they take longer than others."""
+_JOBS = {**beam_jobs.JOBS, "chain": chain, "stateful": stateful}
+_PARTS = {**beam_jobs.PARTS, "chain": 8, "stateful": 8}
 _SHUFFLED = {"group": 1, "join": 1, "deal": 1, "chain": _GROUPINGS, "stateful": 1}
 """How often each byte of a value is shuffled; combines shuffle next to nothing."""
 
@@ -62,8 +57,6 @@ _SHUFFLED = {"group": 1, "join": 1, "deal": 1, "chain": _GROUPINGS, "stateful": 
 @pytest.fixture(scope="module")
 def bare(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobServerProcess]:
     """A server of the cluster that was told of no place for data."""
-    for module in (beam_jobs, cost_work):
-        pickle_by_value(module.__name__)
     flags = [flag for flag in site.flags("none") if not flag.startswith("--data-dir")]
     folder = tmp_path_factory.mktemp("bare")
     with job_server(folder, *flags, environment=site.environment) as server:
@@ -76,15 +69,10 @@ def test_bounded_jobs_need_no_store(
     name: str, bare: JobServerProcess, site: Site, request: pytest.FixtureRequest
 ) -> None:
     size = request.config.getoption("--gigabytes")
-    pieces = max(20, int(size * 1000 * _PIECES.get(name, 1)))
-    pipelines = Pipelines(bare.address, "embedded", [])
-    pipeline = pipelines.new()
-    _ = _JOBS[name](pipeline, pieces) | beam.ParDo(beam_jobs.Tell())
+    pieces = beam_jobs.pieces_of(size, _PARTS.get(name, 1))
     before = site.network.traffic()
-    job = pipelines.job(pipeline)
-    assert job.wait(1500) is JobState.DONE, [m.text for m in job.messages()][-3:]
-    expected = {"sums": cost_work.added, "words": cost_work.counted}.get(name, cost_work.grouped)
-    assert (job.counter("first"), job.counter("second")) == expected(pieces)
+    found = beam_jobs.run(Pipelines(bare.address, "embedded", []), _JOBS[name], pieces)
+    assert found == beam_jobs.EXPECTED.get(name, cost_work.grouped)(pieces)
     passed = site.network.traffic() - before
     shuffled = pieces * cost_work.PIECE * cost_work.VALUE * _SHUFFLED.get(name, 0)
     print(

@@ -1,0 +1,47 @@
+"""Jobs that something happens to while they run, and that must come to their end as if nothing had."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from crash_points import check, has_begun, submit
+from job_server import wait_until
+from jobs import Pipelines
+from victims import Victim, bounded, unbounded
+
+_STRIKES = 2
+_BEGIN_SECONDS = 120
+_END_SECONDS = 400
+
+each_way = pytest.mark.parametrize(
+    ("victim", "bulk"),
+    [(bounded, "always"), (bounded, "never"), (unbounded, "auto")],
+    ids=["sections", "lanes", "unbounded"],
+)
+"""Has a test run for each way in which stages run."""
+
+
+def check_struck(
+    address: str,
+    victim: Victim,
+    bulk: str,
+    count: int,
+    choose: random.Random,
+    strike: Callable[[], None],
+) -> None:
+    """Runs a job over so many numbers, which is struck twice unless it has ended before."""
+    pipelines = Pipelines(address, "embedded", [f"--beam_spark_bulk={bulk}"])
+    job = submit(pipelines, victim, count, Path("/nowhere"))
+    wait_until(lambda: has_begun(job), _BEGIN_SECONDS, "the job begins")
+    struck = 0
+    while struck < _STRIKES and not job.state().is_terminal:
+        time.sleep(choose.uniform(0.5, 4))
+        strike()
+        struck += 1
+    assert struck, "the job was over before anything happened to it"
+    job.wait(_END_SECONDS)  # whose client connects again where it was not heard
+    check(job, count)
