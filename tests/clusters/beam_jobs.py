@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -24,6 +25,22 @@ class Tell(beam.DoFn):
         Metrics.counter("cost", "second").inc(pair[1])
 
 
+class Both(beam.CombineFn):
+    """What pairs add up to."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add_input(self, accumulator: tuple[int, int], pair: tuple[int, int]) -> tuple[int, int]:
+        return cost_work.both(accumulator, pair)
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[int, int]]) -> tuple[int, int]:
+        return functools.reduce(cost_work.both, accumulators)
+
+    def extract_output(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator
+
+
 class TakeTime(beam.DoFn):
     """Takes so many seconds for each element, and counts it by the host where it was."""
 
@@ -39,15 +56,36 @@ def _dealt(pipeline: beam.Pipeline, pieces: Iterable[int], name: str) -> beam.PC
     return pipeline | f"pieces{name}" >> beam.Create(pieces) | f"deal{name}" >> beam.Reshuffle()
 
 
-def values(pipeline: beam.Pipeline, pieces: Iterable[int], name: str = "") -> beam.PCollection:
+def values(
+    pipeline: beam.Pipeline,
+    pieces: Iterable[int],
+    name: str = "",
+    make: Callable[[int], Iterable[tuple[int, bytes]]] = cost_work.values,
+) -> beam.PCollection:
     """Values with keys, made where they are needed."""
-    made = f"values{name}" >> beam.FlatMap(cost_work.values)
+    made = f"values{name}" >> beam.FlatMap(make)
     return _dealt(pipeline, pieces, name) | made.with_output_types(tuple[int, bytes])
+
+
+def _numbers(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    made = beam.FlatMap(cost_work.small).with_output_types(tuple[int, int])
+    return _dealt(pipeline, range(pieces), "") | made
 
 
 def group(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     """Values by their keys."""
     return values(pipeline, range(pieces)) | beam.GroupByKey() | beam.Map(cost_work.numbers)
+
+
+def group_short(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Short values by their keys."""
+    made = values(pipeline, range(pieces), make=cost_work.short_values)
+    return made | beam.GroupByKey() | beam.Map(cost_work.numbers)
+
+
+def group_small(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Numbers by their keys."""
+    return _numbers(pipeline, pieces) | beam.GroupByKey() | beam.Map(cost_work.total)
 
 
 def join(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
@@ -59,13 +97,13 @@ def join(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
 def deal(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     """Values dealt anew."""
     dealt = values(pipeline, range(pieces)) | "values dealt" >> beam.Reshuffle()
-    return dealt | beam.Map(cost_work.as_one)
+    ones = dealt | beam.Map(cost_work.as_one).with_output_types(tuple[int, int])
+    return ones | beam.CombineGlobally(Both()).without_defaults()
 
 
 def sums(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     """Numbers, added up by their keys."""
-    numbers = beam.FlatMap(cost_work.small).with_output_types(tuple[int, int])
-    totals = _dealt(pipeline, range(pieces), "") | numbers | beam.CombinePerKey(sum)
+    totals = _numbers(pipeline, pieces) | beam.CombinePerKey(sum)
     return totals | beam.Map(lambda found: (1, found[1]))
 
 
@@ -76,15 +114,25 @@ def words(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     return made | beam.combiners.Count.PerElement() | beam.Map(lambda found: (1, found[1]))
 
 
-JOBS = {"group": group, "join": join, "deal": deal, "sums": sums, "words": words}
+JOBS = {
+    "group": group,
+    "group_short": group_short,
+    "group_small": group_small,
+    "join": join,
+    "deal": deal,
+    "sums": sums,
+    "words": words,
+}
 EXPECTED = {
     **dict.fromkeys(JOBS, cost_work.grouped),
+    "group_short": cost_work.grouped_short,
+    "group_small": cost_work.grouped_small,
     "sums": cost_work.added,
     "words": cost_work.counted,
 }
 """What comes out of so many pieces."""
-PARTS = {"sums": 16, "words": 8}
-"""Of the pieces, where one of them takes longer than a thousand values."""
+PARTS = {"group_small": 2, "sums": 16, "words": 8}
+"""Of the pieces, where one of them takes longer than a thousand values, or, of small ones, is as large as so many."""
 
 
 def pieces_of(gigabytes: float, part: int = 1) -> int:

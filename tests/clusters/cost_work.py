@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 
 VALUE = 1000
 """Bytes of a value, and of a line."""
+SHORT = 200
+"""Bytes of a short value."""
 PIECE = 1000
-"""Values, or lines, that are made at once."""
+"""Values, or lines, that are made at once; of short values there are as many bytes."""
 _KEYS = 997
 _SMALL = 100_000
 """Numbers that are made at once."""
@@ -16,11 +18,17 @@ _WORDS = 5003
 _WORDS_OF_A_LINE = VALUE // 8
 
 
-def values(piece: int) -> Iterator[tuple[int, bytes]]:
-    """A thousand of a thousand bytes each, by their keys; nothing can make them shorter."""
+def values(piece: int, size: int = VALUE) -> Iterator[tuple[int, bytes]]:
+    """A thousand of a thousand bytes each, by their keys, or more shorter ones; nothing can make them shorter still."""
     noise = random.Random(piece)
-    for number in range(piece * PIECE, (piece + 1) * PIECE):
-        yield number % _KEYS, number.to_bytes(8, "big") + noise.randbytes(VALUE - 8)
+    count = PIECE * VALUE // size
+    for number in range(piece * count, (piece + 1) * count):
+        yield number % _KEYS, number.to_bytes(8, "big") + noise.randbytes(size - 8)
+
+
+def short_values(piece: int) -> Iterator[tuple[int, bytes]]:
+    """The same of short ones."""
+    return values(piece, SHORT)
 
 
 def numbers(group: tuple[int, Iterable[bytes]]) -> tuple[int, int]:
@@ -29,10 +37,14 @@ def numbers(group: tuple[int, Iterable[bytes]]) -> tuple[int, int]:
     return len(found), sum(found)
 
 
-def grouped(pieces: int) -> tuple[int, int]:
+def grouped(pieces: int, size: int = VALUE) -> tuple[int, int]:
     """What those of all keys add up to."""
-    count = pieces * PIECE
-    return count, count * (count - 1) // 2
+    return _up_to(pieces * (PIECE * VALUE // size))
+
+
+def grouped_short(pieces: int) -> tuple[int, int]:
+    """The same of short ones."""
+    return grouped(pieces, SHORT)
 
 
 def as_one(value: tuple[int, bytes]) -> tuple[int, int]:
@@ -57,10 +69,20 @@ def small(piece: int) -> Iterator[tuple[int, int]]:
         yield number % _KEYS, number
 
 
+def total(group: tuple[int, Iterable[int]]) -> tuple[int, int]:
+    """How many numbers a key has, and what they add up to."""
+    found = list(group[1])
+    return len(found), sum(found)
+
+
+def grouped_small(pieces: int) -> tuple[int, int]:
+    """What those of all keys add up to."""
+    return _up_to(pieces * _SMALL)
+
+
 def added(pieces: int) -> tuple[int, int]:
     """How many keys there are, and what their numbers add up to."""
-    count = pieces * _SMALL
-    return _KEYS, count * (count - 1) // 2
+    return _KEYS, _up_to(pieces * _SMALL)[1]
 
 
 def lines(piece: int) -> Iterator[str]:
@@ -80,3 +102,7 @@ def counted(pieces: int) -> tuple[int, int]:
 def both(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     """The sums of two pairs."""
     return one[0] + other[0], one[1] + other[1]
+
+
+def _up_to(count: int) -> tuple[int, int]:
+    return count, count * (count - 1) // 2

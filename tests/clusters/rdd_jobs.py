@@ -20,6 +20,18 @@ def group(context: SparkContext, pieces: int) -> tuple[int, int]:
     return made.groupByKey(_PARTS).map(cost_work.numbers).reduce(cost_work.both)
 
 
+def group_short(context: SparkContext, pieces: int) -> tuple[int, int]:
+    """Short values by their keys."""
+    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.short_values)
+    return made.groupByKey(_PARTS).map(cost_work.numbers).reduce(cost_work.both)
+
+
+def group_small(context: SparkContext, pieces: int) -> tuple[int, int]:
+    """Numbers by their keys."""
+    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.small)
+    return made.groupByKey(_PARTS).map(cost_work.total).reduce(cost_work.both)
+
+
 def join(context: SparkContext, pieces: int) -> tuple[int, int]:
     """Two collections of values, by their keys."""
     one, other = (
@@ -50,7 +62,15 @@ def words(context: SparkContext, pieces: int) -> tuple[int, int]:
     return counts.map(lambda found: (1, found[1])).reduce(cost_work.both)
 
 
-_JOBS = {"group": group, "join": join, "deal": deal, "sums": sums, "words": words}
+_JOBS = {
+    "group": group,
+    "group_short": group_short,
+    "group_small": group_small,
+    "join": join,
+    "deal": deal,
+    "sums": sums,
+    "words": words,
+}
 
 
 def main(arguments: list[str]) -> None:

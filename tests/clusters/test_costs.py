@@ -32,30 +32,31 @@ Run = Callable[[str, int], tuple[int, int]]
 
 
 @pytest.mark.timeout(7200, func_only=True)
-def test_what_jobs_cost_beside_those_by_hand(
-    site: Site, tmp_path: Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize("name", beam_jobs.JOBS)
+def test_what_a_job_costs_beside_the_same_by_hand(
+    site: Site, tmp_path: Path, request: pytest.FixtureRequest, name: str
 ) -> None:
     size = request.config.getoption("--gigabytes")
     with job_server(tmp_path, *site.flags("costs"), environment=site.environment) as server:
         for way, bulk in _WAYS.items():
             pipelines = Pipelines(server.address, "embedded", [f"--beam_spark_bulk={bulk}"])
             run = _by_beam(pipelines)
-            _measure(site, way, run, size, lambda: server.processes())
+            _measure(site, name, way, run, size, lambda: server.processes())
     with _by_hand(site) as (run, pids):
-        _measure(site, "by hand", run, size, pids)
+        _measure(site, name, "by hand", run, size, pids)
 
 
 def _measure(
-    site: Site, way: str, run: Run, gigabytes: float, pids: Callable[[], dict[int, str]]
+    site: Site, name: str, way: str, run: Run, gigabytes: float, pids: Callable[[], dict[int, str]]
 ) -> None:
-    for name, expected in beam_jobs.EXPECTED.items():
-        assert run(name, beam_jobs.LEAST) == expected(beam_jobs.LEAST)
-        size = beam_jobs.pieces_of(gigabytes, beam_jobs.PARTS.get(name, 1))
-        for _ in range(_ROUNDS):
-            before = _Meters.read(site, pids())
-            assert run(name, size) == expected(size)
-            used = _Meters.read(site, pids()).since(before)
-            print(f"COST {name} {way}, {size:,} pieces: {used}", flush=True)
+    expected = beam_jobs.EXPECTED[name]
+    assert run(name, beam_jobs.LEAST) == expected(beam_jobs.LEAST)
+    size = beam_jobs.pieces_of(gigabytes, beam_jobs.PARTS.get(name, 1))
+    for _ in range(_ROUNDS):
+        before = _Meters.read(site, pids())
+        assert run(name, size) == expected(size)
+        used = _Meters.read(site, pids()).since(before)
+        print(f"COST {name} {way}, {size:,} pieces: {used}", flush=True)
 
 
 def _by_beam(pipelines: Pipelines) -> Run:

@@ -141,7 +141,8 @@ class Inbox:
                 yield from read_rows(self._data(parcel))
 
     def close(self) -> None:
-        """Removes the file; who has rows of it may read on."""
+        """Lets go of all, whoever still knows this inbox, and removes the file; who has rows may read on."""
+        self._parcels.clear()
         if self._writer is not None:
             self._writer.discard()
 

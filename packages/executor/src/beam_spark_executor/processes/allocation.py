@@ -31,6 +31,12 @@ def settle() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_ARENA_MAX, 1)
         mallopt(_MMAP_THRESHOLD, _LARGE)
-        mallopt(_TRIM_THRESHOLD, min(_MOST_KEPT, bundle_budget() // _SHARE_KEPT))
         if _CHOSEN not in os.environ:
             pa.set_memory_pool(pa.system_memory_pool())
+    keep(min(_MOST_KEPT, bundle_budget() // _SHARE_KEPT))
+
+
+def keep(size: int) -> None:
+    """Has so many bytes of freed memory kept from now on, as one task of a section needs them after the other."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).mallopt(_TRIM_THRESHOLD, size)

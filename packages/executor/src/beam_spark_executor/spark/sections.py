@@ -23,7 +23,9 @@ from beam_spark_executor.channel.messages import BundleReply, Endpoint, FromWork
 from beam_spark_executor.channel.section_ends import SectionEnd
 from beam_spark_executor.channel.section_replies import SectionReply, merge_replies
 from beam_spark_executor.channel.wire import decode_section_reply, encode_message
+from beam_spark_executor.memory import section_budget
 from beam_spark_executor.plan import JobPlan
+from beam_spark_executor.processes.allocation import keep
 from beam_spark_executor.spark.exchange import Exchanged, Exchanges, Parcels, first, gathered
 from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
 from beam_spark_executor.spark.python_daemon import register_exit_hook
@@ -167,6 +169,7 @@ class _Level:
 
     def __call__(self, number: int, parcels: Parcels) -> Iterator[tuple[int, bytes]]:
         ref = self.ref
+        keep(section_budget())
         process = bind(ref.endpoint, ref.job_id, register_exit_hook)
         prepared = prepared_once(ref.name, lambda: (process.work.plan, ref.order.value))
         context = TaskContext.get()
