@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 import attrs
@@ -195,3 +196,23 @@ def test_one_of_several_pieces_tells_once_it_was_on_a_core_for_long_and_then_as_
         telling.teller.run()
     assert [one.elapsed for one in telling.told] == [first, first + 500, first + 1_000]
     assert set(pauses[:-3]) == {TUNING.source_look_seconds}
+
+
+@pytest.mark.parametrize("stage", ["source", "joint", "other"])
+def test_one_that_has_ended_is_let_go_of(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    telling.running = Running(stage, elapsed=1_000)
+    known = weakref.ref(telling.running)
+
+    def wait(_: float) -> bool:
+        if known() is None:
+            raise Over
+        assert telling.running is not None, "what it had in memory is kept"
+        if telling.told:
+            telling.running = None
+        return False
+
+    monkeypatch.setattr(telling.teller._begun, "wait", wait)
+    with pytest.raises(Over):
+        telling.teller.run()

@@ -118,6 +118,7 @@ class ProgressTeller:
         """Tells for as long as the process lives."""
         while True:
             running = self._running()
+            self._forget_all_but(running)
             if self._begun.wait(self._pause(running)):
                 self._begun.clear()
             elif running is not None and running is self._running():
@@ -127,12 +128,21 @@ class ProgressTeller:
                     # The bundle's own thread tells what is wrong with it.
                     _LOGGER.debug("no progress of %s", running.bundle_id, exc_info=True)
 
+    def _forget_all_but(self, running: RunningBundle | None) -> None:
+        """Lets go of bundles that have ended, each of which knows all that it had in memory."""
+        if self._told is not running:
+            self._told = None
+        if self._working is not None and self._working.running is not running:
+            self._working = None
+        if self._turn is not None and self._turn.running is not running:
+            self._turn = None
+
     def _pause(self, running: RunningBundle | None) -> float:
         """For how long (s) the bundle that runs, if one does, is not looked at."""
         if running is None:
             return TUNING.progress_seconds
         if running.stage_id in self._joint and running is not self._told:
-            if self._working is None or self._working.running is not running:
+            if self._working is None:
                 self._working = _Working.beginning(running)
             return TUNING.source_look_seconds
         is_source = running.stage_id in self._sources
