@@ -153,8 +153,7 @@ class ProgressTeller:
         if running.stage_id in self._sources:
             self._look_at_source(running)
             return
-        working = self._working
-        awaited = working is not None and working.running is running and working.is_long()
+        awaited = self._working is not None and self._working.is_long()
         if not awaited and running.elapsed < self._after:
             return
         progress = self._progress(running)
@@ -165,7 +164,7 @@ class ProgressTeller:
     def _look_at_source(self, running: RunningBundle) -> None:
         elapsed, least = running.elapsed, 1000 * self._slowness.turn(0.0)
         turn = self._turn
-        if turn is None or turn.running is not running:
+        if turn is None:
             turn = self._turn = _Turn.beginning(running, least)
         embedded = running.embedded
         if not turn.reports.is_due(elapsed, least, lambda: embedded and _is_busy(turn)):
