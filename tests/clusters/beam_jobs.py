@@ -6,6 +6,7 @@ import functools
 import socket
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import apache_beam as beam
 import cost_work
@@ -56,36 +57,26 @@ def _dealt(pipeline: beam.Pipeline, pieces: Iterable[int], name: str) -> beam.PC
     return pipeline | f"pieces{name}" >> beam.Create(pieces) | f"deal{name}" >> beam.Reshuffle()
 
 
-def values(
+def _pairs(
     pipeline: beam.Pipeline,
     pieces: Iterable[int],
+    make: Callable[[int], Iterable[tuple[int, Any]]],
+    kind: type,
     name: str = "",
-    make: Callable[[int], Iterable[tuple[int, bytes]]] = cost_work.values,
 ) -> beam.PCollection:
+    made = f"pairs{name}" >> beam.FlatMap(make)
+    return _dealt(pipeline, pieces, name) | made.with_output_types(tuple[int, kind])
+
+
+def values(pipeline: beam.Pipeline, pieces: Iterable[int], name: str = "") -> beam.PCollection:
     """Values with keys, made where they are needed."""
-    made = f"values{name}" >> beam.FlatMap(make)
-    return _dealt(pipeline, pieces, name) | made.with_output_types(tuple[int, bytes])
+    return _pairs(pipeline, pieces, cost_work.values, bytes, name)
 
 
-def _numbers(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
-    made = beam.FlatMap(cost_work.small).with_output_types(tuple[int, int])
-    return _dealt(pipeline, range(pieces), "") | made
-
-
-def group(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
-    """Values by their keys."""
-    return values(pipeline, range(pieces)) | beam.GroupByKey() | beam.Map(cost_work.numbers)
-
-
-def group_short(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
-    """Short values by their keys."""
-    made = values(pipeline, range(pieces), make=cost_work.short_values)
-    return made | beam.GroupByKey() | beam.Map(cost_work.numbers)
-
-
-def group_small(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
-    """Numbers by their keys."""
-    return _numbers(pipeline, pieces) | beam.GroupByKey() | beam.Map(cost_work.total)
+def group(job: cost_work.Grouping, pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
+    """Pairs by their keys."""
+    made = _pairs(pipeline, range(pieces), job.make, job.kind)
+    return made | beam.GroupByKey() | beam.Map(job.tell)
 
 
 def join(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
@@ -103,7 +94,8 @@ def deal(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
 
 def sums(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
     """Numbers, added up by their keys."""
-    totals = _numbers(pipeline, pieces) | beam.CombinePerKey(sum)
+    numbers = _pairs(pipeline, range(pieces), cost_work.small, int)
+    totals = numbers | beam.CombinePerKey(sum)
     return totals | beam.Map(lambda found: (1, found[1]))
 
 
@@ -115,18 +107,15 @@ def words(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
 
 
 JOBS = {
-    "group": group,
-    "group_short": group_short,
-    "group_small": group_small,
+    **{name: functools.partial(group, job) for name, job in cost_work.GROUPINGS.items()},
     "join": join,
     "deal": deal,
     "sums": sums,
     "words": words,
 }
 EXPECTED = {
-    **dict.fromkeys(JOBS, cost_work.grouped),
-    "group_short": cost_work.grouped_short,
-    "group_small": cost_work.grouped_small,
+    **{name: job.expected for name, job in cost_work.GROUPINGS.items()},
+    **dict.fromkeys(("join", "deal"), cost_work.grouped),
     "sums": cost_work.added,
     "words": cost_work.counted,
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 VALUE = 1000
 """Bytes of a value, and of a line."""
@@ -106,3 +107,26 @@ def both(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 
 def _up_to(count: int) -> tuple[int, int]:
     return count, count * (count - 1) // 2
+
+
+class Grouping(NamedTuple):
+    """A job that groups pairs by their keys.
+
+    Attributes:
+        make: the pairs of a piece.
+        kind: of their values; keys are numbers.
+        tell: what a group is counted as.
+        expected: what all groups of so many pieces add up to.
+    """
+
+    make: Callable[[int], Iterator[tuple[int, Any]]]
+    kind: type
+    tell: Callable[[tuple[int, Iterable[Any]]], tuple[int, int]]
+    expected: Callable[[int], tuple[int, int]]
+
+
+GROUPINGS = {
+    "group": Grouping(values, bytes, numbers, grouped),
+    "group_short": Grouping(short_values, bytes, numbers, grouped_short),
+    "group_small": Grouping(small, int, total, grouped_small),
+}

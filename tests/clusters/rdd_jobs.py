@@ -5,6 +5,7 @@ The file is the module with the work. A line is a job's name and its size in pie
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 
@@ -14,22 +15,10 @@ from pyspark import SparkConf, SparkContext
 _PARTS = 8
 
 
-def group(context: SparkContext, pieces: int) -> tuple[int, int]:
-    """Values by their keys."""
-    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.values)
-    return made.groupByKey(_PARTS).map(cost_work.numbers).reduce(cost_work.both)
-
-
-def group_short(context: SparkContext, pieces: int) -> tuple[int, int]:
-    """Short values by their keys."""
-    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.short_values)
-    return made.groupByKey(_PARTS).map(cost_work.numbers).reduce(cost_work.both)
-
-
-def group_small(context: SparkContext, pieces: int) -> tuple[int, int]:
-    """Numbers by their keys."""
-    made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.small)
-    return made.groupByKey(_PARTS).map(cost_work.total).reduce(cost_work.both)
+def group(job: cost_work.Grouping, context: SparkContext, pieces: int) -> tuple[int, int]:
+    """Pairs by their keys."""
+    made = context.parallelize(range(pieces), _PARTS).flatMap(job.make)
+    return made.groupByKey(_PARTS).map(job.tell).reduce(cost_work.both)
 
 
 def join(context: SparkContext, pieces: int) -> tuple[int, int]:
@@ -63,9 +52,7 @@ def words(context: SparkContext, pieces: int) -> tuple[int, int]:
 
 
 _JOBS = {
-    "group": group,
-    "group_short": group_short,
-    "group_small": group_small,
+    **{name: functools.partial(group, job) for name, job in cost_work.GROUPINGS.items()},
     "join": join,
     "deal": deal,
     "sums": sums,

@@ -50,7 +50,8 @@ def stateful(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
 
 _JOBS = {**beam_jobs.JOBS, "chain": chain, "stateful": stateful}
 _PARTS = {**beam_jobs.PARTS, "chain": 8, "stateful": 8}
-_SHUFFLED = {"group": 1, "join": 1, "deal": 1, "chain": _GROUPINGS, "stateful": 1}
+_ONCE = (*cost_work.GROUPINGS, "join", "deal", "stateful")
+_SHUFFLED = {**dict.fromkeys(_ONCE, 1), "chain": _GROUPINGS}
 """How often each byte of a value is shuffled; combines shuffle next to nothing."""
 
 
