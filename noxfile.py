@@ -174,7 +174,9 @@ def tests(session: nox.Session, suite: str) -> None:
         small = ("tests/sizes", "-m", "not slow")
         run_pytest(session, "tests/contracts", "tests/hostile", *small, *session.posargs)
     else:
-        session.install("nox", *group("test"), *group("lint"), *group("layers"))
+        session.install(
+            "nox", *group("test"), *group("lint"), *group("layers"), *group("workflows")
+        )
         run_pytest(session, "tests/architecture", *SIDE_BY_SIDE, *session.posargs)
 
 
