@@ -150,6 +150,11 @@ class StatefulShard:
         self._draining = False
         self._dropped = 0
 
+    @property
+    def dropped(self) -> int:
+        """The number of elements that were dropped because their window had expired."""
+        return self._dropped
+
     def admit(
         self,
         keys: Sequence[bytes],
@@ -157,11 +162,13 @@ class StatefulShard:
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
         now: Now,
+        counts: Sequence[int] | None = None,
     ) -> Admitted:
         """Takes elements in, as columns of one length, and returns those to process now.
 
         Keys and windows are encoded, timestamps in ms. Elements whose window has expired are
-        dropped and counted; time-sorted input waits, and comes back from `next_due`.
+        dropped and counted; time-sorted input waits, and comes back from `next_due`. A row is one
+        element, or as many as `counts` says if a host admits the elements of a key together.
         """
         check_lengths(keys, windows, timestamps, values)
         self._watermark = max(self._watermark, now.watermark)
@@ -170,7 +177,8 @@ class StatefulShard:
         admitted: Sequence[int] = rows
         if any(expired.values()):
             admitted = [row for row in rows if not expired[windows[row]]]
-            self._dropped += len(rows) - len(admitted)
+            gone = (row for row in rows if expired[windows[row]])
+            self._dropped += sum(1 if counts is None else counts[row] for row in gone)
         if self._windows is None:
             of_rows = windows if admitted is rows else [windows[row] for row in admitted]
         else:
