@@ -103,10 +103,10 @@ def test_state_and_timers_wait_for_the_next_bundle(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     code = Collect()
     summary, state = run(PLAN, code, MIXED[:1], stores=stores, end=MIN_TIMESTAMP)
-    assert summary.next_event_timer == 50 and code.shown == []
-    summary, state = run(PLAN, code, MIXED[1:], stores=stores, state=state, end=49, name="2")
+    assert summary.next_event_timer == 51 and code.shown == []
+    summary, state = run(PLAN, code, MIXED[1:], stores=stores, state=state, end=50, name="2")
     assert code.shown == []
-    summary, state = run(PLAN, code, stores=stores, state=state, end=50, name="3")
+    summary, state = run(PLAN, code, stores=stores, state=state, end=51, name="3")
     assert sorted(code.shown) == [(b"a", b"25"), (b"b", b"136"), (b"c", b"4")]
     assert summary.next_event_timer is None
 
