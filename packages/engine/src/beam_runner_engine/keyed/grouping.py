@@ -31,7 +31,7 @@ from beam_runner_engine.values.strategy import (
     WindowingStrategy,
 )
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.times import Timestamp, passing_watermark
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import encoded_max_timestamp
 from beam_runner_engine.values.window_fns import Sessions
@@ -232,7 +232,7 @@ class TriggeredGrouper:
         if window.ended or window.finished or not trigger.watches_end:
             wake = window.closes
         else:
-            wake = window.max_timestamp + 1
+            wake = passing_watermark(window.max_timestamp)
         process_wake = None if window.finished else trigger.wake(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None

@@ -156,7 +156,8 @@ class CustomWindows(MergingWindows):
         of_key = self._load(key)
         decoded = {data: self._windows.decode(data) for data in dict.fromkeys(column)}
         known = list(of_key.windows.values())
-        answer = self._merger.merge([[*[part.window for part in known], *decoded.values()]])[0]
+        windows = dict.fromkeys([*[part.window for part in known], *decoded.values()])
+        answer = self._merger.merge([list(windows)])[0]
         parts_of: dict[Window, list[OpenWindow]] = {}
         for part in known:
             parts_of.setdefault(answer.get(part.window, part.window), []).append(part)

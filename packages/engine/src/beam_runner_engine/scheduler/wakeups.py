@@ -15,19 +15,19 @@ from beam_runner_engine.scheduler.state import (
     Work,
 )
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Duration, Timestamp
+from beam_runner_engine.values.times import Duration, Timestamp, passing_watermark
 
 
 def event_wake(summary: ShardSummary) -> Timestamp | None:
     """Returns the watermark (ms) at which a shard has something to do, None if at none.
 
-    Timers are due when the watermark reaches them, expiries when it is beyond them, or at the end
-    of time, beyond which there is nothing.
+    Timers and triggers are due at the watermark that the summary names, expiries when the watermark
+    has passed them.
     """
     timer, expiry = summary.next_event_timer, summary.next_expiry
     if expiry is None:
         return timer
-    expired = min(expiry + 1, MAX_TIMESTAMP)
+    expired = passing_watermark(expiry)
     return expired if timer is None else min(timer, expired)
 
 
