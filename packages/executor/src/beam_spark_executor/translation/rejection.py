@@ -81,9 +81,7 @@ def _of_transform(transform: _protos.PTransform, components: _protos.Components)
     elif urn in (transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY):
         yield from _of_grouping(transform, components)
     elif urn == python_sdk.PICKLED_TRANSFORM:
-        # One without parts, which no SDK can run.
-        if puts_out(transform):
-            yield f"the transform {urn!r}, which has no parts"
+        yield f"the transform {urn!r}, which has no parts"
     elif urn in _OF_RUNNERS or (urn not in _RUNNER_LEAVES and _is_nobodys(transform, components)):
         yield f"the transform {urn!r}"
 
