@@ -38,6 +38,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     GraphSpec,
@@ -108,6 +109,7 @@ class StreamHost:
         }
         limits = Limits(rng.randint(1, 4), rng.randint(1, 4), outside_attempts=_MOST_STEPS)
         self._scheduler = Scheduler(self._graph, limits)
+        self._watch = WatermarkWatch()
 
     def run(self) -> None:
         """Runs the job to its end in random order, with failures and splits."""
@@ -149,7 +151,9 @@ class StreamHost:
                 self._complete(bundle)
 
     def _handle(self, event: Event) -> None:
-        for command in self._scheduler.handle(event):
+        commands = self._watch.handle(self._scheduler, event)
+        assert self._watch.take_found() == []
+        for command in commands:
             self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
