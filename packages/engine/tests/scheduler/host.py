@@ -38,6 +38,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_engine.scheduler.policy import SectionPolicy
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
@@ -68,6 +69,7 @@ class SimulatedHost(SectionRunner):
         self.stages = {stage.name: stage for stage in graph.stages}
         self.section_policy = section_policy
         self.scheduler = self.new_scheduler()
+        self.watch = WatermarkWatch()
         self.log: list[Event] = []
         self.answers: list[tuple[Command, ...]] = []
         self.open: dict[int, Bundle] = {}
@@ -125,7 +127,8 @@ class SimulatedHost(SectionRunner):
     # The one way to the scheduler.
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        commands = self.scheduler.handle(event)
+        commands = self.watch.handle(self.scheduler, event)
+        assert self.watch.take_found() == []
         self.log.append(event)
         self.answers.append(commands)
         self.check_watermarks()

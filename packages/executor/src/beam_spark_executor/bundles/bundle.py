@@ -20,6 +20,7 @@ from beam_runner_worker.ports import StageHarness
 from beam_runner_worker.records import BundleSplit, GroupChunk, InputChunk, MonitoringInfo
 
 from beam_spark_executor.bundles.bundle_data import BufferWriter, BundleData
+from beam_spark_executor.bundles.checked_times import CheckedPort, check_rows
 from beam_spark_executor.bundles.inputs import (
     count_of,
     element_chunks,
@@ -251,7 +252,8 @@ class RunningBundle:
             )
         if source.bulk:
             return None
-        return ShardGrouping(source.strategy, self._order, self._stores, self._merger)
+        stage = self._work.stage.spec.title if self._work.checks_watermarks else None
+        return ShardGrouping(source.strategy, self._order, self._stores, self._merger, stage)
 
     def _chunks(self) -> Iterator[InputChunk]:
         source = self._work.input_buffer
@@ -305,7 +307,10 @@ class RunningBundle:
     def _batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
         for one in inputs:
             for _, data in self._data.rows(one.data.ref):
-                yield from_bytes(data)
+                batch = from_bytes(data)
+                if self._work.checks_watermarks:
+                    check_rows(batch, one.data, self._work.stage.spec.title)
+                yield batch
 
     def _ports(self) -> dict[str, RowPort]:
         ports: dict[str, RowPort] = {}
@@ -314,7 +319,7 @@ class RunningBundle:
             written = self._data.writer(buffer, work.shards, f"{self._name}-{place}")
             self._written.append(written)
             turn = self._data.turn(self._order.bundle)
-            ports[transform_id] = row_port(
+            port = row_port(
                 buffer.kind,
                 written.shards,
                 turn,
@@ -323,6 +328,9 @@ class RunningBundle:
                 in_order=buffer.in_order,
                 restrictions=buffer.restrictions,
             )
+            if work.checks_watermarks and buffer.strategy is not None:
+                port = CheckedPort(port, buffer.strategy.window_coder, buffer.buffer_id)
+            ports[transform_id] = port
         return ports
 
     def _discard(self) -> None:

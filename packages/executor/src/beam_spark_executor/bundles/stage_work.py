@@ -27,6 +27,7 @@ class StageWork:
         hides_elements: whether errors must not show the element that was processed.
         clock: the job's processing time.
         trust: whether several timers of a key are told in one go.
+        checks_watermarks: whether bundles fail where a watermark overtakes data.
     """
 
     stage: StagePlan
@@ -37,6 +38,7 @@ class StageWork:
     hides_elements: bool = False
     clock: ProcessingClock = attrs.field(factory=ProcessingClock)
     trust: Trust = attrs.field(factory=Trust)
+    checks_watermarks: bool = False
 
     @property
     def told_windows(self) -> WindowCoder | None:
@@ -61,6 +63,7 @@ class StageWork:
             hides_elements=work.hides_elements,
             clock=ProcessingClock.showing(work.now) if clock is None else clock,
             trust=Trust(kept=not stage.embedded),
+            checks_watermarks=work.checks_watermarks,
         )
 
     def in_section(self) -> StageWork:

@@ -54,6 +54,7 @@ from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
+from beam_spark_executor.driver.watermark_checks import first_overtaken
 from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
 from beam_spark_executor.tuning import TUNING
@@ -282,6 +283,8 @@ class Coordinator:
                 self._litter.attempt_failed(attempt)
                 self._metrics.failed(attempt)
             commands += self.ledger.apply(entry)
+        if overtaken := first_overtaken(self.ledger):
+            commands += self.record((Abort(overtaken),))
         self._settings.data.remove(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
         if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:

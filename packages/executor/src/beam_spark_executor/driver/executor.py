@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 from beam_runner_engine.scheduler import Start
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.folders import sync_folder
 from beam_runner_jobservices.ports import JobHandle, JobReporter
@@ -61,6 +62,7 @@ class ExecutorSettings:
         store: where data between stages lies if machines share no folder.
         bulk: whether Spark carries bounded work as jobs of its own, where the job does not say it.
         on_cluster: whether processes run on other machines than this one.
+        checks_watermarks: whether jobs fail where a watermark overtakes data.
     """
 
     folder: Path
@@ -71,6 +73,7 @@ class ExecutorSettings:
     store: StoreSpec | None = None
     bulk: Bulk = Bulk.AUTO
     on_cluster: bool = False
+    checks_watermarks: bool = False
 
     @property
     def shares_data(self) -> bool:
@@ -129,6 +132,8 @@ class SparkJobExecutor:
             settings = self._settings_of(job.job_id, folder)
             ledger = self._ledger(job, journal, settings.data)
         self._check_tables(ledger.plan)
+        if settings.checks_watermarks:
+            ledger.watch = WatermarkWatch()
         if self._settings.sync_data:
             sync_folder(folder.parent)
         unused = "" if job.resumed else without_effect(job)
@@ -199,6 +204,7 @@ class SparkJobExecutor:
             hides_elements=self._settings.hides_elements,
             durable=self._settings.sync_data,
             store=None if store is None else store.within(job_id),
+            checks_watermarks=self._settings.checks_watermarks,
         )
 
     def _ledger(self, job: JobSpec, journal: Journal, data: JobData) -> Ledger:

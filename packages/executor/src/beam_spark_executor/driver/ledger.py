@@ -31,6 +31,7 @@ from beam_runner_engine.scheduler import (
     StageReport,
     Wait,
 )
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_worker.totals import Totals
 
@@ -57,7 +58,10 @@ class Ledger:
         tallies: by stage, how many bundles came to what.
         end: how the job ended, once it has.
         last_failure: the last attempt at a bundle that failed.
+        watch: looks at what is worked in, to debug the runner; None if nobody does.
     """
+
+    watch: WatermarkWatch | None = None
 
     def __init__(
         self,
@@ -218,7 +222,8 @@ class Ledger:
                 self._count(self._open[number], failed=1)
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 del self._open[number]
-        commands = self._scheduler.handle(event)
+        watch, scheduler = self.watch, self._scheduler
+        commands = scheduler.handle(event) if watch is None else watch.handle(scheduler, event)
         if isinstance(event, BundleDone):
             for output in event.outputs:
                 self._keep(output.data)

@@ -27,6 +27,7 @@ from beam_runner_jobservices.server import Elsewhere
 
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
+from beam_spark_executor.driver.watermark_checks import are_checked
 from beam_spark_executor.job_options import JOB_OPTIONS, JobChoice, JobOption
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.processes import parent, reaper
@@ -199,6 +200,7 @@ class Server:
                 store=self._data.store,
                 bulk=self._settings.bulk,
                 on_cluster=not self.placement.is_on_this_machine,
+                checks_watermarks=are_checked(),
             ),
         )
         try:
