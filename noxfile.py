@@ -237,7 +237,7 @@ def doors(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def validates_runner(session: nox.Session) -> None:
-    """Beam's own suites against a real server on Spark, each test in one kind of environment."""
+    """Beam's own suites against a real server on Spark, each test in one kind of environment; some also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *results_of(session, "-m", "not slow"))
 
 

@@ -21,6 +21,7 @@ from small_plans import chunk_of, cut, elements, encoded, values_of
 
 from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.inputs import (
+    Windows,
     count_of,
     element_chunks,
     residuals_of,
@@ -178,14 +179,18 @@ def test_residuals_tell_their_windows_one_by_one() -> None:
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
     element = coder.encode_nested(WindowedValue(b"x", 0.007, beam_windows))
-    residuals = residuals_of([ResidualElement(element, 9, 5)], "name", WindowCoder.INTERVAL)
+    residuals = residuals_of(
+        [ResidualElement(element, 9, 5)], "name", Windows(WindowCoder.INTERVAL, told=True)
+    )
     assert [residual.data.facts.windows for residual in residuals] == [{w} for w in windows]
     assert len({residual.data.ref for residual in residuals}) == 2
     for residual, window in zip(residuals, beam_windows, strict=True):
         assert (residual.delay, residual.watermark) == (9, 5)
         (chunk,) = element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
         assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
-    (single,) = residuals_of([ResidualElement(encoded(b"x"))], "name", WindowCoder.GLOBAL)
+    (single,) = residuals_of(
+        [ResidualElement(encoded(b"x"))], "name", Windows(WindowCoder.GLOBAL, told=True)
+    )
     assert single.data.facts.windows == {GLOBAL_WINDOW}
 
 
@@ -193,3 +198,16 @@ def test_residuals_tell_their_windows_one_by_one() -> None:
 def test_the_time_of_a_residual_is_that_of_its_element(timestamp: int) -> None:
     (residual,) = residuals_of([ResidualElement(encoded(b"x", timestamp))], "name")
     assert residual.data.facts.min_timestamp == timestamp
+
+
+def test_residual_beyond_its_window_holds_watermarks_until_the_window_ends() -> None:
+    """As the whole restriction did before: else its outputs would be late in their window."""
+    coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
+    element = coder.encode_nested(WindowedValue(b"x", 0.012, [beam_window.IntervalWindow(0, 0.01)]))
+    windows = Windows(WindowCoder.INTERVAL)
+    (deferred,) = residuals_of([ResidualElement(element)], "name", windows)
+    split = BundleSplit(-1, 1, (element,), (ResidualElement(element),))
+    (kept,), (given_away,) = split_inputs([Input(elements("a", element))], split, "name", windows)
+    for data in (deferred.data, kept.data, given_away.data):
+        assert data.facts.min_timestamp == 9
+        assert data.facts.windows is None

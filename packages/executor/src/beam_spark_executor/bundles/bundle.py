@@ -179,7 +179,7 @@ class RunningBundle:
         name = f"{self._name}/split-{self._splits}"
         # Elements keep the numbers they had when the bundle was given them.
         kept, given = split_inputs(
-            self._inputs, split, name, self._work.told_windows, truncated=self._truncated
+            self._inputs, split, name, self._work.windows, truncated=self._truncated
         )
         if given:
             self._inputs = first_elements(self._inputs, split.first_residual)
@@ -205,7 +205,7 @@ class RunningBundle:
                 bundle.number,
                 bundle.attempt,
                 outputs,
-                residuals_of(result.residuals, f"{self._name}/residual", self._work.told_windows),
+                residuals_of(result.residuals, f"{self._name}/residual", self._work.windows),
                 finalize=result.requires_finalization,
             )
         return self._reply(done, keyed, metrics)

@@ -10,6 +10,7 @@ from beam_runner_engine.values.times import clamp
 from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder, decode_window
 from beam_runner_engine.values.windowed_values import (
     TIME_BYTES,
+    held_until,
     one_window_each,
     read_windows,
     time_of,
@@ -54,15 +55,32 @@ def first_elements(inputs: Iterable[Input], count: int) -> tuple[Input, ...]:
     return tuple(kept)
 
 
+@attrs.frozen
+class Windows:
+    """How the windows of what a stage reads are encoded.
+
+    Attributes:
+        coder: theirs.
+        told: whether data must be of one window and tell it.
+    """
+
+    coder: WindowCoder
+    told: bool = False
+
+
+GLOBAL = Windows(WindowCoder.GLOBAL)
+"""Those of an impulse."""
+
+
 def residuals_of(
-    elements: Sequence[ResidualElement], name: str, windows: WindowCoder | None = None
+    elements: Sequence[ResidualElement], name: str, windows: Windows = GLOBAL
 ) -> tuple[Residual, ...]:
     """What a bundle deferred, as data of its own.
 
     Args:
         elements: the residuals.
         name: unique to them in the job.
-        windows: of the elements, if their data must be of one window each and tell it.
+        windows: of the elements.
     """
     return tuple(
         Residual(data, delay=residual.delay_ms, watermark=residual.watermark)
@@ -75,7 +93,7 @@ def split_inputs(
     inputs: Sequence[Input],
     split: BundleSplit,
     name: str,
-    windows: WindowCoder | None = None,
+    windows: Windows = GLOBAL,
     *,
     truncated: bool = False,
 ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
@@ -99,7 +117,7 @@ def split_inputs(
             given.append(Residual(data, windows=one.windows, untouched=not truncated))
         start = end
     kept += [
-        Input(_element(element, f"{name}/primary/{number}"))
+        Input(_element(element, f"{name}/primary/{number}", windows))
         for number, element in enumerate(split.primaries)
     ]
     given += residuals_of(split.residuals, f"{name}/residual", windows)
@@ -117,18 +135,23 @@ def _part(data: Data, first: int, last: int) -> Data:
     return Data(part, attrs.evolve(data.facts, count=last - first, size=size))
 
 
-def _of_windows(element: bytes, name: str, coder: WindowCoder | None) -> Iterator[Data]:
+def _of_windows(element: bytes, name: str, windows: Windows) -> Iterator[Data]:
     """A windowed value as data; one in each of its windows if they must be told."""
-    if coder is None:
-        yield _element(element, name)
+    if not windows.told:
+        yield _element(element, name, windows)
         return
-    windows, _ = read_windows(element, TIME_BYTES, SKIP_WINDOW[coder])
-    for number, own in enumerate(one_window_each(element, windows)):
-        data = _element(own, name if len(windows) == 1 else f"{name}.{number}")
-        window = frozenset((decode_window(coder, windows[number]),))
+    encoded = _windows_in(element, windows)
+    for number, own in enumerate(one_window_each(element, encoded)):
+        data = _element(own, name if len(encoded) == 1 else f"{name}.{number}", windows)
+        window = frozenset((decode_window(windows.coder, encoded[number]),))
         yield attrs.evolve(data, facts=attrs.evolve(data.facts, windows=window))
 
 
-def _element(element: bytes, name: str) -> Data:
-    chunk = ElementChunk(1, element, min_timestamp=clamp(time_of(element)))
+def _element(element: bytes, name: str, windows: Windows) -> Data:
+    time = held_until(time_of(element), _windows_in(element, windows))
+    chunk = ElementChunk(1, element, min_timestamp=clamp(time))
     return element_data(name, elements_row(0, chunk))
+
+
+def _windows_in(element: bytes, windows: Windows) -> tuple[bytes, ...]:
+    return read_windows(element, TIME_BYTES, SKIP_WINDOW[windows.coder])[0]

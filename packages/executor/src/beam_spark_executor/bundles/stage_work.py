@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from beam_runner_engine.values.window_coders import WindowCoder
 
+from beam_spark_executor.bundles.inputs import GLOBAL, Windows
 from beam_spark_executor.bundles.timers_ahead import Trust
 from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.clock import ProcessingClock
@@ -41,13 +41,12 @@ class StageWork:
     checks_watermarks: bool = False
 
     @property
-    def told_windows(self) -> WindowCoder | None:
-        """The coder of its input's windows, if its input must tell them."""
+    def windows(self) -> Windows:
+        """Those of its input."""
         source = self.input_buffer
-        if source is None or not source.windows:
-            return None
-        assert source.strategy is not None
-        return source.strategy.window_coder
+        if source is None or source.strategy is None:
+            return GLOBAL
+        return Windows(source.strategy.window_coder, told=source.windows)
 
     @classmethod
     def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
