@@ -238,7 +238,9 @@ def test_it_serves_and_a_signal_ends_it_without_leftovers(
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @needs_proc
-@pytest.mark.parametrize("running", [(sys.executable, "-c", PATIENT)], indirect=True, ids=["patient"])
+@pytest.mark.parametrize(
+    "running", [(sys.executable, "-c", PATIENT)], indirect=True, ids=["patient"]
+)
 def test_a_second_signal_hurries(running: Running) -> None:
     running.serving()
     java = running.java()
