@@ -53,7 +53,9 @@ def damages(session: nox.Session) -> None:
 def pipelines(session: nox.Session) -> None:
     """Whole pipelines against real servers on Spark, some side by side; CI runs them all on plain processes, and some so."""
     need_java(session)
-    run_pipelines(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
+    run_pipelines(
+        session, "tests/pipelines", f"--ignore={CLUSTER}", "--promised-times", *session.posargs
+    )
 
 
 @nox.session(requires=["wheels"], default=False)
