@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import attrs
-from span_windows import GLOBAL, SAFE, Windows, gaps_of
+from span_windows import GLOBAL, GLOBAL_END, SAFE, Windows, gaps_of
 from values_of_elements import number_of
 
 Span: TypeAlias = tuple[int, int] | None
 """Start and end (ms) of a window; None for the global window."""
-GLOBAL_END = 9223371950454775
-"""The last millisecond of the global window."""
 ON_TIME = "1 0 0 11"
 """The pane of a window that fires once."""
 

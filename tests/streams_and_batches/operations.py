@@ -10,6 +10,7 @@ import attrs
 from apache_beam import pvalue
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 from folds import FOLDS
 from partitions import Partition, Play, elements
 from span_windows import GLOBAL, SAFE, Windows, end_of, window_into
@@ -57,6 +58,10 @@ class Stream:
             return made.in_windows(SAFE, "Safe")
         return made
 
+    def can_fan_out(self) -> bool:
+        """Returns whether hot keys can be spread. Beam assigns windows by the timestamps again."""
+        return self.timed and not self.windows.merge
+
     def in_intervals(self, timed: bool = False) -> Stream:
         """Returns pairs in windows that don't merge and have a start; if wanted, with timestamps."""
         made = self.pairs()
@@ -68,10 +73,9 @@ class Stream:
 class Restamp(beam.DoFn):
     """Moves elements to the end of their window."""
 
-    def process(
-        self, element: Any, window: Any = beam.DoFn.WindowParam
-    ) -> Iterator[TimestampedValue]:
-        yield TimestampedValue(element, end_of(window))
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
+        # Beam would assign a TimestampedValue to all windows of its new timestamp.
+        yield WindowedValue(element, end_of(window), [window])
 
 
 def source(root: Any, label: str, as_batch: bool, partitions: tuple[Partition, ...]) -> Stream:
@@ -110,7 +114,7 @@ def rekey(stream: Stream, keys: int) -> Stream:
 
 def shift(stream: Stream, by: int, fn: tuple[Any, ...], combiner: str) -> Stream:
     """Returns the elements with later timestamps, in windows."""
-    shifted = stream.pairs().in_windows(Windows(), "Global").apply("Shift", beam.ParDo(Shift(by)))
+    shifted = stream.pairs().in_windows(Windows(), "Whole").apply("Shift", beam.ParDo(Shift(by)))
     return shifted.pairs("Shifted").in_windows(Windows(fn, combiner))
 
 
@@ -184,7 +188,7 @@ def combine(stream: Stream, fold: str, way: str) -> Stream:
         combined = combined.apply("Values", beam.CombineValues(made()))
     else:
         transform = beam.CombinePerKey(made())
-        if way == "fanout" and not pairs.windows.merge:
+        if way == "fanout" and pairs.can_fan_out():
             transform = transform.with_hot_key_fanout(2)
         combined = pairs.apply("Combine", transform)
     return attrs.evolve(combined, grouped=True, timed=True)
@@ -194,7 +198,7 @@ def globally(stream: Stream, fold: str, way: str) -> Stream:
     """Returns the combined values of each window; ``way`` is ``plain`` or ``fanout``."""
     numbers = stream.groupable().apply("Numbers", beam.Map(_second).with_output_types(int))
     transform = beam.CombineGlobally(FOLDS[fold][0]()).without_defaults()
-    if way == "fanout" and not numbers.windows.merge:
+    if way == "fanout" and numbers.can_fan_out():
         transform = transform.with_fanout(2)
     combined = numbers.apply("Combine", transform).apply("Key", beam.Map(_keyed))
     return attrs.evolve(combined, grouped=True, timed=True)

@@ -21,6 +21,8 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 GLOBAL = ("global",)
+GLOBAL_END = 9223371950454775
+"""The last millisecond of the global window."""
 COMBINERS = {
     "end": TimestampCombiner.OUTPUT_AT_EOW,
     "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
@@ -145,8 +147,9 @@ def window_fn(fn: tuple[Any, ...]) -> WindowFn:
 
 
 def end_of(window: Any) -> Timestamp:
-    """Returns the end of a window; of the global one, its last time."""
-    return window.max_timestamp() if isinstance(window, GlobalWindow) else window.end
+    """Returns the end of a window; of the global one, its last millisecond."""
+    # Python's global window ends a millisecond before the model's.
+    return _timestamp(GLOBAL_END) if isinstance(window, GlobalWindow) else window.end
 
 
 def window_into(windows: Windows) -> beam.WindowInto:

@@ -33,7 +33,8 @@ def loop(given: Rows, period: int) -> Rows:
         assert span is not None
         for tick in range(span[0] + period, span[1], period):
             values = tuple(sorted(row.value for row in rows if row.time < tick))
-            made.append(Row(key, values, tick, span))
+            if values:
+                made.append(Row(key, values, tick, span))
     return attrs.evolve(pairs, rows=tuple(made), grouped=False)
 
 

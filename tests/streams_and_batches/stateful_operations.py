@@ -126,7 +126,9 @@ class Loop(beam.DoFn):
         tick: Any = beam.DoFn.TimerParam(TICK),
     ) -> Pairs:
         now = time.micros // 1000
-        yield key, tuple(sorted(value for at, value in bag.read() if at < now))
+        values = tuple(sorted(value for at, value in bag.read() if at < now))
+        if values:  # A tick before the first element may be late.
+            yield key, values
         self._set(tick, now, window)
 
     def _set(self, tick: Any, now: int, window: Any) -> None:

@@ -62,7 +62,9 @@ def run(built: Built, way: Way, rng: random.Random) -> Outcome:
     if rng.random() < 0.6:
         flags.append("--streaming")
     else:
-        flags.append(f"--experiments=pre_optimize={rng.choice(['all', 'default', 'none'])}")
+        flags.append(
+            f"--experiments=pre_optimize={rng.choice(['all_except_fusion', 'default', 'none'])}"
+        )
     with closed(way.gate, exclusive=False):
         result = way.server.submit(built, *flags)
     job_id: str = result._job_id

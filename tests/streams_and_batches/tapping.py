@@ -89,7 +89,7 @@ def row_text(value: Any, time: int | None, span: str, pane: str | None) -> str:
 def add_tap(made: Any, label: str, tap: Tap) -> Any:
     """Returns the rows of a PCollection, in the global window."""
     rows = made | f"{label}/Tap" >> beam.ParDo(tap).with_output_types(tuple[str, str])
-    return rows | f"{label}/Global" >> beam.WindowInto(GlobalWindows())
+    return rows | f"{label}/Tapped" >> beam.WindowInto(GlobalWindows())
 
 
 def write_all(taps: Sequence[Any], folder: str) -> None:
