@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}: `--seed {seed}` runs the same pipelines again", flush=True)
     with tempfile.TemporaryDirectory(prefix="t") as folder, tempfile.TemporaryDirectory() as state:
         plain = ["--without-spark"] if options.without_spark else []
-        path = os.pathsep.join((str(HERE), str(HERE.parent / "differential")))
+        modules = (str(HERE), str(HERE.parent / "differential"), os.environ.get("PYTHONPATH", ""))
+        path = os.pathsep.join(filter(None, modules))
         environment = {"PYTHONPATH": path, "PIP_NO_INDEX": "1"}
         flags = (f"--bulk={options.bulk}", *plain)
         with lives(Path(folder), Path(state), *flags, environment=environment) as running:
