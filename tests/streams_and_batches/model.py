@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import attrs
-from span_windows import GLOBAL, GLOBAL_END, SAFE, Windows, gaps_of
+from span_windows import BEHIND_GLOBAL, GLOBAL, GLOBAL_END, SAFE, Windows, gaps_of
 from values_of_elements import number_of
 
 Span: TypeAlias = tuple[int, int] | None
@@ -96,8 +96,8 @@ def assigned(fn: tuple[Any, ...], row: Row) -> Iterator[Span]:
 
 
 def end_time(span: Span) -> int:
-    """Returns the end of a window; of the global one, its last millisecond."""
-    return GLOBAL_END if span is None else span[1]
+    """Returns the end of a window; of the global one, a time behind it."""
+    return BEHIND_GLOBAL if span is None else span[1]
 
 
 def last_time(span: Span) -> int:
@@ -141,4 +141,5 @@ def grouped(collection: Rows, value_of: Callable[[list[Row]], Any]) -> Rows:
         times = [row.time for row in rows]
         at = {"end": last_time(span), "earliest": min(times), "latest": max(times)}
         made.append(Row(key, value_of(rows), at[collection.windows.combiner], span))
-    return Rows(tuple(made), collection.windows, grouped=True)
+    windows = collection.windows
+    return Rows(tuple(made), windows, grouped=True, timed=windows.has_times)

@@ -58,6 +58,10 @@ class Stream:
             return made.in_windows(SAFE, "Safe")
         return made
 
+    def as_grouped(self) -> Stream:
+        """Returns the same elements, known to be the results of a grouping."""
+        return attrs.evolve(self, grouped=True, timed=self.windows.has_times)
+
     def can_fan_out(self) -> bool:
         """Returns whether hot keys can be spread. Beam assigns windows by the timestamps again."""
         return self.timed and not self.windows.merge
@@ -173,7 +177,7 @@ def group(stream: Stream) -> Stream:
     """Returns the sorted values of each key and window."""
     grouped = stream.groupable().apply("Group", beam.GroupByKey())
     sorted_values = grouped.apply("Sort", beam.MapTuple(_sorted))
-    return attrs.evolve(sorted_values, grouped=True, timed=True)
+    return sorted_values.as_grouped()
 
 
 def combine(stream: Stream, fold: str, way: str) -> Stream:
@@ -191,7 +195,7 @@ def combine(stream: Stream, fold: str, way: str) -> Stream:
         if way == "fanout" and pairs.can_fan_out():
             transform = transform.with_hot_key_fanout(2)
         combined = pairs.apply("Combine", transform)
-    return attrs.evolve(combined, grouped=True, timed=True)
+    return combined.as_grouped()
 
 
 def globally(stream: Stream, fold: str, way: str) -> Stream:
@@ -201,14 +205,14 @@ def globally(stream: Stream, fold: str, way: str) -> Stream:
     if way == "fanout" and numbers.can_fan_out():
         transform = transform.with_fanout(2)
     combined = numbers.apply("Combine", transform).apply("Key", beam.Map(_keyed))
-    return attrs.evolve(combined, grouped=True, timed=True)
+    return combined.as_grouped()
 
 
 def distinct(stream: Stream, modulus: int) -> Stream:
     """Returns the distinct values of each key and window."""
     few = beam.Map(_few, modulus).with_output_types(tuple[str, int])
     made = stream.groupable().apply("Few", few)
-    return attrs.evolve(made.apply("Distinct", beam.Distinct()), grouped=True, timed=True)
+    return made.apply("Distinct", beam.Distinct()).as_grouped()
 
 
 def join(first: Stream, second: Stream, fn: tuple[Any, ...], combiner: str) -> Stream:
@@ -220,7 +224,7 @@ def join(first: Stream, second: Stream, fn: tuple[Any, ...], combiner: str) -> S
     ]
     joined = tuple(each.pc for each in both) | f"{first.label}/Join" >> beam.CoGroupByKey()
     made = attrs.evolve(both[0], pc=joined).apply("Sort", beam.MapTuple(_both_sorted))
-    return attrs.evolve(made, grouped=True, timed=True)
+    return made.as_grouped()
 
 
 def batches(stream: Stream, size: int, seconds: float | None) -> Stream:

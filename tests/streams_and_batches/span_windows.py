@@ -23,6 +23,8 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 GLOBAL = ("global",)
 GLOBAL_END = 9223371950454775
 """The last millisecond of the global window."""
+BEHIND_GLOBAL = 9223371950455000
+"""A time (ms) behind the global window, whose end isn't the same for all runners."""
 COMBINERS = {
     "end": TimestampCombiner.OUTPUT_AT_EOW,
     "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
@@ -55,6 +57,11 @@ class Windows:
     def merge(self) -> bool:
         """Whether windows merge."""
         return self.fn[0] in _MERGING
+
+    @property
+    def has_times(self) -> bool:
+        """Whether the results of a grouping have the same timestamps in all runners."""
+        return self.fn != GLOBAL or self.combiner != "end"
 
 
 SAFE = Windows(("fixed", 1000, 0))
@@ -147,9 +154,8 @@ def window_fn(fn: tuple[Any, ...]) -> WindowFn:
 
 
 def end_of(window: Any) -> Timestamp:
-    """Returns the end of a window; of the global one, its last millisecond."""
-    # Python's global window ends a millisecond before the model's.
-    return _timestamp(GLOBAL_END) if isinstance(window, GlobalWindow) else window.end
+    """Returns the end of a window; of the global one, a time behind it."""
+    return _timestamp(BEHIND_GLOBAL) if isinstance(window, GlobalWindow) else window.end
 
 
 def window_into(windows: Windows) -> beam.WindowInto:
