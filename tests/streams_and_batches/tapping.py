@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows
+from apache_beam.transforms.window import FixedWindows, GlobalWindow
 
 Outputs = dict[str, Counter[str]]
 """The number of each row, by the name of its tap."""
 _ATTEMPTS = "attempts"
+_ALWAYS = 9_223_372_036_854
+"""The length (s) of a window of all elements, also of those behind the global window."""
 
 
 class Tap(beam.DoFn):
@@ -87,9 +89,9 @@ def row_text(value: Any, time: int | None, span: str, pane: str | None) -> str:
 
 
 def add_tap(made: Any, label: str, tap: Tap) -> Any:
-    """Returns the rows of a PCollection, in the global window."""
+    """Returns the rows of a PCollection, in a window of all elements."""
     rows = made | f"{label}/Tap" >> beam.ParDo(tap).with_output_types(tuple[str, str])
-    return rows | f"{label}/Tapped" >> beam.WindowInto(GlobalWindows())
+    return rows | f"{label}/Tapped" >> beam.WindowInto(FixedWindows(_ALWAYS))
 
 
 def write_all(taps: Sequence[Any], folder: str) -> None:
