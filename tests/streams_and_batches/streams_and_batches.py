@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace, seed: int, ways: Mapping[str, Way], runnin
         while jobs:
             done, _ = wait(jobs, _LOOK_SECONDS, FIRST_COMPLETED)
             strikes.next()
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or len(tally.differences) >= options.differences:
                 jobs = {job: specs for job, specs in jobs.items() if not job.cancel()}
             for job in done & jobs.keys():
                 specs, found = jobs.pop(job), job.result()
@@ -173,6 +173,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--spec", type=Path, help="run the pipeline whose expression is in this file")
     add("--batch", type=int, default=10, help="number of pipelines in one job")
     add("--tries", type=int, default=40, help="number of jobs to make a difference smaller")
+    add("--differences", type=int, default=20, help="number after which no more jobs start")
     add("--minutes", type=float, default=math.inf, help="time after which no more jobs start")
     add("--jobs", type=int, default=os.cpu_count(), help="number of jobs side by side")
     return parser.parse_args(arguments)

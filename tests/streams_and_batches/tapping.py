@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.window import FixedWindows, GlobalWindow
+from apache_beam.coders.coders import Coder, IntervalWindowCoder
+from apache_beam.transforms.window import (
+    GlobalWindow,
+    IntervalWindow,
+    NonMergingWindowFn,
+    WindowFn,
+)
 
 Outputs = dict[str, Counter[str]]
 """The number of each row, by the name of its tap."""
 _ATTEMPTS = "attempts"
-_ALWAYS = 9_223_372_036_854
-"""The length (s) of a window of all elements, also of those behind the global window."""
 
 
 class Tap(beam.DoFn):
@@ -88,10 +92,20 @@ def row_text(value: Any, time: int | None, span: str, pane: str | None) -> str:
     return " ".join(shown)
 
 
+class Always(NonMergingWindowFn):
+    """One window of all elements, also of those behind the end of the global window."""
+
+    def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
+        return [IntervalWindow(0, 9_223_372_036_854)]
+
+    def get_window_coder(self) -> Coder:
+        return IntervalWindowCoder()
+
+
 def add_tap(made: Any, label: str, tap: Tap) -> Any:
     """Returns the rows of a PCollection, in a window of all elements."""
     rows = made | f"{label}/Tap" >> beam.ParDo(tap).with_output_types(tuple[str, str])
-    return rows | f"{label}/Tapped" >> beam.WindowInto(FixedWindows(_ALWAYS))
+    return rows | f"{label}/Tapped" >> beam.WindowInto(Always())
 
 
 def write_all(taps: Sequence[Any], folder: str) -> None:
