@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attrs
 from model import ON_TIME, Rows
@@ -18,6 +18,7 @@ from triggered_operations import TRIGGERED
 
 FREE = (*TRIGGERED,)
 """Operations of which the model says nothing: what they return depends on the order of arrival."""
+_Collection = TypeVar("_Collection", Stream, Rows)
 _ALL = OPERATIONS | STATEFUL | TRIGGERED
 _ALL_MODELS = MODELS | STATEFUL_MODELS
 _SOURCES = ("source", "bounded")
@@ -50,12 +51,23 @@ def _build(root: Any, spec: Spec, name: str, folder: str, as_batch: bool) -> Ite
         if step.op in _SOURCES:
             made = _ALL[step.op](root, label, as_batch, **step.args)
         else:
-            inputs = (attrs.evolve(streams[each], label=label) for each in step.inputs)
+            inputs = [attrs.evolve(streams[each], label=label) for each in step.inputs]
+            if any(each.ended for each in inputs):
+                streams[number] = _the_ended(inputs)
+                continue
             made = _ALL[step.op](*inputs, **step.args)
         streams[number] = made
         if number in tapped(spec):
             tap = Tap(f"{name}/{number}", folder, _shown(step.op, made.timed))
             yield add_tap(made.pc, label, tap)
+
+
+def _the_ended(inputs: Sequence[_Collection]) -> _Collection:
+    """Returns an input at the end of the global window, in the place of an operation.
+
+    Nothing is done to it: what is late behind that end is up to the runner.
+    """
+    return next(each for each in inputs if each.ended)
 
 
 def tapped(spec: Spec) -> set[int]:
@@ -86,7 +98,11 @@ def modelled(spec: Spec, name: str) -> Outputs:
     for number, step in enumerate(spec.steps):
         if step.op in FREE:
             continue
-        made = _ALL_MODELS[step.op](*(collections[each] for each in step.inputs), **step.args)
+        inputs = [collections[each] for each in step.inputs]
+        if any(each.ended for each in inputs):
+            collections[number] = _the_ended(inputs)
+            continue
+        made = _ALL_MODELS[step.op](*inputs, **step.args)
         collections[number] = made
         if number in tapped(spec):
             shown = _shown(step.op, made.timed)

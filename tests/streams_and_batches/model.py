@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import attrs
-from span_windows import BEHIND_GLOBAL, GLOBAL, GLOBAL_END, SAFE, Windows, gaps_of
+from span_windows import GLOBAL, GLOBAL_END, SAFE, Windows, gaps_of
 from values_of_elements import number_of
 
 Span: TypeAlias = tuple[int, int] | None
@@ -42,6 +42,11 @@ class Rows:
     grouped: bool = False
     timed: bool = True
 
+    @property
+    def ended(self) -> bool:
+        """Whether the elements come at the end of the global window."""
+        return self.windows.fn == GLOBAL and not self.timed
+
     def each(self, function: Callable[[Row], Iterable[Row]]) -> Rows:
         """Returns what a function makes of each row."""
         rows = tuple(made for row in self.rows for made in function(row))
@@ -52,7 +57,7 @@ class Rows:
         # Beam's WindowInto reads the window, so it assigns an element once for each of its windows.
         made = []
         for row in self.rows:
-            timed = row if self.timed else attrs.evolve(row, time=end_time(row.span))
+            timed = row if self.timed else _restamped(row)
             made += [attrs.evolve(timed, span=span) for span in assigned(windows.fn, timed)]
         return Rows(tuple(made), windows)
 
@@ -95,9 +100,9 @@ def assigned(fn: tuple[Any, ...], row: Row) -> Iterator[Span]:
             yield start, start + size * gaps_of(row.value)
 
 
-def end_time(span: Span) -> int:
-    """Returns the end of a window; of the global one, a time behind it."""
-    return BEHIND_GLOBAL if span is None else span[1]
+def _restamped(row: Row) -> Row:
+    assert row.span is not None, "nothing reads what comes at the end of the global window"
+    return attrs.evolve(row, time=row.span[1])
 
 
 def last_time(span: Span) -> int:

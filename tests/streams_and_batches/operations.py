@@ -13,7 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from folds import FOLDS
 from partitions import Partition, Play, elements
-from span_windows import GLOBAL, SAFE, Windows, end_of, window_into
+from span_windows import GLOBAL, SAFE, Windows, window_into
 from values_of_elements import pair_of
 
 
@@ -35,6 +35,11 @@ class Stream:
     windows: Windows = Windows()  # noqa: RUF009 - it is frozen
     grouped: bool = False
     timed: bool = True
+
+    @property
+    def ended(self) -> bool:
+        """Whether the elements come at the end of the global window."""
+        return self.windows.fn == GLOBAL and not self.timed
 
     def apply(self, name: str, transform: beam.PTransform) -> Stream:
         """Returns the output of a transform."""
@@ -79,7 +84,7 @@ class Restamp(beam.DoFn):
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
         # Beam would assign a TimestampedValue to all windows of its new timestamp.
-        yield WindowedValue(element, end_of(window), [window])
+        yield WindowedValue(element, window.end, [window])
 
 
 def source(root: Any, label: str, as_batch: bool, partitions: tuple[Partition, ...]) -> Stream:

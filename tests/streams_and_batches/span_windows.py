@@ -10,7 +10,6 @@ from apache_beam.coders import Coder
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.transforms.window import (
     FixedWindows,
-    GlobalWindow,
     GlobalWindows,
     IntervalWindow,
     Sessions,
@@ -23,8 +22,6 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 GLOBAL = ("global",)
 GLOBAL_END = 9223371950454775
 """The last millisecond of the global window."""
-BEHIND_GLOBAL = 9223371950455000
-"""A time (ms) behind the global window, whose end isn't the same for all runners."""
 COMBINERS = {
     "end": TimestampCombiner.OUTPUT_AT_EOW,
     "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
@@ -151,11 +148,6 @@ def window_fn(fn: tuple[Any, ...]) -> WindowFn:
         case ("blocks", size):
             return Blocks(size)
     raise ValueError(f"unknown windows {fn!r}")
-
-
-def end_of(window: Any) -> Timestamp:
-    """Returns the end of a window; of the global one, a time behind it."""
-    return _timestamp(BEHIND_GLOBAL) if isinstance(window, GlobalWindow) else window.end
 
 
 def window_into(windows: Windows) -> beam.WindowInto:

@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for name in options.environment or ENVIRONMENTS
             }
             tally = _run(options, seed, ways, running)
+            if options.kills:
+                print(f"killed: {dict(running.kills)}", flush=True)
     return _tell(tally)
 
 
