@@ -58,7 +58,8 @@ def try_again(state: SchedulerState, record: BundleRecord) -> tuple[Bundle, ...]
     In a drain its restrictions are truncated now, as those of new bundles are.
     """
     stage = state.stages[record.stage]
-    bundle, apart = record.bundle, ()
+    bundle = record.bundle
+    apart: tuple[Bundle, ...] = ()
     if must_checkpoint(state, stage, record):
         record.truncated = True
         bundle = attrs.evolve(bundle, inputs=tuple(inputs_of(record.work, truncate=True)))

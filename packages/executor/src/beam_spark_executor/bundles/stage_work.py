@@ -39,13 +39,18 @@ class StageWork:
     trust: Trust = attrs.field(factory=Trust)
 
     @property
+    def windows(self) -> WindowCoder | None:
+        """The coder of its input's windows; None if the input has none that are known."""
+        source = self.input_buffer
+        if source is None or source.strategy is None:
+            return None
+        return source.strategy.window_coder
+
+    @property
     def told_windows(self) -> WindowCoder | None:
         """The coder of its input's windows, if its input must tell them."""
         source = self.input_buffer
-        if source is None or not source.windows:
-            return None
-        assert source.strategy is not None
-        return source.strategy.window_coder
+        return None if source is None or not source.windows else self.windows
 
     @classmethod
     def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
