@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,48 @@ def test_what_has_an_end_goes_on_to_it(embedded: Pipelines, tmp_path: Path) -> N
     job = embedded.job(pipeline)
     drained(job, tmp_path / "begun")
     assert job.counter("counted") == 61
+
+
+class Polls(beam.DoFn):
+    """Asks every half second whether a file is there, and then reads all numbers."""
+
+    def __init__(self, there: Path) -> None:
+        self._there = there
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Ranges()),
+        estimator: Any = WATERMARK,
+    ) -> Iterable[TimestampedValue]:
+        Metrics.counter("test", "asked").inc()
+        if not self._there.exists():
+            tracker.defer_remainder(Duration.of(0.5))
+            return
+        number = tracker.current_restriction().start
+        while tracker.try_claim(number):
+            Metrics.counter("test", "given").inc()
+            yield TimestampedValue(number, number)
+            number += 1
+
+
+def test_what_polls_goes_on_at_its_own_pace(embedded: Pipelines, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    pipeline = embedded.new("--streaming")
+    pipeline | beam.Create([5]) | beam.ParDo(Polls(there))
+    job = embedded.job(pipeline)
+    wait_until(lambda: job.counter("asked"), 60, "the source has asked")
+    with JobClient(job.address) as client:
+        assert client.drain(job.job_id) is JobState.DRAINING
+    began = time.monotonic()
+    before = job.counter("asked")
+    time.sleep(2)
+    there.touch()
+    assert job.wait() is JobState.DRAINED
+    asked = job.counter("asked") - before
+    assert 2 <= asked <= 2 * (time.monotonic() - began) + 2
+    assert job.counter("given") == 5
 
 
 class Reminders(beam.DoFn):

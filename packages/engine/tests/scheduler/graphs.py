@@ -152,6 +152,7 @@ def _stage(
     behaviour = Behaviour(
         unbounded=splittable and draw(st.integers(0, 2)) == 0,
         delay=draw(st.sampled_from((0, 0, 5))),
+        drain_keeps=draw(st.sampled_from((None, 0, 1))) if splittable else None,
         processing_timers=draw(st.booleans()),
         leaks=leaks,
         lateness=draw(st.sampled_from((0, 7))),

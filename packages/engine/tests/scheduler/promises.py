@@ -213,7 +213,8 @@ class Promises(UserCode):
     ) -> list[tuple[int, Window, int]]:
         positions = [key[2] for key in done if key[:2] == (element.ident, window)]
         whole = self.length(name, element)
-        if whole == ENDLESS:
+        drained = self.end == FinishJob(Outcome.DRAINED)
+        if whole == ENDLESS or (drained and self.behaviours[name].drain_keeps is not None):
             whole = max(positions, default=-1) + 1
         return [(element.ident, window, position) for position in range(whole)]
 

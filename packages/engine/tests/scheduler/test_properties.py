@@ -112,6 +112,11 @@ class JobRun(RuleBasedStateMachine):
     def restart(self) -> None:
         self.host.scheduler = pickle.loads(pickle.dumps(self.host.scheduler))
 
+    @rule()
+    def lose(self) -> None:
+        if self.host.end is None:
+            self.host.lose()
+
     @rule(which=st.integers(0, 60))
     def send_late(self, which: int) -> None:
         """An event of a bundle that is closed, or of an attempt that is over, comes once more."""

@@ -24,6 +24,8 @@ from beam_spark_executor.bundles.inputs import (
     Windows,
     count_of,
     element_chunks,
+    input_of,
+    left_by,
     residuals_of,
     split_inputs,
 )
@@ -145,6 +147,44 @@ def test_whole_inputs_stay_what_they_are(case: tuple[list[Input], BundleSplit]) 
             (handed_back,) = (r for r in given_away if r.data == one.data)
             assert handed_back.untouched
         start = end
+
+
+@given(splits(), st.lists(st.booleans(), min_size=4, max_size=4))
+def test_what_is_cut_from_an_input_is_whole_if_the_input_is(
+    case: tuple[list[Input], BundleSplit], marks: list[bool]
+) -> None:
+    inputs, split = case
+    inputs = [attrs.evolve(one, whole=mark) for one, mark in zip(inputs, marks, strict=False)]
+    whole = {each for one in inputs if one.whole for each in read([one])}
+    kept, given_away = split_inputs(inputs, split, "name")
+    cut_one = split.last_primary + 1
+    for part in kept:
+        assert part.whole == (read([part]) == [b"primary"] or set(read([part])) <= whole)
+    for residual in given_away:
+        values = read([Input(residual.data)])
+        of_whole = input_of(inputs, cut_one).whole if values == [b"residual"] else None
+        assert residual.whole == (set(values) <= whole if of_whole is None else of_whole)
+
+
+@given(splits())
+def test_elements_keep_their_numbers_in_what_a_split_has_left(
+    case: tuple[list[Input], BundleSplit],
+) -> None:
+    inputs, split = case
+    left = left_by(split, inputs, is_cut=bool(split.primaries))
+    assert read(left) == read(inputs)[: split.first_residual]
+    if split.primaries:
+        assert [one.whole for one in left] == [False] * (len(left) - 1) + [True]
+        assert read(left[-1:]) == read(inputs)[split.last_primary + 1 : split.first_residual]
+    else:
+        assert not any(one.whole for one in left)
+
+
+def test_a_primary_that_was_not_cut_is_not_whole() -> None:
+    halves = (encoded(b"cut"), encoded(b"uncut"))
+    split = BundleSplit(-1, 1, halves, (ResidualElement(encoded(b"residual")),))
+    kept, _ = split_inputs([Input(elements("x", b"1"))], split, "name", uncut=halves[1:])
+    assert [one.whole for one in kept] == [True, False]
 
 
 @given(splits())

@@ -65,7 +65,6 @@ def look(ledger: Ledger) -> dict[str, Any]:
     return {
         "open": ledger.open_bundles,
         "awaited": [ledger.is_open(Attempt.of(b)) for b in ledger.open_bundles],
-        "splits": ledger.open_splits,
         "wake": ledger.next_wake,
         "end": ledger.end,
         "last failure": ledger.last_failure,

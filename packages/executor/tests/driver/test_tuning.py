@@ -30,6 +30,7 @@ def test_by_the_plan() -> None:
     assert bounded.policy.checkpoint_after == 10_000
     stream = tuning_of(plan(streaming=True), 2, 1, JobWishes())
     assert (stream.shards, stream.policy.checkpoint_after) == (4, 500)
+    assert not stream.policy.halves_restrictions
     assert not tuning_of(plan(turns=True), 2, 1, JobWishes()).policy.spreads
 
 

@@ -27,6 +27,7 @@ from beam_runner_engine.scheduler.errors import (
 )
 from beam_runner_engine.scheduler.events import (
     Abort,
+    AttemptsLost,
     BundleDone,
     BundleFailed,
     Cancel,
@@ -75,6 +76,7 @@ __all__ = [
     "AddElements",
     "AdvanceProcessingTime",
     "AdvanceWatermark",
+    "AttemptsLost",
     "Bundle",
     "BundleDone",
     "BundleFailed",

@@ -2,98 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import attrs
-
+from beam_runner_engine.scheduler.attempts import open_bundle, try_again
 from beam_runner_engine.scheduler.checkpoints import forget_update
 from beam_runner_engine.scheduler.commands import (
-    Bundle,
     CancelBundles,
     FailJob,
     FinalizeBundles,
-    Input,
     OpenBundles,
 )
 from beam_runner_engine.scheduler.delivery import deliver, look_at, remove_work
 from beam_runner_engine.scheduler.events import BundleDone, BundleFailed, FailureKind
-from beam_runner_engine.scheduler.readiness import Opening, openings, producers
+from beam_runner_engine.scheduler.readiness import openings, producers
 from beam_runner_engine.scheduler.residuals import take_back
-from beam_runner_engine.scheduler.side_inputs import give_back, make_room, views_for
-from beam_runner_engine.scheduler.splits import must_checkpoint
-from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
+from beam_runner_engine.scheduler.side_inputs import give_back, make_room
+from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
 from beam_runner_engine.scheduler.watermarks import refresh
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.windows import Window
 
 
 def open_bundles(state: SchedulerState, stage: StageState) -> None:
     """Opens all bundles of a stage that can be opened."""
-    bundles = tuple(_open(state, stage, opening) for opening in openings(state, stage))
+    bundles = tuple(open_bundle(state, stage, opening) for opening in openings(state, stage))
     if bundles:
         state.commands.append(OpenBundles(stage.spec.name, bundles))
-
-
-def _open(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
-    draining = state.phase is Phase.DRAINING
-    truncate = draining and stage.spec.splittable
-    side_inputs, views = views_for(state, stage, opening.work)
-    shard = stage.shards[opening.shard]
-    bundle = Bundle(
-        number=state.next_bundle,
-        attempt=1,
-        stage=stage.spec.name,
-        shard=opening.shard,
-        inputs=tuple(inputs_of(opening.work, truncate)),
-        side_inputs=side_inputs,
-        input_watermark=max(stage.input, shard.watermark),
-        end_watermark=opening.end_watermark,
-        output_watermark=stage.output,
-        processing_time=state.now,
-        draining=draining,
-    )
-    state.next_bundle += 1
-    state.bundles[bundle.number] = BundleRecord(
-        bundle=bundle, stage=stage.number, work=opening.work, views=views, truncated=truncate
-    )
-    stage.open += 1
-    stage.running += len(opening.work)
-    shard.open += 1
-    stage.waiting_bytes -= sum(work.data.facts.size for work in opening.work)
-    if opening.shard is not None:
-        set_wakes(state, stage, opening.shard, None)
-    return bundle
-
-
-def inputs_of(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
-    """Yields the work as the host sees it, once per piece: its windows are together again."""
-    joined: dict[int, list[Work]] = {}
-    for item in work:
-        joined.setdefault(item.piece, []).append(item)
-    for items in joined.values():
-        told = [item.windows for item in items if item.windows is not None]
-        windows = frozenset[Window]().union(*told)
-        disjoint = len(told) == len(items) and len(windows) == sum(map(len, told))
-        first = items[0]
-        if disjoint and all(
-            (item.estimator_state, item.truncated) == (first.estimator_state, first.truncated)
-            for item in items
-        ):
-            yield _input(first, windows, truncate)
-        else:
-            for item in items:
-                yield _input(item, item.windows, truncate)
-
-
-def _input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Input:
-    return Input(
-        data=work.data,
-        windows=None if windows == work.data.facts.windows else windows,
-        truncate=truncate and not work.truncated,
-        estimator_state=work.estimator_state,
-    )
 
 
 def commit(state: SchedulerState, event: BundleDone) -> None:
@@ -162,15 +95,7 @@ def fail(state: SchedulerState, event: BundleFailed) -> None:
         _give_up(state, record, event)
         return
     stage = state.stages[record.stage]
-    inputs = record.bundle.inputs
-    if must_checkpoint(state, stage, record):
-        record.truncated = True
-        inputs = tuple(inputs_of(record.work, truncate=True))
-    record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1, inputs=inputs)
-    record.split = None
-    record.progress = None
-    record.stalled = 0
-    state.commands.append(OpenBundles(stage.spec.name, (record.bundle,)))
+    state.commands.append(OpenBundles(stage.spec.name, try_again(state, record)))
 
 
 def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:

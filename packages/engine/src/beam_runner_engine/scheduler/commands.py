@@ -22,12 +22,17 @@ class Input:
 
     Only the elements' `windows` given here are meant, None is all: the other windows wait for their
     side inputs and come in another bundle. With `truncate` restrictions must be truncated first.
+
+    With `whole` the restrictions are processed to their end, and no drain truncates them: they were truncated
+    before, or are the first part of a restriction whose second part was handed back. Whatever the host
+    cuts from such an input is whole, too.
     """
 
     data: Data
     windows: frozenset[Window] | None = None
     truncate: bool = False
     estimator_state: Any = None
+    whole: bool = False
 
 
 @attrs.frozen

@@ -18,7 +18,9 @@ def drain(state: SchedulerState) -> None:
 
     TestStreams end where they are. Restrictions are truncated: those that wait, or resume later,
     when they come into a bundle; running bundles are asked for a checkpoint, whose residuals are
-    truncated in turn. Watermarks then go to the end of time by themselves, and all windows close.
+    truncated in turn. Restrictions whose second part was handed back are left as they are, see
+    `Input.whole`: what a source has given is a prefix of each restriction. Watermarks then go to the
+    end of time by themselves, and all windows close.
     """
     state.phase = Phase.DRAINING
     for number, script in enumerate(state.scripts):

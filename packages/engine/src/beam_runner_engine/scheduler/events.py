@@ -41,7 +41,8 @@ class Residual:
     output watermark its watermark estimator reported, None without one: then the data's own
     earliest time holds the watermark. `estimator_state` is handed back when it resumes. `windows`
     narrows it to some windows of the data, None is all. `untouched` says that these are whole
-    inputs the bundle had not begun with: if they had to be truncated, they still have.
+    inputs the bundle had not begun with: if they had to be truncated, they still have. `whole` says that
+    no drain truncates it, see `Input`; its `delay` then also counts in a drain.
     """
 
     data: Data
@@ -50,6 +51,7 @@ class Residual:
     estimator_state: Any = None
     windows: frozenset[Window] | None = None
     untouched: bool = False
+    whole: bool = False
 
 
 @attrs.frozen
@@ -91,6 +93,14 @@ class BundleFailed:
     attempt: int
     cause: str
     kind: FailureKind = FailureKind.USER
+
+
+@attrs.frozen
+class AttemptsLost:
+    """The host, or the part of it that ran all open bundles, was lost: nothing of them was committed.
+
+    No bundle is to blame, so this is no failure of any. Each is tried again.
+    """
 
 
 @attrs.frozen
@@ -138,7 +148,8 @@ class SplitDone:
 
     No `residuals` means that it could not be split. Otherwise `primary` is all that is left for
     the bundle to do, also in another attempt. The residuals may share storage with the bundle's
-    inputs, which are kept until both are done.
+    inputs, which are kept until both are done. Of a restriction that was cut, the part in `primary` is
+    marked as `whole`; of one that was whole before, both parts are.
     """
 
     bundle: int
@@ -169,6 +180,7 @@ Event: TypeAlias = (
     | Tick
     | BundleDone
     | BundleFailed
+    | AttemptsLost
     | SectionRefused
     | Progress
     | GiveWay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from beam_runner_engine.scheduler.attempts import lose_attempts
 from beam_runner_engine.scheduler.bundles import commit, fail, fail_job
 from beam_runner_engine.scheduler.checks import check, unfit
 from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData, SplitBundle
@@ -10,6 +11,7 @@ from beam_runner_engine.scheduler.drain import cancel, drain
 from beam_runner_engine.scheduler.errors import GraphError, HostCodeError
 from beam_runner_engine.scheduler.events import (
     Abort,
+    AttemptsLost,
     BundleDone,
     BundleFailed,
     Cancel,
@@ -163,6 +165,8 @@ def _act(state: SchedulerState, event: Event) -> None:
             refuse(state, event)
         case BundleFailed():
             fail(state, event)
+        case AttemptsLost():
+            lose_attempts(state)
         case Progress():
             note_progress(state, event)
         case GiveWay():

@@ -89,9 +89,17 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
 
 
 def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:
-    """Whether a bundle must hand back its restrictions, to be truncated because the job drains."""
+    """Whether a bundle must hand back its restrictions, to be truncated because the job drains.
+
+    Nothing is asked of a bundle whose restrictions no drain truncates.
+    """
     draining = state.phase is Phase.DRAINING and record.section is None
     return draining and stage.spec.splittable and not record.truncated
+
+
+def are_whole(work: Sequence[Work]) -> bool:
+    """Whether there is work, and no drain truncates any of it."""
+    return bool(work) and all(item.truncated for item in work)
 
 
 def take_split(state: SchedulerState, event: SplitDone) -> None:
@@ -121,13 +129,14 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
             watermark=watermarks.get(part.data, watermarks[None]),
             estimator_state=part.estimator_state,
             residual=resumed,
-            truncated=record.truncated,
+            truncated=record.truncated or part.whole,
         )
         drop_use(state, piece)
     for work in before:
         remove_work(state, stage, work)
     stage.running += len(primary) - len(before)
     record.work = primary
+    record.truncated = record.truncated or are_whole(primary)
     record.bundle = attrs.evolve(record.bundle, inputs=event.primary)
     refresh(state, stage)
 

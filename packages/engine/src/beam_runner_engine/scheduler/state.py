@@ -65,7 +65,7 @@ class Work:
     estimator_state: Any = None
     residual: bool = False
     truncated: bool = False
-    """Whether its restriction was truncated already."""
+    """Whether no drain truncates its restriction (any more), see `Input.whole`."""
 
     @property
     def time(self) -> Timestamp:
@@ -210,7 +210,7 @@ class BundleRecord:
     work: list[Work]
     views: list[SideView]
     truncated: bool
-    """Whether its restrictions were truncated, as part of a drain."""
+    """Whether the restrictions of its latest attempt were truncated, or all its work is whole."""
     split: SplitBundle | None = None
     """The split that was asked for and not yet answered."""
     progress: Progress | None = None

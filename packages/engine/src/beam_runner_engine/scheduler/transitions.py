@@ -12,6 +12,7 @@ import attrs
 
 from beam_runner_engine.scheduler.events import (
     Abort,
+    AttemptsLost,
     BundleDone,
     BundleFailed,
     Cancel,
@@ -91,6 +92,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (running, Tick): _act(running, done, failed),
         (running, BundleDone): _act(running, done, failed),
         (running, BundleFailed): _act(running, failed),
+        (running, AttemptsLost): _act(running, failed),
         (running, SectionRefused): _act(running, failed),
         (running, Progress): _act(running, failed),
         (running, GiveWay): _act(running),
@@ -101,6 +103,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (draining, Tick): _act(draining, drained, failed),
         (draining, BundleDone): _act(draining, drained, failed),
         (draining, BundleFailed): _act(draining, failed),
+        (draining, AttemptsLost): _act(draining, failed),
         (draining, SectionRefused): _act(draining, failed),
         (draining, Progress): _act(draining, failed),
         (draining, GiveWay): _act(draining),
@@ -110,7 +113,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (draining, Abort): _act(failed),
     }
     for phase in (done, drained, cancelled, failed):
-        for event in (Tick, *_BUNDLE_EVENTS, Drain, Cancel, Abort):
+        for event in (Tick, *_BUNDLE_EVENTS, AttemptsLost, Drain, Cancel, Abort):
             table[phase, event] = _ignore(phase)
     return table
 

@@ -60,11 +60,12 @@ def delay_work(state: SchedulerState, stage: StageState, work: Work, delay: Dura
 
 
 def resume_all(state: SchedulerState, stage: StageState) -> None:
-    """Resumes all residuals of a stage that wait for processing time."""
-    for number, work in stage.delayed.items():
-        state.clock_wakes.put((stage.number, RESIDUAL, number), None)
-        place_work(state, stage, work)
-    stage.delayed.clear()
+    """Resumes the residuals of a stage that wait for processing time and are to be truncated."""
+    for number, work in tuple(stage.delayed.items()):
+        if not work.truncated:
+            del stage.delayed[number]
+            state.clock_wakes.put((stage.number, RESIDUAL, number), None)
+            place_work(state, stage, work)
 
 
 def advance_clock(state: SchedulerState, now: Timestamp) -> None:

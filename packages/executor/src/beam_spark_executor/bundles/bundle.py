@@ -21,10 +21,11 @@ from beam_runner_worker.records import BundleSplit, GroupChunk, InputChunk, Moni
 
 from beam_spark_executor.bundles.bundle_data import BufferWriter, BundleData
 from beam_spark_executor.bundles.checked_times import CheckedPort, check_rows
+from beam_spark_executor.bundles.cuts import uncut_primaries
 from beam_spark_executor.bundles.inputs import (
     count_of,
     element_chunks,
-    first_elements,
+    left_by,
     residuals_of,
     split_inputs,
 )
@@ -86,6 +87,7 @@ class RunningBundle:
         self._merger = merger
         self._truncation = truncation
         self._truncated = False
+        self._defers_whole = False
         self.attempt = order.attempt
         self._work = work
         self._order = order
@@ -166,23 +168,31 @@ class RunningBundle:
         if split is None:
             return nothing
         if joint is None:
-            kept, given = self._given_away(split)
+            kept, given = self._given_away(split, keep)
         else:
             kept, given = joint.split(split.first_residual)
         if not given:
             return nothing
         return SplitReply(SplitDone(attempt.bundle, attempt.attempt, kept, given))
 
-    def _given_away(self, split: BundleSplit) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
+    def _given_away(
+        self, split: BundleSplit, keep: float
+    ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
         """What it keeps of its input, and what is given away."""
         self._splits += 1
         name = f"{self._name}/split-{self._splits}"
+        windows = self._work.windows
+        uncut = uncut_primaries(split, self._inputs, self._data.rows, windows)
         # Elements keep the numbers they had when the bundle was given them.
         kept, given = split_inputs(
-            self._inputs, split, name, self._work.windows, truncated=self._truncated
+            self._inputs, split, name, windows, truncated=self._truncated, uncut=uncut
         )
         if given:
-            self._inputs = first_elements(self._inputs, split.first_residual)
+            is_cut = not uncut.issuperset(split.primaries)
+            self._inputs = left_by(split, self._inputs, is_cut=is_cut)
+            # What a checkpoint keeps of a restriction is done. Other splits keep what may defer itself,
+            # and the SDK does not say which element did.
+            self._defers_whole |= is_cut and keep > 0
         return kept, given
 
     def _process(self) -> BundleReply:
@@ -205,7 +215,12 @@ class RunningBundle:
                 bundle.number,
                 bundle.attempt,
                 outputs,
-                residuals_of(result.residuals, f"{self._name}/residual", self._work.windows),
+                residuals_of(
+                    result.residuals,
+                    f"{self._name}/residual",
+                    self._work.windows,
+                    whole=self._defers_whole,
+                ),
                 finalize=result.requires_finalization,
             )
         return self._reply(done, keyed, metrics)
@@ -215,12 +230,13 @@ class RunningBundle:
             self._on_written([one.buffer_id for one in self._written if one.has_rows])
 
     def _truncate(self) -> None:
-        """Truncates the restrictions that it was given to be truncated first."""
+        """Truncates the restrictions that it was given to be truncated first, before anything else."""
         if any(one.truncate for one in self._inputs):
             assert self._truncation is not None
             self._truncated = True
             self._inputs = self._truncation.truncate(self._inputs, self._name)
             self._elements = count_of(self._inputs)
+        self._defers_whole = all(one.whole for one in self._inputs)
 
     def _reply(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import attrs
 from beam_runner_engine.scheduler import Data, Input, Residual
@@ -72,8 +72,38 @@ GLOBAL = Windows(WindowCoder.GLOBAL)
 """Those of an impulse."""
 
 
+def left_by(split: BundleSplit, inputs: Sequence[Input], *, is_cut: bool) -> tuple[Input, ...]:
+    """The inputs that a split has left, in which elements keep their numbers.
+
+    Args:
+        split: where the harness has split the bundle.
+        inputs: as they were given to it.
+        is_cut: whether a restriction was cut; what is kept of it is whole.
+    """
+    if not is_cut:
+        return first_elements(inputs, split.first_residual)
+    uncut = first_elements(inputs, split.last_primary + 1)
+    cut = first_elements(inputs, split.first_residual)[-1]
+    count = cut.data.facts.count
+    last = attrs.evolve(cut, data=_part(cut.data, count - 1, count), whole=True)
+    return (*uncut, last)
+
+
+def input_of(inputs: Iterable[Input], element: int) -> Input:
+    """Returns the input that has the element of this number; LookupError if none has it."""
+    for one in inputs:
+        if element < one.data.facts.count:
+            return one
+        element -= one.data.facts.count
+    raise LookupError("the bundle has no such element")
+
+
 def residuals_of(
-    elements: Sequence[ResidualElement], name: str, windows: Windows = GLOBAL
+    elements: Sequence[ResidualElement],
+    name: str,
+    windows: Windows = GLOBAL,
+    *,
+    whole: bool = False,
 ) -> tuple[Residual, ...]:
     """What a bundle deferred, as data of its own.
 
@@ -81,9 +111,10 @@ def residuals_of(
         elements: the residuals.
         name: unique to them in the job.
         windows: of the elements.
+        whole: whether no drain truncates them, see `Input`.
     """
     return tuple(
-        Residual(data, delay=residual.delay_ms, watermark=residual.watermark)
+        Residual(data, delay=residual.delay_ms, watermark=residual.watermark, whole=whole)
         for number, residual in enumerate(elements)
         for data in _of_windows(residual.element, f"{name}/{number}", windows)
     )
@@ -96,8 +127,11 @@ def split_inputs(
     windows: Windows = GLOBAL,
     *,
     truncated: bool = False,
+    uncut: Container[bytes] = (),
 ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
     """What a split bundle keeps of its inputs, and what it gives away.
+
+    What it keeps of a restriction that was cut is whole: the rest may be processed before.
 
     Args:
         inputs: of the bundle, as they were given to it.
@@ -105,6 +139,7 @@ def split_inputs(
         name: unique to this split in the job.
         windows: as for `residuals_of`.
         truncated: whether the inputs are what is left of restrictions that were truncated.
+        uncut: the primaries whose restriction was not cut.
     """
     kept = list(first_elements(inputs, split.last_primary + 1))
     given: list[Residual] = []
@@ -114,13 +149,20 @@ def split_inputs(
         rest = max(start, split.first_residual)
         if rest < end:
             data = _part(one.data, rest - start, end - start)
-            given.append(Residual(data, windows=one.windows, untouched=not truncated))
+            given.append(
+                Residual(data, windows=one.windows, untouched=not truncated, whole=one.whole)
+            )
         start = end
-    kept += [
-        Input(_element(element, f"{name}/primary/{number}", windows))
-        for number, element in enumerate(split.primaries)
-    ]
-    given += residuals_of(split.residuals, f"{name}/residual", windows)
+    if split.primaries or split.residuals:
+        whole = input_of(inputs, split.last_primary + 1).whole
+        kept += [
+            Input(
+                _element(element, f"{name}/primary/{number}", windows),
+                whole=whole or element not in uncut,
+            )
+            for number, element in enumerate(split.primaries)
+        ]
+        given += residuals_of(split.residuals, f"{name}/residual", windows, whole=whole)
     return tuple(kept), tuple(given)
 
 

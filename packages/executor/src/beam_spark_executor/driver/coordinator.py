@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from beam_runner_engine.dispatch import Driver, LoopLease, is_small
 from beam_runner_engine.scheduler import (
     Abort,
+    AttemptsLost,
     Bundle,
     BundleFailed,
     Cancel,
@@ -133,8 +134,6 @@ class Coordinator:
     def begin(self) -> None:
         """Goes on from what is committed."""
         self.open(self.ledger.open_bundles)
-        for split in self.ledger.open_splits:
-            self.split(split.bundle, split.attempt, split.fraction)
 
     @property
     def seconds_to_alarm(self) -> float | None:
@@ -253,7 +252,7 @@ class Coordinator:
             self._loop.broke(time.monotonic())
             self._litter.loop_lost(self._loop.number)
             _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
-            self._place(self.ledger.open_bundles)
+            self._waiting.append(AttemptsLost())
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
             kind = FailureKind.OUTSIDE

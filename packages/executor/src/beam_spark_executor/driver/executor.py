@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.scheduler import Start
+from beam_runner_engine.scheduler import AttemptsLost, Start
 from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.folders import sync_folder
@@ -274,7 +274,9 @@ class SparkJobExecutor:
 
 
 def recover(journal: Journal) -> Ledger:
-    """The ledger that a job's journal makes.
+    """The ledger that a job's journal makes, in which all bundles that were lost with the earlier server are tried again.
+
+    A snapshot takes that on record: the entries that follow are of these attempts.
 
     Raises:
         FormError: another version wrote it, and this one can't read it.
@@ -285,8 +287,8 @@ def recover(journal: Journal) -> Ledger:
     for blob in recovered.entries:
         for entry in kept.entries(blob):
             ledger.apply(entry)
-    if not kept.is_of_this_version:
-        journal.snapshot(ledger.snapshot())
+    ledger.apply(AttemptsLost())
+    journal.snapshot(ledger.snapshot())
     return ledger
 
 

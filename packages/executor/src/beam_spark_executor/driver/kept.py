@@ -119,11 +119,6 @@ class Kept:
         if self.ledger.engine_format != FORMAT:
             raise FormError("its scheduler means something else by the same words")
 
-    @property
-    def is_of_this_version(self) -> bool:
-        """Whether entries can be added to it."""
-        return self._layout == REGISTRY.layout
-
     def entries(self, blob: bytes) -> tuple[Entry, ...]:
         """What `encode_entries` gave after that snapshot.
 

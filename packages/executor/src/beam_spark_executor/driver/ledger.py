@@ -26,7 +26,6 @@ from beam_runner_engine.scheduler import (
     Scheduler,
     SectionPolicy,
     SectionRefused,
-    SplitBundle,
     SplittingPolicy,
     StageReport,
     Wait,
@@ -101,11 +100,6 @@ class Ledger:
     def open_bundles(self) -> tuple[Bundle, ...]:
         """The bundles that are to be run, each at its latest attempt."""
         return self._scheduler.open_bundles
-
-    @property
-    def open_splits(self) -> tuple[SplitBundle, ...]:
-        """The splits that were asked for and not answered."""
-        return self._scheduler.open_splits
 
     @property
     def now(self) -> int:

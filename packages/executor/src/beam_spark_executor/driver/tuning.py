@@ -66,7 +66,7 @@ def tuning_of(
     )
     policy = DefaultPolicy()
     if plan.streaming:
-        policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS)
+        policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS, halves_restrictions=False)
     elif plan.takes_turns:
         # An SDK's bundle costs up to 0.2 s at its end, where a sampling thread is waited for.
         policy = DefaultPolicy(spreads=False)
