@@ -65,6 +65,7 @@ def batch_of(job: StreamJob) -> Answer:
     return answer_of(grouper.groups())
 
 
+@pytest.mark.timeout(300 + RUNS)
 def test_stream_gives_the_answer_of_the_batch_however_it_is_carried() -> None:
     for seed in range(RUNS):
         rng = Random(seed)
@@ -86,6 +87,7 @@ def timings_of(host: StreamHost) -> dict[tuple[int, bytes], PaneTiming]:
     return first
 
 
+@pytest.mark.timeout(300 + RUNS)
 def test_element_that_is_on_time_at_its_source_is_in_no_late_pane_and_never_dropped() -> None:
     """Beside elements that are late, whatever triggers, lateness and accumulation there are."""
     late = 0
