@@ -46,6 +46,7 @@ from beam_runner_engine.scheduler.specs import (
     Limits,
 )
 
+from .failing import Failed, Paused
 from .sections import SectionRunner
 from .usercode import Behaviour, Element, Keep
 
@@ -74,6 +75,8 @@ class SimulatedHost(SectionRunner):
         self.opened: dict[int, str] = {}
         """The stage of every bundle there was, but of sections."""
         self.asked: dict[int, SplitBundle] = {}
+        self.paused: dict[int, Paused] = {}
+        self.failed: dict[int, Failed] = {}
         self.now = 0
         self.wake: int | None = None
         self.next_ident = 0
@@ -164,10 +167,14 @@ class SimulatedHost(SectionRunner):
                 self.end = command
                 self.open.clear()
                 self.asked.clear()
+                self.paused.clear()
 
     def check_opened(self, stage: str, bundle: Bundle) -> None:
         earlier = self.open.get(bundle.number)
-        if earlier is not None:
+        paused = self.paused.pop(bundle.number, None)
+        if paused is not None:
+            self.check_resumed(paused, bundle)
+        elif earlier is not None:
             assert bundle.attempt == earlier.attempt + 1
             assert bundle.parts == earlier.parts
         elif bundle.parts:
@@ -223,7 +230,16 @@ class SimulatedHost(SectionRunner):
     def fail(self, number: int, kind: FailureKind) -> None:
         bundle = self.open[number]
         self.asked.pop(number, None)
+        pause = self.failed.setdefault(number, Failed()).pause(
+            kind, self.limits, self.scheduler.now, scripted=self.scheduler.state.scripted_clock
+        )
+        if pause:
+            self.paused[number] = Paused(self.open.pop(number), self.scheduler.now + pause)
         self.handle(BundleFailed(number, bundle.attempt, f"cause {len(self.log)}", kind))
+        if pause is None:
+            assert isinstance(self.end, FailJob), "tried beyond the last attempt"
+        elif not pause and self.end is None:
+            assert self.open[number].attempt == bundle.attempt + 1
 
     def progress(self, number: int, fraction: float, elapsed: int) -> None:
         self.handle(Progress(number, self.open[number].attempt, fraction, elapsed))

@@ -162,6 +162,11 @@ class JobRun(RuleBasedStateMachine):
                 illegal.append(BundleDone(number, bundle.attempt))
             if number not in self.host.asked:
                 illegal.append(SplitDone(number, bundle.attempt))
+        for number, paused in self.host.paused.items():
+            attempt = paused.bundle.attempt + 1
+            illegal.append(BundleDone(number, attempt))
+            illegal.append(BundleFailed(number, attempt, "it has not begun"))
+            illegal.append(SplitDone(number, attempt))
         event = illegal[which % len(illegal)]
         asked = isinstance(event, Progress) and event.bundle in self.host.asked
         if asked:
@@ -196,8 +201,10 @@ class JobRun(RuleBasedStateMachine):
         elif end.reason != "lost":
             assert end.stage is not None
             assert end.causes[-1] in end.reason or end.causes
-            failures = [event.cause for event in self.host.log if isinstance(event, BundleFailed)]
-            assert set(end.causes) <= set(failures)
+            failures = [event for event in self.host.log if isinstance(event, BundleFailed)]
+            assert set(end.causes) <= {event.cause for event in failures}
+            of_culprit = [event for event in failures if event.bundle == failures[-1].bundle]
+            assert 1 <= end.attempts <= len(of_culprit)
 
     def check_replay(self) -> None:
         """The log gives the same commands again, from the start and from a snapshot."""

@@ -51,7 +51,13 @@ from beam_runner_engine.scheduler.policy import (
     SectionPolicy,
     SplittingPolicy,
 )
-from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor, describe_waits
+from beam_runner_engine.scheduler.reports import (
+    Retry,
+    StageReport,
+    Wait,
+    WaitFor,
+    describe_waits,
+)
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AddElements,
@@ -59,6 +65,7 @@ from beam_runner_engine.scheduler.specs import (
     AdvanceWatermark,
     GraphSpec,
     Limits,
+    Pauses,
     SideInputReadiness,
     SideInputSpec,
     SideWindowOf,
@@ -100,11 +107,13 @@ __all__ = [
     "OpenBundles",
     "Outcome",
     "Output",
+    "Pauses",
     "Phase",
     "Progress",
     "ReleaseData",
     "ReleaseState",
     "Residual",
+    "Retry",
     "RunningBundle",
     "Scheduler",
     "SchedulerError",
