@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 
 class Unavailable(Exception):
     """There is nothing to run jobs on; the text is one sentence for the person at the terminal."""
@@ -28,3 +31,30 @@ class NeighbourUnavailable(Exception):
 
     def __str__(self) -> str:
         return f"{self.neighbour} is unavailable: {self.reason}"
+
+
+_DISK_ERRORS = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS),
+        # File systems of other machines:
+        *(errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH),
+        *(errno.ENETDOWN, errno.ENETUNREACH, errno.ECONNRESET, errno.ECONNABORTED),
+    }
+)
+"""Error numbers of a file system that is full or away: the same call may succeed later."""
+
+
+def is_disk_unavailable(error: OSError) -> bool:
+    """Whether an error of the operating system says that a file system is full or away."""
+    return error.errno in _DISK_ERRORS
+
+
+def disk_unavailable(error: OSError, folder: Path) -> NeighbourUnavailable:
+    """Returns the error for a file system that is full or away.
+
+    Args:
+        error: the error of the operating system.
+        folder: a folder of the file system, named if `error` doesn't name a file.
+    """
+    place = Path(error.filename).parent if isinstance(error.filename, str) else folder
+    return NeighbourUnavailable(f"the disk of {place}", error.strerror or str(error))

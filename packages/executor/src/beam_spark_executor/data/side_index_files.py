@@ -170,7 +170,7 @@ def read_about(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise SideIndexError.missing(path) from error
     except OSError as error:
-        raise SideIndexError(path, f"can't be read: {os.strerror(error.errno or 0)}") from error
+        raise SideIndexError.unreadable(path, error) from error
     checksum, text = content[:_DIGITS], content[_DIGITS:]
     if checksum != xxhash.xxh3_64_hexdigest(text).encode():
         raise SideIndexError.damaged(path, "it has another checksum")

@@ -204,7 +204,7 @@ class TableSegment:
         try:
             data = os.pread(self._file.fileno(), size, at)
         except (OSError, OverflowError, ValueError) as error:
-            raise SegmentError(self._path, f"can't be read: {error}") from error
+            raise SegmentError.unreadable(self._path, error) from error
         if len(data) != size:
             raise SegmentError.damaged(self._path, "it is too short")
         return data
