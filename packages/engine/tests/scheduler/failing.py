@@ -36,6 +36,8 @@ class Failed:
                 self.away_since = now
         else:
             self.outages_in_a_row = 0
+        if kind is FailureKind.PERMANENT:
+            return None
         if scripted:
             return None if self.is_last_without_clock(kind, limits) else 0
         user, outside = self.counts[FailureKind.USER], self.counts[FailureKind.OUTSIDE]
@@ -45,23 +47,17 @@ class Failed:
             case FailureKind.OUTSIDE:
                 last = outside == limits.outside_attempts
                 return None if last else doubled(limits.pauses, outside - 1)
-            case FailureKind.PERMANENT:
-                return None if self.counts[kind] == limits.permanent_attempts else 0
-            case FailureKind.UNAVAILABLE:
+            case _:
                 limit = limits.outage_limit
                 if limit is not None and now - self.away_since >= limit:
                     return None
                 return doubled(limits.outage_pauses, self.outages_in_a_row)
 
     def is_last_without_clock(self, kind: FailureKind, limits: Limits) -> bool:
-        match kind:
-            case FailureKind.USER:
-                return self.counts[kind] == (limits.user_attempts or 4)
-            case FailureKind.PERMANENT:
-                return self.counts[kind] == limits.permanent_attempts
-            case _:
-                lost = self.counts[FailureKind.OUTSIDE] + self.outages_in_a_row
-                return lost >= (limits.outside_attempts or 4)
+        if kind is FailureKind.USER:
+            return self.counts[kind] == (limits.user_attempts or 4)
+        lost = self.counts[FailureKind.OUTSIDE] + self.outages_in_a_row
+        return lost >= (limits.outside_attempts or 4)
 
 
 def doubled(pauses: Pauses, failures: int) -> int:

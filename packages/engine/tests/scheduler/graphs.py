@@ -72,7 +72,6 @@ def jobs(draw: st.DrawFn) -> Job:
         backlog_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
         joint_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
         section_exchanges=draw(st.sampled_from((1, 2, 8))),
-        permanent_attempts=draw(st.integers(1, 3)),
         pauses=draw(st.sampled_from((Pauses(0, 0), Pauses(2, 12), Pauses(7, 7)))),
         outage_pauses=draw(st.sampled_from((Pauses(1, 5), Pauses(4, 4)))),
         outage_limit=draw(st.none() | st.integers(1, 20)),

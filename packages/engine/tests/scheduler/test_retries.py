@@ -127,8 +127,6 @@ def test_bundle_of_a_stream_after_a_thousand_failures_runs_again(kind: FailureKi
     [
         (USER, Limits(user_attempts=3)),
         (OUTSIDE, Limits(outside_attempts=3)),
-        (PERMANENT, Limits(permanent_attempts=3)),
-        (PERMANENT, attrs.evolve(STREAM, permanent_attempts=3)),
     ],
     ids=str,
 )
@@ -140,6 +138,14 @@ def test_bundle_at_its_last_attempt_fails_the_job(kind: FailureKind, limits: Lim
     failed = only(job.fail(kind), FailJob)
     assert failed.reason == f"stage 'read' failed after 3 attempts, by {kind.value}: by {kind.name}"
     assert (failed.causes, failed.attempts) == ((f"by {kind.name}",) * 3, 3)
+
+
+@pytest.mark.parametrize("limits", [Limits(), STREAM], ids=["batch", "stream"])
+@pytest.mark.parametrize("graph", [READ, SCRIPTED], ids=["clock", "script"])
+def test_permanent_failure_fails_the_job_at_once(limits: Limits, graph: GraphSpec) -> None:
+    failed = only(Job(graph, limits, (None,)).fail(PERMANENT), FailJob)
+    reason = "stage 'read' failed after 1 attempt, by missing or damaged data: by PERMANENT"
+    assert (failed.reason, failed.causes, failed.attempts) == (reason, ("by PERMANENT",), 1)
 
 
 def test_outage_of_a_batch_that_ends_in_time_counts_no_attempt() -> None:

@@ -5,12 +5,11 @@
 | `USER` | one attempt | `pauses` | after `user_attempts` failures |
 | `OUTSIDE` | one attempt | none after the first failure, then `pauses` | after `outside_attempts` failures |
 | `UNAVAILABLE` | nothing | `outage_pauses` | after an outage of `outage_limit` |
-| `PERMANENT` | one attempt | none | after `permanent_attempts` failures |
+| `PERMANENT` | one attempt | | at once |
 
 The names in the other columns are those of `Limits`. Each kind is counted by itself. An attempt that
 fails by another kind ends an outage: the neighbour answered. The first failure from outside has no
-pause, because a lost process says nothing about the bundle. A permanent failure has attempts at all,
-because another process may have a sound copy of the data.
+pause, because a lost process says nothing about the bundle.
 
 A scripted clock doesn't advance while a bundle is open. So a job with a scripted clock has no
 pauses, an outage counts as a failure from outside, and `MOST_WITHOUT_CLOCK` attempts are the limit
@@ -42,15 +41,12 @@ def note_failure(record: BundleRecord, event: BundleFailed, now: Timestamp) -> N
         failures.outages += 1
         return
     failures.outages, failures.outage_since = 0, None
-    causes = record.outside_failures
-    match event.kind:
-        case FailureKind.USER:
-            failures.user += 1
-            causes = record.user_failures
-        case FailureKind.OUTSIDE:
-            failures.outside += 1
-        case FailureKind.PERMANENT:
-            failures.permanent += 1
+    if event.kind is FailureKind.USER:
+        failures.user += 1
+        causes = record.user_failures
+    else:
+        failures.outside += 1
+        causes = record.outside_failures
     causes.append(event.cause)
     del causes[:-KEPT_CAUSES]
 
@@ -59,6 +55,8 @@ def is_last(state: SchedulerState, failures: FailureRecord) -> bool:
     """Whether the latest failure ends the job."""
     assert failures.last is not None
     limits, kind = state.limits, failures.last.kind
+    if kind is FailureKind.PERMANENT:
+        return True
     if state.scripted_clock:
         return _is_last_without_clock(limits, failures, kind)
     match kind:
@@ -66,8 +64,6 @@ def is_last(state: SchedulerState, failures: FailureRecord) -> bool:
             return _is_reached(limits.user_attempts, failures.user)
         case FailureKind.OUTSIDE:
             return _is_reached(limits.outside_attempts, failures.outside)
-        case FailureKind.PERMANENT:
-            return failures.permanent >= limits.permanent_attempts
         case FailureKind.UNAVAILABLE:
             assert failures.outage_since is not None
             return _is_reached(limits.outage_limit, state.now - failures.outage_since)
@@ -84,10 +80,10 @@ def pause_after(state: SchedulerState, failures: FailureRecord) -> Duration:
             return limits.pauses.after(failures.user)
         case FailureKind.OUTSIDE:
             return limits.pauses.after(failures.outside - 1)
-        case FailureKind.PERMANENT:
-            return 0
         case FailureKind.UNAVAILABLE:
             return limits.outage_pauses.after(failures.outages)
+        case FailureKind.PERMANENT:
+            raise AssertionError("a permanent failure is the last")
 
 
 def _is_reached(limit: int | None, value: int) -> bool:
@@ -95,11 +91,7 @@ def _is_reached(limit: int | None, value: int) -> bool:
 
 
 def _is_last_without_clock(limits: Limits, failures: FailureRecord, kind: FailureKind) -> bool:
-    match kind:
-        case FailureKind.USER:
-            return failures.user >= (limits.user_attempts or MOST_WITHOUT_CLOCK)
-        case FailureKind.PERMANENT:
-            return failures.permanent >= limits.permanent_attempts
-        case _:
-            lost = failures.outside + failures.outages
-            return lost >= (limits.outside_attempts or MOST_WITHOUT_CLOCK)
+    if kind is FailureKind.USER:
+        return failures.user >= (limits.user_attempts or MOST_WITHOUT_CLOCK)
+    lost = failures.outside + failures.outages
+    return lost >= (limits.outside_attempts or MOST_WITHOUT_CLOCK)

@@ -220,9 +220,9 @@ class Limits:
     `section_exchanges` inner collections in a row.
 
     The other limits are those of bundles that fail; `retries` says what each kind of failure does.
-    `user_attempts`, `outside_attempts` and `permanent_attempts` are the most attempts at a bundle
-    that may fail by that kind; None means that there is no last attempt. `pauses` come between
-    attempts that failed by user code or from outside. While a neighbour is unavailable,
+    `user_attempts` and `outside_attempts` are the most attempts at a bundle that may fail by that
+    kind; None means that there is no last attempt. `pauses` come between attempts that failed by
+    user code or from outside. While a neighbour is unavailable,
     `outage_pauses` come between attempts, and the job fails after `outage_limit` ms of one outage;
     None means that the job waits without limit.
     """
@@ -234,7 +234,6 @@ class Limits:
     backlog_bytes: int = attrs.field(default=256 * 1024 * 1024, validator=_at_least_one)
     joint_bytes: int = attrs.field(default=64 * 1024, validator=_at_least_one)
     section_exchanges: int = attrs.field(default=8, validator=_at_least_one)
-    permanent_attempts: int = attrs.field(default=4, validator=_at_least_one)
     pauses: Pauses = Pauses(0, 0)
     outage_pauses: Pauses = Pauses(1_000, 15_000)
     outage_limit: Duration | None = attrs.field(default=600_000, validator=_LIMIT_OR_NONE)

@@ -208,14 +208,14 @@ class PartRecord:
 class FailureRecord:
     """The failed attempts at a bundle.
 
-    The fields `user`, `outside` and `permanent` count failures by their kind. `outages` counts the
-    attempts in a row that found a neighbour unavailable, the first of them at `outage_since` (ms of
-    processing time). `last` is the latest failure.
+    The fields `user` and `outside` count failures by their kind; a permanent failure is the last and
+    counts as one from outside. `outages` counts the attempts in a row that found a neighbour
+    unavailable, the first of them at `outage_since` (ms of processing time). `last` is the latest
+    failure.
     """
 
     user: int = 0
     outside: int = 0
-    permanent: int = 0
     outages: int = 0
     outage_since: Timestamp | None = None
     last: BundleFailed | None = None
@@ -223,7 +223,7 @@ class FailureRecord:
     @property
     def attempts(self) -> int:
         """The number of failed attempts; an attempt during an outage isn't one."""
-        return self.user + self.outside + self.permanent
+        return self.user + self.outside
 
 
 @attrs.define(eq=False)

@@ -337,4 +337,3 @@ class RunningBundle:
         """Without the count of the PCollection it reads, where its producer counts it."""
         recounted = ("PCOLLECTION", self._work.stage.counted_elsewhere)
         return tuple(metric for metric in metrics if recounted not in metric.labels)
-

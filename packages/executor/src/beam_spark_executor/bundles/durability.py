@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from beam_runner_engine.scheduler import FailureKind
+
 from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
@@ -140,7 +142,7 @@ class CommittedFiles:
     def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
         """The reply, once what it names is on the disk; or that it could not be written.
 
-        Where there is no place for it at all, the bundle has failed as if by its own code: the next attempt would, too.
+        If no place for it exists at all, the failure is permanent, and the step is named as for user code.
         """
         if isinstance(reply, BundleReply):
             try:
@@ -149,7 +151,8 @@ class CommittedFiles:
                 has_state = reply.state is not None and reply.state.segments
                 reason = NoPlaceError(_STATE) if has_state else error
                 name = self._stages[self._stage].spec.name
-                return BundleBroke(reply.attempt, UserFailure(name, str(reason), ""))
+                failure = UserFailure(name, str(reason), "")
+                return BundleBroke(reply.attempt, failure, kind=FailureKind.PERMANENT)
             except (OSError, NeighbourUnavailable) as error:
                 return broke(reply.attempt, error, self._folder)
         return reply

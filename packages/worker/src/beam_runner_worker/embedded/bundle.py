@@ -55,7 +55,9 @@ def run_bundle(
         processor.source.end_input()
         _finish(processor)
         if (failed := _host_error(processor)) is not None:
-            raise _HostError(failed)  # User code has caught it: what it made of that must not count.
+            raise _HostError(
+                failed
+            )  # User code has caught it: what it made of that must not count.
         return _residuals(processor, context)
     except _HostError as error:
         raise error.error from None
