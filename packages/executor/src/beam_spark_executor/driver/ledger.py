@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 
+import attrs
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
@@ -114,6 +115,16 @@ class Ledger:
     def next_wake(self) -> int | None:
         """The processing time (ms) of the next tick that is needed."""
         return self._scheduler.next_wake
+
+    @property
+    def limits(self) -> Limits:
+        """How far the scheduler goes; may be set between entries, and a snapshot must follow then."""
+        return self._scheduler.state.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        state = attrs.evolve(self._scheduler.state, limits=limits)
+        self._scheduler = Scheduler.of_state(state)
 
     def reports(self) -> Iterator[StageReport]:
         """What every stage is at."""
