@@ -257,7 +257,7 @@ def test_what_is_streaming(build: samples.Build, streaming: bool) -> None:
 
 def periodic_beside_a_script(p: beam.Pipeline) -> None:
     samples.periodic(p)
-    samples.scripted(p)
+    p | "script" >> samples.TestStream().add_elements([1]).advance_watermark_to_infinity()
 
 
 @pytest.mark.parametrize(

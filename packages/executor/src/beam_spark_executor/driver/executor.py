@@ -61,6 +61,7 @@ class ExecutorSettings:
         store: where data between stages lies if machines share no folder.
         bulk: whether Spark carries bounded work as jobs of its own, where the job does not say it.
         on_cluster: whether processes run on other machines than this one.
+        keep_seconds: how long the state of a stream that failed or was cancelled is kept; 0 keeps none.
     """
 
     folder: Path
@@ -71,6 +72,7 @@ class ExecutorSettings:
     store: StoreSpec | None = None
     bulk: Bulk = Bulk.AUTO
     on_cluster: bool = False
+    keep_seconds: float = 0.0
 
     @property
     def shares_data(self) -> bool:
@@ -199,6 +201,7 @@ class SparkJobExecutor:
             hides_elements=self._settings.hides_elements,
             durable=self._settings.sync_data,
             store=None if store is None else store.within(job_id),
+            keep_seconds=self._settings.keep_seconds,
         )
 
     def _ledger(self, job: JobSpec, journal: Journal, data: JobData) -> Ledger:

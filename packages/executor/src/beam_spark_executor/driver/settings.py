@@ -28,6 +28,7 @@ class JobSettings:
         durable: what is committed survives the machine, not only this server.
         store: where the job's files lie; None if that is the folder, which all executors can read and write.
         data: the job's files, as the server sees them.
+        keep_seconds: how long the state of a stream that failed or was cancelled is kept; 0 keeps none.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class JobSettings:
     data: JobData = attrs.field(
         default=attrs.Factory(lambda self: _data_of(self.folder, self.store), takes_self=True)
     )
+    keep_seconds: float = 0.0
 
     def work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
         """All that a worker process must know of the job, at this processing time (ms)."""
