@@ -48,6 +48,7 @@ from beam_runner_engine.scheduler.specs import (
     Limits,
 )
 
+from .failing import Failed, Paused
 from .sections import SectionRunner
 from .usercode import Behaviour, Element, Keep
 
@@ -79,6 +80,8 @@ class SimulatedHost(SectionRunner):
         self.asked: dict[int, SplitBundle] = {}
         self.checkpointed: dict[int, set[int]] = {}
         self.whole: set[int] = set()
+        self.paused: dict[int, Paused] = {}
+        self.failed: dict[int, Failed] = {}
         self.now = 0
         self.wake: int | None = None
         self.next_ident = 0
@@ -173,6 +176,7 @@ class SimulatedHost(SectionRunner):
                 self.end = command
                 self.open.clear()
                 self.asked.clear()
+                self.paused.clear()
 
     def begin_attempt(self, bundle: Bundle) -> None:
         self.open[bundle.number] = bundle
@@ -183,7 +187,10 @@ class SimulatedHost(SectionRunner):
 
     def check_opened(self, stage: str, bundle: Bundle) -> None:
         earlier = self.open.get(bundle.number)
-        if earlier is not None:
+        paused = self.paused.pop(bundle.number, None)
+        if paused is not None:
+            self.check_resumed(paused, bundle)
+        elif earlier is not None:
             assert bundle.attempt == earlier.attempt + 1
             assert bundle.parts == earlier.parts
         elif bundle.parts:
@@ -239,7 +246,16 @@ class SimulatedHost(SectionRunner):
     def fail(self, number: int, kind: FailureKind) -> None:
         bundle = self.open[number]
         self.asked.pop(number, None)
+        pause = self.failed.setdefault(number, Failed()).pause(
+            kind, self.limits, self.scheduler.now, scripted=self.scheduler.state.scripted_clock
+        )
+        if pause:
+            self.paused[number] = Paused(self.open.pop(number), self.scheduler.now + pause)
         self.handle(BundleFailed(number, bundle.attempt, f"cause {len(self.log)}", kind))
+        if pause is None:
+            assert isinstance(self.end, FailJob), "tried beyond the last attempt"
+        elif not pause and self.end is None:
+            assert self.open[number].attempt == bundle.attempt + 1
 
     def lose(self) -> None:
         """Loses all that runs, and is there again."""

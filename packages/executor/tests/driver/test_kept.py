@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import Tick
+from beam_runner_engine.scheduler import Limits, Pauses, Tick
 from ledger_jobs import CHAIN, Job, rows
 
 from beam_spark_executor.driver import kept
@@ -55,6 +55,15 @@ def test_jobs_of_a_version_with_records_go_on(store: Store) -> None:
     for ledger in (bounded, keyed):
         ledger.apply(Tick(1_000_000))
         assert ledger.end is None
+
+
+@pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
+def test_job_of_another_version_gets_the_limits_of_this_one(store: Store) -> None:
+    limits = Limits(user_attempts=None, pauses=Pauses(5, 9))
+    changed = recover(store.journal("keyed"), lambda ledger: limits)
+    assert changed.limits == limits
+    other = Limits(user_attempts=7)
+    assert recover(store.journal("keyed"), lambda ledger: other).limits == limits, "by this version"
 
 
 def test_a_new_layout_begins_with_a_snapshot(

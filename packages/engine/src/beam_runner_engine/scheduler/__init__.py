@@ -52,7 +52,13 @@ from beam_runner_engine.scheduler.policy import (
     SectionPolicy,
     SplittingPolicy,
 )
-from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor, describe_waits
+from beam_runner_engine.scheduler.reports import (
+    Retry,
+    StageReport,
+    Wait,
+    WaitFor,
+    describe_waits,
+)
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AddElements,
@@ -60,6 +66,7 @@ from beam_runner_engine.scheduler.specs import (
     AdvanceWatermark,
     GraphSpec,
     Limits,
+    Pauses,
     SideInputReadiness,
     SideInputSpec,
     SideWindowOf,
@@ -102,11 +109,13 @@ __all__ = [
     "OpenBundles",
     "Outcome",
     "Output",
+    "Pauses",
     "Phase",
     "Progress",
     "ReleaseData",
     "ReleaseState",
     "Residual",
+    "Retry",
     "RunningBundle",
     "Scheduler",
     "SchedulerError",

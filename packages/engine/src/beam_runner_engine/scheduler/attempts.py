@@ -52,32 +52,36 @@ def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> B
     return bundle
 
 
-def try_again(state: SchedulerState, record: BundleRecord) -> tuple[Bundle, ...]:
-    """Returns the next attempt at a bundle that was lost, and a bundle that was set apart from it, if any.
+def lose_attempt(record: BundleRecord) -> None:
+    """Gives up the latest attempt at a bundle: whatever it still reports counts for nothing."""
+    record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1)
+    record.split = None
+    record.progress = None
+    record.stalled = 0
+
+
+def begin_attempt(state: SchedulerState, record: BundleRecord) -> None:
+    """Opens the next attempt at a bundle, and a bundle that is set apart from it, if any.
 
     In a drain its restrictions are truncated now, as those of new bundles are.
     """
     stage = state.stages[record.stage]
-    bundle = record.bundle
     apart: tuple[Bundle, ...] = ()
     if must_checkpoint(state, stage, record):
         record.truncated = True
-        bundle = attrs.evolve(bundle, inputs=tuple(inputs_of(record.work, truncate=True)))
+        inputs = tuple(inputs_of(record.work, truncate=True))
+        record.bundle = attrs.evolve(record.bundle, inputs=inputs)
     elif stage.spec.splittable and not record.truncated:
         apart = _set_apart(state, stage, record)
-        bundle = record.bundle
-    record.bundle = attrs.evolve(bundle, attempt=bundle.attempt + 1)
-    record.split = None
-    record.progress = None
-    record.stalled = 0
-    return (record.bundle, *apart)
+    state.commands.append(OpenBundles(stage.spec.name, (record.bundle, *apart)))
 
 
 def lose_attempts(state: SchedulerState) -> None:
-    """Tries all open bundles again, none of which is to blame."""
+    """Tries all bundles that run again, none of which is to blame; pauses go on."""
     for record in tuple(state.bundles.values()):
-        bundles = try_again(state, record)
-        state.commands.append(OpenBundles(record.bundle.stage, bundles))
+        if record.due is None:
+            lose_attempt(record)
+            begin_attempt(state, record)
 
 
 def inputs_of(work: Iterable[Work], truncate: bool) -> Iterable[Input]:

@@ -164,11 +164,16 @@ class FinishJob:
 
 @attrs.frozen
 class FailJob:
-    """The job has failed. `causes` are those of all attempts at the bundle that failed it."""
+    """The job has failed.
+
+    If a bundle failed it, `causes` are those of its latest failed attempts, and `attempts` is the
+    number of all of them.
+    """
 
     reason: str
     stage: str | None = None
     causes: tuple[str, ...] = ()
+    attempts: int = 0
 
 
 Command: TypeAlias = (

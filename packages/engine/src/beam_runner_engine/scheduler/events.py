@@ -19,10 +19,15 @@ from beam_runner_engine.values.windows import Window
 
 
 class FailureKind(enum.Enum):
-    """Whose fault a failed bundle is; each has a limit of its own in `Limits`."""
+    """Cause of a failed attempt; `retries` says what follows from each."""
 
     USER = "user code"
     OUTSIDE = "outside of user code"
+    """The attempt was lost, for example with its process."""
+    UNAVAILABLE = "an unavailable neighbour"
+    """A store, a disk, Spark, a broker or a sink is away, and may come back. Not an attempt."""
+    PERMANENT = "missing or damaged data"
+    """Something that waiting can't mend."""
 
 
 @attrs.frozen
@@ -87,12 +92,18 @@ class BundleDone:
 
 @attrs.frozen
 class BundleFailed:
-    """An attempt at a bundle failed; nothing of it was committed. `cause` is told to the user."""
+    """An attempt at a bundle failed; nothing of it was committed. `cause` is told to the user.
+
+    `neighbour` names what was unavailable, if the kind is `UNAVAILABLE`. `detail` is a record of the
+    host, which the scheduler hands back in `Retry.last` and never reads.
+    """
 
     bundle: int
     attempt: int
     cause: str
     kind: FailureKind = FailureKind.USER
+    neighbour: str = ""
+    detail: Any = None
 
 
 @attrs.frozen

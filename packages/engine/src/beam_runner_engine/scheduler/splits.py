@@ -54,7 +54,7 @@ def initial_split(
     state: SchedulerState, stage: StageState, work: Sequence[DataFacts], most: int
 ) -> Sequence[int]:
     """Asks the policy how to cut waiting work into bundles; HostCodeError if it can't be cut so."""
-    load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
+    load = Load(open=len(state.bundles) - state.paused, parallelism=state.limits.parallelism)
     try:
         counts = state.policy.initial_split(work, most, load)
     except Exception as error:
@@ -76,7 +76,7 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
         joint=stage.spec.joint_pieces and len({work.piece for work in record.work}) > 1,
         lingers=record.progress.lingers,
     )
-    open_bundles = len(state.bundles)
+    open_bundles = len(state.bundles) - state.paused
     parallelism = open_bundles if record.progress.takes_turns else state.limits.parallelism
     load = Load(open_bundles, parallelism)
     try:

@@ -52,6 +52,8 @@ class BundleState(enum.Enum):
     RUNNING = "running"
     SPLITTING = "splitting"
     """A split was asked for and not yet answered."""
+    PAUSED = "paused"
+    """The attempt before failed, and this one begins after a pause."""
     CLOSED = "closed"
     """Committed or given up, or another attempt has taken its place."""
 
@@ -134,4 +136,9 @@ BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
     (BundleState.SPLITTING, SplitDone): _act(BundleState.RUNNING),
     **{(BundleState.CLOSED, event): _ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
 }
-"""What each event does to an attempt at a bundle. The next attempt begins as `RUNNING`."""
+"""What each event does to an attempt at a bundle.
+
+The next attempt begins as `RUNNING`, or as `PAUSED` if a pause comes first. A `Tick` at the end of
+the pause makes it `RUNNING`, and so does a `Drain`. The host learns of it then, so that no event can
+name a paused attempt before.
+"""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from beam_runner_engine.scheduler.checkpoints import ask_outdated
 from beam_runner_engine.scheduler.commands import WakeAt
-from beam_runner_engine.scheduler.delivery import look_at, place_work
+from beam_runner_engine.scheduler.delivery import place_work
 from beam_runner_engine.scheduler.state import (
-    BUNDLE,
     RESIDUAL,
     SHARD,
     SchedulerState,
@@ -66,21 +64,6 @@ def resume_all(state: SchedulerState, stage: StageState) -> None:
             del stage.delayed[number]
             state.clock_wakes.put((stage.number, RESIDUAL, number), None)
             place_work(state, stage, work)
-
-
-def advance_clock(state: SchedulerState, now: Timestamp) -> None:
-    """Sets processing time (ms) and wakes who has waited for it; time never goes back."""
-    if now <= state.now:
-        return
-    state.now = now
-    for number, what, key in state.clock_wakes.pop_due(now):
-        stage = state.stages[number]
-        if what == SHARD:
-            look_at(state, stage, key)
-        elif what == BUNDLE:
-            ask_outdated(state, key)
-        else:
-            place_work(state, stage, stage.delayed.pop(key))
 
 
 def tell_next_wake(state: SchedulerState) -> None:

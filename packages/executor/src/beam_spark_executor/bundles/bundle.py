@@ -15,13 +15,14 @@ from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.scheduler import BundleDone, Input, Residual, SplitDone
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.ports import StageHarness
 from beam_runner_worker.records import BundleSplit, GroupChunk, InputChunk, MonitoringInfo
 
 from beam_spark_executor.bundles.bundle_data import BufferWriter, BundleData
 from beam_spark_executor.bundles.checked_times import CheckedPort, check_rows
 from beam_spark_executor.bundles.cuts import uncut_primaries
+from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.bundles.inputs import (
     count_of,
     element_chunks,
@@ -36,7 +37,7 @@ from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.stateful import StatefulBundle
 from beam_spark_executor.bundles.timers_ahead import TimersTouched
 from beam_spark_executor.bundles.truncation import Truncation
-from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import (
     BundleProgressed,
     BundleReply,
@@ -128,7 +129,9 @@ class RunningBundle:
             return self._process()
         except Exception as error:
             self._discard()
-            return broke(self.attempt, error, hides_elements=self._work.hides_elements)
+            return broke(
+                self.attempt, error, self._data.scratch, hides_elements=self._work.hides_elements
+            )
         finally:
             self._spilled.close()
 
@@ -358,12 +361,3 @@ class RunningBundle:
         """Without the count of the PCollection it reads, where its producer counts it."""
         recounted = ("PCOLLECTION", self._work.stage.counted_elsewhere)
         return tuple(metric for metric in metrics if recounted not in metric.labels)
-
-
-def broke(attempt: Attempt, error: Exception, *, hides_elements: bool = False) -> BundleBroke:
-    """What the server is told of an attempt that ended with an error: of user code, or another."""
-    if isinstance(error, BundleFailed):
-        element = "" if hides_elements else error.element
-        failure = UserFailure(error.transform, error.summary, error.trace, element)
-        return BundleBroke(attempt, failure)
-    return BundleBroke(attempt, None, f"{type(error).__name__}: {error}")

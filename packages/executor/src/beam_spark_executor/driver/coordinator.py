@@ -47,16 +47,17 @@ from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.driver.finalizers import Finalizers
 from beam_spark_executor.driver.kept import encode_entries
+from beam_spark_executor.driver.lane_failures import LaneFailures
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
 from beam_spark_executor.driver.metrics import MetricsTally
+from beam_spark_executor.driver.patient_journal import Outage, PatientJournal
 from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.watermark_checks import first_overtaken
-from beam_spark_executor.journal.journal import Journal
 from beam_spark_executor.memory import KillWatch
 from beam_spark_executor.tuning import TUNING
 
@@ -88,7 +89,7 @@ class Coordinator:
     def __init__(
         self,
         ledger: Ledger,
-        journal: Journal,
+        journal: PatientJournal,
         metrics: MetricsTally,
         start_lane: Callable[[int], None],
         host: SectionHost,
@@ -124,7 +125,7 @@ class Coordinator:
         self._waiting: list[Entry] = []
         self._finalizers = Finalizers()
         self._since_snapshot = 0
-        self._lane_failures = 0
+        self._lane_failures = LaneFailures(ledger.limits.outage_limit is None)
         self._driver: Driver[Entry] = Driver(self)
         pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
         self._loop = LoopLease(*pauses)
@@ -148,7 +149,7 @@ class Coordinator:
         """A worker process has said something."""
         match message:
             case LaneOpened(lane):
-                self._lane_failures = 0
+                self._lane_failures.end()
                 self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
             case BundleProgressed(attempt) if self.sections.runs(attempt):
                 self._metrics.progressed(attempt, message.metrics, link.hello.folder)
@@ -190,11 +191,18 @@ class Coordinator:
         self._lose(self.lanes.ended(number), f"its lane failed: {error}")
         if not error:
             return
-        self._lane_failures += 1
         _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
-        if self._lane_failures >= TUNING.lane_failures:
+        pause = self._lane_failures.add(error, time.monotonic())
+        if pause is None:
             reason = f"worker processes could not be had, the last time because: {error}"
             self._end(Abort(reason))
+        else:
+            self.lanes.start_none(pause)
+
+    @property
+    def lane_outage(self) -> Outage | None:
+        """The outage of what worker processes run on, if there is one."""
+        return self._lane_failures.outage
 
     def section_ended(self, end: SectionEnd) -> None:
         """What came of an attempt at a section is known."""
