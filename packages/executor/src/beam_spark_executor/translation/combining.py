@@ -50,8 +50,9 @@ def _check_lifted(precombine: _protos.PTransform, context: Context) -> None:
     if not _may_lift(precombine, context):
         raise UnsupportedPipeline(
             [
-                "a combine of unbounded input that the SDK has split before it groups, where windows"
-                f" merge or elements count one by one (in {precombine.unique_name!r})"
+                "a combine that the SDK has split before it groups, though windows of unbounded input"
+                " merge, groups of it have the earliest timestamp, or a trigger counts elements"
+                f" (in {precombine.unique_name!r})"
             ]
         )
 
