@@ -37,13 +37,18 @@ _Record = TypeVar("_Record", bound=attrs.AttrsInstance)
 
 @attrs.frozen
 class JobTimes:
-    """When a job was submitted, came to run and ended, and the first line of the error it failed with."""
+    """When a job was submitted, came to run and ended, and the first line of the error it failed with.
+
+    `kept_until` is the time at which the state of a job that has ended is removed; None if nothing is
+    kept.
+    """
 
     job_id: str
     submitted: float | None = None
     started: float | None = None
     ended: float | None = None
     error: str = ""
+    kept_until: float | None = None
 
     @classmethod
     def of(cls, job_id: str, states: Iterable[StateEvent], last_error: str) -> JobTimes:

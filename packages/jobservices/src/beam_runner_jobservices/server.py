@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import attrs
@@ -80,6 +80,8 @@ class JobServer:
     - `socket_path`: a path for a Unix socket at which it serves without TLS, too, for programs of its
       owner's: in a folder that nobody else may open.
     - `clock`: gives wall-clock seconds since the epoch.
+    - `kept_until`: gives the ended jobs of which the runner keeps the state, and the time at which each
+      is removed.
 
     Raises:
         AddressError: it cannot listen there, or may not.
@@ -103,6 +105,7 @@ class JobServer:
         guard: Guard | None = None,
         socket_path: Path | None = None,
         clock: Callable[[], float] = time.time,
+        kept_until: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         limits = limits or Limits()
         guard = guard or Guard()
@@ -135,7 +138,7 @@ class JobServer:
         if self._file is not None:
             self._registry.restore(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
-        self._add_services(tuple(options), limits)
+        self._add_services(tuple(options), limits, kept_until)
         self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
         self._stopping = threading.Event()
         self._keeper = threading.Thread(
@@ -148,13 +151,19 @@ class JobServer:
             daemon=True,
         )
 
-    def _add_services(self, options: tuple[PipelineOption, ...], limits: Limits) -> None:
+    def _add_services(
+        self,
+        options: tuple[PipelineOption, ...],
+        limits: Limits,
+        kept_until: Callable[[], Mapping[str, float]],
+    ) -> None:
         jobs = JobService(self._preparations, self._registry, options, self.address, limits.streams)
         retrieval = RetrievalService(self._store)
         add_job_service(jobs, self._server)
         add_staging_service(self._staging, self._server)
         add_retrieval_service(retrieval, self._server)
-        self._server.add_generic_rpc_handlers((ObservationService(self._registry).handlers(),))
+        observation = ObservationService(self._registry, kept_until)
+        self._server.add_generic_rpc_handlers((observation.handlers(),))
 
     @property
     def damage(self) -> tuple[str, ...]:

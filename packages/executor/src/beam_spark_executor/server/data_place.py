@@ -84,6 +84,17 @@ class DataPlace:
         )
         return attrs.evolve(self, store=NO_STORE)
 
+    def remove(self, job_id: str) -> None:
+        """Removes the data of a job.
+
+        Raises:
+            StoreError: the store does not answer, or refuses.
+        """
+        shutil.rmtree(self.folder / job_id, ignore_errors=True)
+        if self.store is not None:
+            store = self.store.within(job_id).open()
+            store.delete(list(store.names()))
+
     def remove_but(self, jobs: Collection[str]) -> None:
         """Removes what there is of other jobs, which have ended; in a store beside the caller's work."""
         for folder in self.folder.glob("*"):
