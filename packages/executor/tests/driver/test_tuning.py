@@ -10,7 +10,6 @@ from beam_runner_engine.scheduler import Limits, Pauses, SectionFacts, SectionPo
 from beam_spark_executor.driver.tuning import RetrySettings, shards_for, tuning_of, with_retries
 from beam_spark_executor.job_options import Bulk, JobWishes
 
-
 RETRIES = RetrySettings()
 
 
