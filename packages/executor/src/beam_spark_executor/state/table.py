@@ -206,7 +206,9 @@ class TableSegment:
         except OSError as error:
             raise SegmentError.unreadable(self._path, error) from error
         except (OverflowError, ValueError) as error:
-            raise SegmentError.damaged(self._path, f"it names an impossible place: {error}") from error
+            raise SegmentError.damaged(
+                self._path, f"it names an impossible place: {error}"
+            ) from error
         if len(data) != size:
             raise SegmentError.damaged(self._path, "it is too short")
         return data
