@@ -6,7 +6,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -32,7 +31,6 @@ from beam_spark_executor.bundles.keyed import ShardGrouping, Stores
 from beam_spark_executor.bundles.stage_metrics import bundle_msecs, dropped_values
 from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.stateful import StatefulBundle
-from beam_spark_executor.bundles.timers_ahead import TimersTouched
 from beam_spark_executor.bundles.truncation import Truncation
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
@@ -119,9 +117,6 @@ class RunningBundle:
     def run(self) -> BundleReply | BundleBroke:
         """Processes the bundle to its end; never raises for what went wrong in it."""
         try:
-            with suppress(TimersTouched):
-                return self._process()
-            self._discard()  # nobody has seen anything of it
             return self._process()
         except Exception as error:
             self._discard()
@@ -245,9 +240,14 @@ class RunningBundle:
         assert source.strategy is not None
         if stateful is not None:
             stores = None if source.bulk else self._stores
-            clock, trust = self._work.clock, self._work.trust
             return StatefulBundle(
-                stateful, source.strategy, self._order, stores, self._merger, clock, trust
+                stateful,
+                source.strategy,
+                self._order,
+                stores,
+                self._merger,
+                self._work.clock,
+                settling_is_dear=not self.embedded,
             )
         if source.bulk:
             return None
