@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import attrs
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import TimestampedValue
+from attempts import odd_attempts
+from beam_runner_engine.values.varints import encode_varint
+from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_jobservices.records import MonitoringInfo
 from jobs import Pipelines
 
 KEYS = ("a", "b")
@@ -77,3 +83,31 @@ def test_timers_that_change_others_fire_once(
             given = p | beam.Create(pairs)
         assert_that(given | beam.ParDo(Changing(str(path))), equal_to(expected))
     assert Counter(path.read_text().split()) == Counter(expected)
+
+
+def test_a_job_tells_how_many_bundles_were_begun(pipelines: Pipelines) -> None:
+    p = pipelines.new()
+    grouped = p | beam.Create([(n % 3, n) for n in range(30)]) | beam.GroupByKey()
+    grouped | beam.Map(len)
+    job = pipelines.job(p)
+    assert job.wait() is JobState.DONE
+    with JobClient(pipelines.address) as client:
+        infos = client.metrics(job.job_id).attempted
+    counts = {
+        (info.urn.split(":")[2], info.labels["STAGE"]): metric_value(info)
+        for info in infos
+        if info.urn.startswith("beam_spark:stage:bundles_")
+    }
+    stages = {stage for _, stage in counts}
+    assert all(
+        counts["bundles_begun", stage] == counts["bundles_committed", stage] > 0 for stage in stages
+    )
+    assert odd_attempts(infos, whole=True) == []
+    assert len(odd_attempts([*infos, *map(_once_more, infos)], whole=True)) == len(stages)
+
+
+def _once_more(info: MonitoringInfo) -> MonitoringInfo:
+    """The same metric, or where it is a count of what was begun one more."""
+    if "bundles_begun" not in info.urn:
+        return info
+    return attrs.evolve(info, payload=encode_varint(metric_value(info) + 1))

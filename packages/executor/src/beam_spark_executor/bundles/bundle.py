@@ -61,6 +61,7 @@ class RunningBundle:
         merger: merges the windows of its input, if the engine can't.
         truncation: truncates restrictions, if it processes any.
         on_written: may be told, before the bundle ends, which buffers it has written to.
+        on_begin: is told the stage whenever user code is about to be given the input.
 
     Attributes:
         attempt: which attempt at which bundle.
@@ -77,9 +78,11 @@ class RunningBundle:
         merger: WindowMerger | None = None,
         truncation: Truncation | None = None,
         on_written: Callable[[Collection[str]], None] | None = None,
+        on_begin: Callable[[str], None] | None = None,
     ) -> None:
         bundle = order.bundle
         self._on_written = on_written
+        self._on_begin = on_begin
         self._merger = merger
         self._truncation = truncation
         self._truncated = False
@@ -187,6 +190,8 @@ class RunningBundle:
         metrics: tuple[MonitoringInfo, ...] = ()
         done = BundleDone(bundle.number, bundle.attempt)
         first = next(chunks, None)
+        if self._on_begin is not None:
+            self._on_begin(self.stage_id)
         if first is not None:
             state = keyed.user_state if isinstance(keyed, StatefulBundle) else None
             inputs = itertools.chain((first,), chunks)

@@ -18,6 +18,7 @@ from beam_runner_engine.scheduler import (
     Data,
     Event,
     FailJob,
+    FailureKind,
     FinishJob,
     Limits,
     OpenBundles,
@@ -217,7 +218,12 @@ class Ledger:
                 self.last_failure = event
                 self._count(self._open[number], failed=1)
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
-                del self._open[number]
+                section = self._open.pop(number)
+                if event.ran:
+                    # Its user code runs again in bundles, so this attempt came to nothing.
+                    cause = f"a section is run as bundles instead: {event.reason}"
+                    self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
+                    self._count(section, failed=1)
         commands = self._scheduler.handle(event)
         if isinstance(event, BundleDone):
             for output in event.outputs:
