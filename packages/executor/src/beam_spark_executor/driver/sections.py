@@ -129,7 +129,8 @@ class Sections:
                     end = attrs.evolve(end, reason=f"{self.name(section.bundle)}: {end.reason}")
                 return end.to_event()
             case SectionRefusal(attempt, reason, ran):
-                _LOGGER.info("job %s: no section, but bundles: %s", self._job_id, reason)
+                level = logging.WARNING if ran else logging.INFO
+                _LOGGER.log(level, "job %s: no section, but bundles: %s", self._job_id, reason)
                 return SectionRefused(attempt.bundle, attempt.attempt, reason, ran)
 
     def committed(self, attempt: Attempt) -> bool:
