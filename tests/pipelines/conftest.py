@@ -116,6 +116,15 @@ def flags_of(boot: Path) -> Callable[[str], list[str]]:
     return flags.__getitem__
 
 
+@pytest.fixture(autouse=True)
+def _check_attempts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test with the server: no user code has run again without a failure."""
+    yield
+    if "server" in request.fixturenames:
+        running: JobServerProcess = request.getfixturevalue("server")
+        running.check_attempts()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _send_along(request: pytest.FixtureRequest) -> None:
     pickle_by_value(request.module.__name__)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from attempts import AttemptsCheck
 from beam_spark_executor.driver.watermark_checks import VARIABLE
 from processes import FORKED, marked, parent, threads
 
@@ -109,6 +110,9 @@ class JobServerProcess:
         self._warm: set[int] = set()
         self.address = self._wait_for_address()
         self._warm = set(self.processes())
+        self._asks_for_a_token = any(flag.startswith("--token-file") for flag in flags)
+        begins_jobs = not any(flag.startswith("--state-dir") for flag in flags)
+        self._attempts = AttemptsCheck(self.address, whole=begins_jobs)
 
     def processes(self) -> dict[int, str]:
         """The command line of every process that descends from the server, the server's included."""
@@ -151,11 +155,12 @@ class JobServerProcess:
         wait_until(lambda: not self.files(), seconds, lambda: f"files go: {self.files()}")
 
     def stop(self) -> None:
-        """Stops the server as a supervisor does, and checks that nothing stays.
+        """Stops the server as a supervisor does, and checks its jobs, and that nothing stays.
 
         Raises:
-            AssertionError: something stays, or the server did not end well.
+            AssertionError: user code ran again without a failure, something stays, or the server did not end well.
         """
+        self.check_attempts()
         self.process.send_signal(signal.SIGTERM)
         try:
             code = self.process.wait(_STOP_SECONDS)
@@ -166,6 +171,11 @@ class JobServerProcess:
         wait_until(lambda: not self.processes(), 30, lambda: f"processes end: {self.processes()}")
         left = list(self.temporary.iterdir())
         assert left == [], f"files stay: {left}"
+
+    def check_attempts(self) -> None:
+        """Checks that in all jobs that have ended well since the last call no user code ran again without a failure."""
+        if not self._asks_for_a_token:
+            self._attempts.check()
 
     def kill(self) -> None:
         """Ends the server and all its processes at once."""

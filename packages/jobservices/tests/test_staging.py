@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import attrs
 import pytest
 
 from beam_runner_jobservices import InvalidRequest
@@ -98,6 +99,30 @@ def test_content_that_is_not_what_was_announced_is_refused(store):
         converse(store, [dependency(Fetchable("0" * 64))], [Chunk(b"abc", True)])
     store.release("job")
     assert not [path for path in store.path("0" * 64).parents[1].rglob("*") if path.is_file()]
+
+
+def named(name, source=None):
+    return attrs.evolve(dependency(source or Fetchable("")), staged_name=name)
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "\u00e9" * 128, f"folder/{'n' * 256}"])
+def test_a_name_that_is_too_long_for_a_file_is_refused_before_anything_is_sent(store, name):
+    steps = stage([dependency(Fetchable("")), named(name)], store, "job", "file", lambda: None)
+    with pytest.raises(
+        InvalidRequest, match=r"the artifact '.{60}'\.\.\. .* has 256 bytes.* at most 255"
+    ):
+        steps.send(None)
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "\u00e9" * 127, "/".join(["n" * 200] * 3), ""])
+def test_a_name_that_a_file_can_have_is_taken(store, name):
+    _, staged = converse(store, [named(name)], [Chunk(b"abc", True)])
+    assert staged[named(name)][0].staged_name == name
+
+
+def test_a_name_that_is_too_long_is_refused_where_it_stands_for_another(store):
+    with pytest.raises(InvalidRequest, match="has 300 bytes"):
+        converse(store, [dependency(Unresolved())], [Resolved((named("n" * 300),))])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ OPERATIONS = st.lists(
         st.tuples(st.just("add"), TIMES, REFERENCES),
         st.tuples(st.just("remove"), st.integers(0, 20)),
         st.tuples(st.just("pop"), TIMES),
+        st.tuples(st.just("look"), st.integers(0, 4)),
         st.tuples(st.just("commit")),
     ),
     max_size=30,
@@ -46,6 +47,12 @@ def test_an_agenda_is_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
                 assert agenda.pop_due(until) == due
                 if due is not None:
                     model.discard(due)
+            case ("look", passed):
+                for entry in sorted(model)[:passed]:
+                    assert agenda.first() == entry
+                    agenda.pass_over(*entry)
+                assert agenda.first() == next(iter(sorted(model)[passed:]), None)
+                agenda.look_again()
             case _:
                 agenda.save()
                 store.commit(cells.deltas())

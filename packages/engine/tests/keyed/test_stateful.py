@@ -96,45 +96,6 @@ def test_a_host_may_stop_asking_and_go_on_in_another_bundle() -> None:
     assert _tags(host.run(Now(50))) == ["b"]
 
 
-def test_what_is_due_can_be_taken_for_several_keys_at_once() -> None:
-    other = b"other"
-    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
-    host.shard.admit([KEY, other], [DATA] * 2, [0, 0], [0, 0], Now(0))
-    for new in (
-        timer(10, "first"),
-        timer(20, "second"),
-        timer(15, "other", key=other),
-        timer(30, "clock", processing=True, key=other),
-    ):
-        host.shard.set_timer(new)
-    now = Now(50, 50)
-    assert host.shard.next_due(now) == TimerFired(timer(10, "first"))
-    assert host.shard.next_due(now, {KEY}) == TimerFired(timer(15, "other", key=other))
-    assert host.shard.next_due(now, {KEY, other}) is None
-    host.shard.clear_timer(KEY, DATA, "f", "second")
-    clock = TimerFired(timer(30, "clock", processing=True, key=other))
-    assert host.shard.next_due(now, {other}) is None
-    assert host.shard.next_due(now) == clock
-    assert host.shard.next_due(Now(110), {KEY, other}) is None
-    assert host.shard.next_due(Now(110), {KEY}) is None
-    assert host.shard.next_due(Now(110)) == WindowExpired(KEY, DATA, 99)
-
-
-def test_timers_of_a_key_at_work_are_told_ahead_but_nothing_else_of_it() -> None:
-    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
-    host.shard.admit([KEY], [DATA], [0], [0], Now(0))
-    for new in (timer(10, "first"), timer(20, "second"), timer(30, "clock", processing=True)):
-        host.shard.set_timer(new)
-    now = Now(110, 0)
-    assert host.shard.next_due(now, {KEY}) is None
-    for expected in ("first", "second"):
-        due = host.shard.next_due(now, {KEY}, {KEY})
-        assert isinstance(due, TimerFired) and due.timer.tag == expected
-    assert host.shard.next_due(now, {KEY}, {KEY}) is None, "its window does not end at work"
-    assert host.shard.next_due(now) == TimerFired(timer(30, "clock", processing=True))
-    assert host.shard.next_due(now) == WindowExpired(KEY, DATA, 99)
-
-
 def test_expiry_runs_user_code_then_releases_everything() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))

@@ -202,7 +202,7 @@ def test_a_split_that_breaks_does_not_stop_the_process(serve: Serve) -> None:
     harness.go_on.set()
     assert isinstance(served.channel.next(), BundleReply)
     served.tell(EndJob())
-    assert served.channel.next() == Closed()
+    assert served.channel.next() == Closed((("stage", 1),))
 
 
 def test_callbacks_run_for_committed_bundles_once(serve: Serve) -> None:
@@ -214,7 +214,7 @@ def test_callbacks_run_for_committed_bundles_once(serve: Serve) -> None:
     for attempts in ((Attempt(2, 1),), (Attempt(2, 1), Attempt(9, 1), Attempt(1, 1))):
         served.tell(Finalize(attempts))
     served.tell(EndJob())
-    assert served.channel.next() == Closed()
+    assert served.channel.next() == Closed((("stage", 2),))
     assert served.harness.finalized == ["1-2-1", "1-1-1"]
 
 
@@ -237,7 +237,7 @@ def test_the_teardown_waits_for_the_bundle(serve: Serve) -> None:
     assert served.environment.closed == 0
     harness.go_on.set()
     assert isinstance(served.channel.next(), BundleReply)
-    assert served.channel.next() == Closed()
+    assert served.channel.next() == Closed((("stage", 1),))
     assert served.environment.closed == 1
     served.process.close()
     assert served.environment.closed == 1
@@ -253,7 +253,7 @@ def test_a_process_that_has_torn_down_stays_until_the_end_of_the_job(serve: Serv
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)
     served.tell(EndJob())
-    assert served.channel.next() == Closed()
+    assert served.channel.next() == Closed((("stage", 1),))
     assert served.environment.closed == 1
 
 

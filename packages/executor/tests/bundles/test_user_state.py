@@ -21,7 +21,6 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import StateCell, Timer
 
-from beam_spark_executor.bundles.timers_ahead import TimersAhead, Trust
 from beam_spark_executor.bundles.user_state import ShardUserState
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.plan import StatefulPlan
@@ -42,7 +41,7 @@ def cell(name: str) -> StateCell:
 def state_of(*, scripted_clock: bool = False, processing_time: int = 0) -> ShardUserState:
     timers = {"event": TimeDomain.EVENT_TIME, "clock": TimeDomain.PROCESSING_TIME}
     plan = StatefulPlan("t", STATES, timers, scripted_clock=scripted_clock)
-    state = ShardUserState(plan, processing_time, ProcessingClock(), TimersAhead(Trust()))
+    state = ShardUserState(plan, processing_time, ProcessingClock())
     state.shard = StatefulShard(StatefulSpec(WindowingStrategy(), STATES), MemoryStore())
     return state
 

@@ -303,7 +303,10 @@ def test_messages_arrive_in_order_and_the_end_is_noticed(
     for message in said:
         client.send(message)
     assert [job.heard.get(timeout=SECONDS) for _ in said] == said
-    client.send(Closed())
+    client.send(Beat())
+    for told in (Beat((("stage", 1),)), Closed((("stage", 2),))):
+        client.send(told)
+        assert job.heard.get(timeout=SECONDS) == told
     assert attached.commands.get(timeout=SECONDS) == Goodbye()
     assert attached.lost.empty()
     client._channel.close()  # as happens when the process exits

@@ -47,9 +47,9 @@ MESSAGES: dict[str, FromWorker] = {
         messages.SplitReply(SplitDone(1, 2, (), ())),
         messages.Logged((LogRecord(Severity.WARN, 5, "text"),)),
         messages.ExternalWorkerStarted("localhost:1", "1-2"),
-        messages.Beat(),
+        messages.Beat((("stage", 2),)),
         messages.Stacks(1, (ThreadStack("h", 1, "t\udfff", (StackFrame("f.py", 1, "f", ""),)),)),
-        messages.Closed(),
+        messages.Closed((("stage", 2),)),
     )
 }
 

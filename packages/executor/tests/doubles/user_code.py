@@ -30,7 +30,6 @@ from small_plans import STRATEGY, bundle_of
 
 from beam_spark_executor.bundles.keyed import Stores
 from beam_spark_executor.bundles.stateful import StatefulBundle
-from beam_spark_executor.bundles.timers_ahead import Trust
 from beam_spark_executor.bundles.user_state import ShardUserState
 from beam_spark_executor.channel.messages import RunBundle
 from beam_spark_executor.data.columns import to_batch
@@ -118,6 +117,9 @@ class UserCode:
     def timer(self, timer: Timer) -> None:
         """A timer fires."""
 
+    def settle(self) -> None:
+        """All before has been processed."""
+
     def set(
         self,
         key: bytes,
@@ -149,6 +151,7 @@ class UserCode:
                         self.timer(timer)
                 case Settle():
                     self.calls.append("")
+                    self.settle()
 
 
 def run(
@@ -165,12 +168,11 @@ def run(
     name: str = "bundle",
     merger: WindowMerger | None = None,
     parts: Callable[[Iterable[pa.RecordBatch]], Iterator[Part]] = parts_by_key,
-    trust: Trust | None = None,
 ) -> tuple[Any, tuple[Segment, ...]]:
     """Runs a bundle; returns the shard's summary and its state from then on."""
     bundle = bundle_of(shard=0, input_watermark=begin, end_watermark=end, output_watermark=begin)
     order = RunBundle(attrs.evolve(bundle, processing_time=clock), name, state)
-    stateful = StatefulBundle(plan, strategy, order, stores, merger, trust=trust)
+    stateful = StatefulBundle(plan, strategy, order, stores, merger, settling_is_dear=True)
     code.state = stateful.user_state
     code.play(stateful.chunks(batches, parts), strategy.window_coder)
     commit = stateful.commit(name)

@@ -13,6 +13,7 @@ from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_jobservices.metric_values import metric_value
 from beam_runner_jobservices.records import Importance, MonitoringInfo
 from beam_runner_worker.records import ResidualElement
+from fake_processes import FakeProcesses
 from rig import Rig
 from servers import Reporter
 from small_jobs import rig_of
@@ -31,8 +32,8 @@ class Watch:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.reporter = Reporter()
-        self.silent: list[Silence] = []
-        self.condition = JobCondition(rig.plan, self.reporter, lambda: self.silent)
+        self.processes = FakeProcesses()
+        self.condition = JobCondition(rig.plan, self.reporter, self.processes)
         self.start = rig.coordinator.moved
 
     def look(self, seconds: float) -> list[str]:
@@ -67,7 +68,8 @@ def test_metrics_of_a_running_job(tmp_path: Path) -> None:
     assert values(infos, "open_bundles") == {"read": 1, "see": 0}
     assert values(infos, "backlog_bytes") == {"read": 0, "see": 0}
     assert values(infos, "commit_lag")["see"] == 0
-    assert {info.labels["PTRANSFORM"] for info in infos} == {"the read step", "the see step"}
+    names = {info.labels["PTRANSFORM"] for info in infos if "STAGE" in info.labels}
+    assert names == {"the read step", "the see step"}
 
 
 def test_stages_tell_of_their_transforms_and_bundles(tmp_path: Path) -> None:
@@ -75,14 +77,18 @@ def test_stages_tell_of_their_transforms_and_bundles(tmp_path: Path) -> None:
     watch = Watch(rig)
     rig.open_lanes()
     rig.step()
+    watch.processes.begun, watch.processes.lost = {"read": 3}, 2
     watch.look(1)
-    infos = {(info.urn, info.labels["STAGE"]): info for info in watch.condition.metrics()}
+    infos = {(info.urn, info.labels.get("STAGE")): info for info in watch.condition.metrics()}
     transforms = infos["beam_spark:stage:transforms:v1", "read"]
     assert metric_value(transforms) == {"the read step"}
     assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "read"]) == 1
     assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "see"]) == 0
     assert metric_value(infos["beam_spark:stage:bundles_failed:v1", "read"]) == 0
     assert metric_value(infos["beam_spark:stage:bundles_retried:v1", "read"]) == 0
+    assert metric_value(infos["beam_spark:stage:bundles_begun:v1", "read"]) == 3
+    assert metric_value(infos["beam_spark:stage:bundles_begun:v1", "see"]) == 0
+    assert metric_value(infos["beam_spark:job:lost_processes:v1", None]) == 2
 
 
 def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
@@ -100,7 +106,9 @@ def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
     watch.look(2.1)
     infos = watch.condition.metrics()
     assert values(infos, "open_bundles") == values(infos, "output_watermark") == {}
-    found = {(info.urn.split(":")[2], info.labels["STAGE"]): metric_value(info) for info in infos}
+    found = {
+        (info.urn.split(":")[2], info.labels.get("STAGE")): metric_value(info) for info in infos
+    }
     assert [found["bundles_committed", stage] for stage in ("read", "see")] == [1, 2]
     began, last = (values(infos, name) for name in ("began", "last_at_work"))
     assert began.keys() == last.keys() == {"read", "see"}
@@ -119,7 +127,7 @@ def test_an_attempt_that_is_tried_again_is_told_once(tmp_path: Path) -> None:
     watch.look(3)
     (told,) = [text for importance, text, _ in watch.reporter.messages]
     assert told.startswith("attempt 1 at a bundle failed, and it is tried again: ValueError: x [")
-    other = JobCondition(rig.plan, watch.reporter, list)
+    other = JobCondition(rig.plan, watch.reporter, FakeProcesses())
     other.look(rig.ledger, rig.coordinator)
     assert len(watch.reporter.messages) == 1
 
@@ -196,9 +204,9 @@ def test_a_stream_that_only_waits_for_the_clock_is_no_news(tmp_path: Path) -> No
 def test_a_process_that_can_not_speak_is_named_with_its_step(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
     name = watch.rig.plan.stages["see"].spec.name
-    watch.silent = [Silence(Hello("job", "there", 7), 9.4, "see")]
+    watch.processes.silent = [Silence(Hello("job", "there", 7), 9.4, "see")]
     (text,) = watch.look(STILL_SECONDS + 1)
     assert f"Python worker 7 on there, at work on '{name}', has not answered for 9 s" in text
-    watch.silent = [Silence(Hello("job", "there", 8), 20, "")]
+    watch.processes.silent = [Silence(Hello("job", "there", 8), 20, "")]
     (text,) = watch.look(4 * STILL_SECONDS)
     assert "Python worker 8 on there has not answered for 20 s" in text

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import attrs
 import pytest
 from beam_runner_engine.scheduler import DefaultSectionPolicy, FailJob, FinishJob, Outcome
+from fake_processes import FakeProcesses
 from rig import NO_LOOP, Rig
 from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
 from servers import Reporter
@@ -92,6 +94,19 @@ def test_a_refused_section_is_run_as_bundles(tmp_path: Path, loop_bytes: int) ->
     assert len(rig.sections.history) == 1, "it is decided once"
     if loop_bytes == NO_LOOP:
         assert stages_on_lanes(rig) >= {"read", "count"}
+    assert rig.ledger.tallies["read"].failed == 0
+    assert rig.ledger.last_failure is None
+
+
+def test_a_section_that_is_refused_after_user_code_ran_is_an_attempt_that_failed(
+    tmp_path: Path,
+) -> None:
+    rig = rig_of(tmp_path)
+    rig.sections.answer = lambda order: attrs.evolve(refused(order), ran=True)
+    finish(rig)
+    assert [rig.ledger.tallies[stage].failed for stage in ("read", "count")] == [1, 1]
+    assert rig.ledger.last_failure is not None
+    assert rig.ledger.last_failure.cause == "a section is run as bundles instead: it has residuals"
 
 
 @pytest.mark.parametrize("breaks", [1, 3, 4])
@@ -274,7 +289,7 @@ def test_people_see_sections_that_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert bundle.where == "section of the read step to the count step: 3 of 4 tasks"
     assert rig.ledger.opened().keys() == {"read", "count"}
     reporter = Reporter()
-    condition = JobCondition(rig.plan, reporter, list)
+    condition = JobCondition(rig.plan, reporter, FakeProcesses())
     later = rig.coordinator.moved + STILL_SECONDS + 1
     with patch.object(condition_module.time, "monotonic", lambda: later):
         condition.look(rig.ledger, rig.coordinator)

@@ -215,6 +215,27 @@ def test_another_server_goes_on(new: New, loop_bytes: int) -> None:
     assert is_gone(again)
 
 
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_a_bundle_that_runs_when_the_server_stops_runs_once(new: New, loop_bytes: int) -> None:
+    server = new(loop_bytes=loop_bytes)
+    go_on = blocked(server)
+    server.job.suspend()
+    threading.Timer(0.3, go_on.set).start()
+    server.wait()
+    again = new(loop_bytes=loop_bytes)
+    assert again.run() is JobState.DONE
+    before, after = (
+        [_number(name) for name in one.spark.stages["see"].bundles] for one in (server, again)
+    )
+    assert len(before) == 1, "nothing more is begun"
+    assert before[0] not in after
+
+
+def _number(bundle_id: str) -> int:
+    """The number of a bundle, which is in its name before the attempt."""
+    return int(bundle_id.split("-")[-2])
+
+
 def test_a_job_whose_end_was_not_told_is_told_by_the_next_server(new: New) -> None:
     """A server that stops refuses the report: the next one needs the journal to make it."""
     server = new(refuses_end=True)

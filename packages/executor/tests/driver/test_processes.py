@@ -15,9 +15,12 @@ import pytest
 from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.messages import (
     Abort,
+    Beat,
+    Closed,
     EndJob,
     ExternalWorkerStarted,
     Hello,
+    LaneOpened,
     TearDown,
 )
 from beam_spark_executor.channel.server import WorkerLink
@@ -88,11 +91,40 @@ def test_workers_outside_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> No
     ours = JobProcesses(Path())
     worker = link(1)
     ours.attached(worker)
-    ours.external_worker(worker, ExternalWorkerStarted("pool:1", "sdk-1"))
+    assert ours.heard(worker, ExternalWorkerStarted("pool:1", "sdk-1"))
     ours.detached(worker)  # killed before it could stop its SDK itself
     assert ours.end(abort=False, seconds=1)
     ours.end(abort=True, seconds=1)
     assert stopped == [("pool:1", "sdk-1")]
+
+
+def test_bundles_that_processes_have_begun_are_added_up_also_of_those_that_are_gone() -> None:
+    ours = JobProcesses(Path())
+    first, second = link(1), link(2)
+    for one in (first, second):
+        ours.attached(one)
+    assert not ours.heard(first, LaneOpened(1))
+    assert ours.heard(first, Beat((("read", 1), ("see", 1))))
+    assert ours.heard(second, Beat((("read", 5),)))
+    assert ours.heard(first, Beat((("read", 2),)))
+    assert ours.begun == {"read": 7, "see": 1}
+    assert ours.heard(first, Closed((("read", 3), ("see", 1))))
+    ours.detached(first)
+    assert ours.begun == {"read": 8, "see": 1}
+
+
+def test_processes_that_end_without_being_asked_to_are_counted() -> None:
+    ours = JobProcesses(Path())
+    closed, lost, aborted = link(1), link(2), link(3)
+    for one in (closed, lost, aborted):
+        ours.attached(one)
+    ours.heard(closed, Closed())
+    for one in (closed, lost):
+        ours.detached(one)
+    assert ours.lost == 1
+    ours.end(abort=True, seconds=0.01)
+    ours.detached(aborted)
+    assert ours.lost == 1
 
 
 @pytest.fixture

@@ -117,6 +117,7 @@ def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) ->
     ("end", "entry"),
     [
         (SectionRefusal(Attempt(1, 2), "why"), SectionRefused(1, 2, "why")),
+        (SectionRefusal(Attempt(1, 2), "why", ran=True), SectionRefused(1, 2, "why", ran=True)),
         (
             BundleBroke(Attempt(1, 2), None, "lost"),
             BundleFailed(
@@ -134,12 +135,14 @@ def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) ->
             ),
         ),
     ],
-    ids=["refused", "broken", "of user code"],
+    ids=["refused", "refused after it ran", "broken", "of user code"],
 )
 def test_what_came_of_it_as_an_entry(tmp_path: Path, end: Any, entry: Any) -> None:
     running = Running(tmp_path)
     running.sections.run([section(1, 2)])
     assert running.sections.ended(end) == entry
+    user_code_ran = not isinstance(end, SectionRefusal) or end.ran
+    assert running.sections.begun == ({"read": 1, "count": 1, "end": 1} if user_code_ran else {})
 
 
 def test_people_know_it_by_its_first_and_last_stage(tmp_path: Path) -> None:

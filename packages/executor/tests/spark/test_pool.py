@@ -174,3 +174,39 @@ def test_what_java_says_is_told_not_what_was_called() -> None:
     failure.java_exception = SimpleNamespace(toString=lambda: "SparkException: Job aborted\n\tat x")
     assert reason_of(failure) == "SparkException: Job aborted"
     assert reason_of(ValueError()) == "ValueError"
+
+
+_OF_A_WORKER = """\
+org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent \
+failure: Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.7 executor 1): \
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    func, profiler = read_command(pickleSer, infile)
+                     ^^^^^^^^^^^^^
+ValueError: first
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "serializers.py", line 2, in loads
+    return cloudpickle.loads(obj)
+ModuleNotFoundError: No module named 'beam_spark_executor'
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:572)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+
+Driver stacktrace:"""
+
+
+def test_the_reason_of_a_worker_that_raised_ends_with_its_error() -> None:
+    reason = reason_of(ValueError(_OF_A_WORKER))
+    assert reason.startswith("org.apache.spark.SparkException: Job aborted")
+    assert reason.endswith(
+        "PythonException: ModuleNotFoundError: No module named 'beam_spark_executor'"
+    )
+    assert "\n" not in reason
+
+
+def test_a_traceback_without_an_end_leaves_the_first_line() -> None:
+    line = "PythonException: Traceback (most recent call last):"
+    assert reason_of(ValueError(f"{line}\n  File 'worker.py'")) == line

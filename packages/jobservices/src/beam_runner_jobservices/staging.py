@@ -16,6 +16,10 @@ from .errors import InvalidRequest
 from .records import Artifact
 from .store import ArtifactStore, StoredFile
 
+NAME_BYTES = 255
+"""What file systems allow for the name of a file, in UTF-8."""
+_SHOWN = 60
+
 
 @attrs.frozen
 class Embedded:
@@ -107,8 +111,11 @@ def stage(
 
     Raises:
         InvalidRequest: the client answers something else than was asked, or content that differs
-            from its hash.
+            from its hash; or the name of an artifact is too long for a file.
     """
+    dependencies = tuple(dependencies)
+    for dependency in dependencies:
+        _check_name(dependency)
     staged: dict[Dependency, tuple[Artifact, ...]] = {}
     for dependency in dependencies:
         if dependency in staged:
@@ -129,7 +136,19 @@ def stage(
     return staged
 
 
+def _check_name(dependency: Dependency) -> None:
+    """Refuses a name under which no worker can write the file."""
+    name = dependency.staged_name
+    longest = max(len(part.encode()) for part in name.split("/"))
+    if longest > NAME_BYTES:
+        raise InvalidRequest(
+            f"the artifact {name[:_SHOWN]!r}... can't be staged: its name has {longest} bytes, and a file name has at"
+            f" most {NAME_BYTES}; rename the file, and submit the job again"
+        )
+
+
 def _stage_one(dependency: Dependency, store: ArtifactStore, owner: str, file_type: str) -> _Part:
+    _check_name(dependency)
     if isinstance(dependency.source, Embedded):
         return _artifact(dependency, store.add(owner, dependency.source.data), file_type)
     with store.incoming(owner) as file:

@@ -29,6 +29,9 @@ class Agenda:
         self._new: set[Entry] = set()
         self._heap: list[Entry] = []
         self._gone: set[Entry] = set()
+        self._read: set[Entry] = set()
+        """Stored entries that lie in the heap, since they were passed over."""
+        self._passed: list[Entry] = []
         self._stored: Iterator[tuple[bytes, Sequence[Any]]] = cells.scan(self._cell)
         self._next_stored: Entry | None = None
         self._opened = False
@@ -38,6 +41,7 @@ class Agenda:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._cells, self._cell, self._new, self._heap, self._gone = state
+        self._read, self._passed = set(), []
         self._next_stored = None
         self._rewind()
 
@@ -58,6 +62,22 @@ class Agenda:
             self._new.discard(entry)
         else:
             self._gone.add(entry)
+            self._read.discard(entry)
+
+    def pass_over(self, time: Timestamp, reference: Reference) -> None:
+        """Leaves out the earliest entry, which this is, until `look_again`."""
+        entry = (time, reference)
+        while self._heap and self._heap[0] == entry:
+            heapq.heappop(self._heap)
+        if entry not in self._new:
+            self._read.add(entry)
+        self._passed.append(entry)
+
+    def look_again(self) -> None:
+        """Puts back the entries that were passed over."""
+        for entry in self._passed:
+            heapq.heappush(self._heap, entry)
+        self._passed.clear()
 
     def move(self, old: Timestamp | None, new: Timestamp | None, reference: Reference) -> None:
         """Removes a reference from one time and adds it at another; None is no time."""
@@ -69,7 +89,7 @@ class Agenda:
 
     def first(self) -> Entry | None:
         """Returns the earliest entry, None if there is none."""
-        while self._heap and self._heap[0] not in self._new:
+        while self._heap and self._heap[0] not in self._new and self._heap[0] not in self._read:
             heapq.heappop(self._heap)
         stored = self._peek()
         new = self._heap[0] if self._heap else None
@@ -96,7 +116,7 @@ class Agenda:
         if not self._opened:
             self._opened = True
             self._advance()
-        while self._next_stored is not None and self._next_stored in self._gone:
+        while self._next_stored in self._gone or self._next_stored in self._read:
             self._advance()
         return self._next_stored
 

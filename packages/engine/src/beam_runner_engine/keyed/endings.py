@@ -20,25 +20,25 @@ _Place = tuple[bytes, bytes]
 class Endings:
     """The timers of windows that have ended, by key and window.
 
-    Timers of a key that user code runs together past the end of a window are alike, see `is_alike`.
-    So it is known which chain the timers continue that they set.
+    User code runs one timer of a key and window at a time, so it is known which chain the timers continue
+    that it sets.
     """
 
     def __init__(self, timers: TimerTable) -> None:
         self._timers = timers
         self._chains: dict[_Place, tuple[str, ...]] = {}
-        self._place: _Place | None = None
-        self._waiting: list[Timer] = []
+        self._waiting: dict[_Place, list[Timer]] = {}
 
     def first(self, key: bytes, window: bytes) -> Timer | None:
         """Returns the timer of an ended window that rings next, None without any.
 
         Event-time timers come first, then those in processing time, each by time.
         """
-        if self._place != (key, window):
-            self._place = (key, window)
-            self._waiting = sorted(self._timers.of_window(key, window), key=_order, reverse=True)
-        return self._waiting[-1] if self._waiting else None
+        waiting = self._waiting.get((key, window))
+        if waiting is None:
+            found = self._timers.of_window(key, window)
+            waiting = self._waiting[key, window] = sorted(found, key=_order, reverse=True)
+        return waiting[-1] if waiting else None
 
     def ring(self, timer: Timer, *, at_end: bool) -> None:
         """Notes that a timer rings: user code runs it next for its key and window.
@@ -46,22 +46,13 @@ class Endings:
         `at_end` says that it rings past the end of its window. The timer must not be set any more.
         """
         place = (timer.key, timer.window)
-        if place == self._place and self._waiting and self._waiting[-1] == timer:
-            self._waiting.pop()
+        waiting = self._waiting.get(place)
+        if waiting and waiting[-1] == timer:
+            waiting.pop()
         if at_end or timer.chain:
             self._chains[place] = (*timer.chain, timer.family)
         else:
             self._chains.pop(place, None)
-
-    def is_alike(self, timer: Timer) -> bool:
-        """Returns whether user code may run a timer together with the one of its window that rang last.
-
-        What either sets continues the same chain then. Event-time timers run alone: those that they
-        set may come before those that wait.
-        """
-        if timer.domain is TimeDomain.EVENT_TIME:
-            return False
-        return self._chains.get((timer.key, timer.window)) == (*timer.chain, timer.family)
 
     def link(self, timer: Timer, *, draining: bool) -> Timer | None:
         """Returns a timer that is set now with its chain, None if the chain has its family already."""
@@ -75,8 +66,7 @@ class Endings:
 
     def change(self, key: bytes, window: bytes) -> None:
         """Notes that a timer of a window is set or cleared."""
-        if self._place == (key, window):
-            self._place = None
+        self._waiting.pop((key, window), None)
 
     def forget(self, key: bytes, window: bytes) -> None:
         """Forgets a window whose state is released."""

@@ -19,11 +19,14 @@ A watermark passes a time when it is beyond it, see `passing_watermark`. Windows
 time alone. All timers that still wait in a window then ring before the window expires: those set
 for a later time, and those that wait for the clock. So neither bounded input nor a drain waits for
 the clock or ends without them. `endings` has the rules.
+
+The order holds for each key and window. User code that runs for one of them can't change what is due
+for another, so the first thing of each can run at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
@@ -54,19 +57,24 @@ from beam_runner_engine.values.window_coders import decode_instant, decode_windo
 
 AnyState = TypeVar("AnyState", bound=State)
 
+_PASSED_FOR_EACH = 10
+"""How many entries are passed over for each that is due, if that costs less than another turn."""
+
 
 @attrs.frozen
 class StatefulSpec:
     """What the user code of a stateful stage declares.
 
     `states` are the kinds of its state cells by name. `on_window_expiration` says that it is to be
-    told when a window expires, `time_sorted_input` that elements must come in order of time.
+    told when a window expires, `time_sorted_input` that elements must come in order of time, `timers`
+    that it may set timers.
     """
 
     strategy: WindowingStrategy
     states: dict[str, type[State]] = attrs.field(factory=dict)
     on_window_expiration: bool = False
     time_sorted_input: bool = False
+    timers: bool = True
 
     @states.validator
     def _names(self, attribute: Any, states: dict[str, type[State]]) -> None:
@@ -152,7 +160,7 @@ class StatefulShard:
                 spec.strategy, spec.states, self._cells, merging, self._timers, self._sorted
             )
         )
-        self._expiring: tuple[bytes, bytes] | None = None
+        self._expiring: dict[tuple[bytes, bytes], None] = {}
         self._draining = False
         self._dropped = 0
 
@@ -210,7 +218,7 @@ class StatefulShard:
         the window's end changes nothing, see `endings`. Raises ValueError while the window expires:
         no time is left for a timer.
         """
-        if self._expiring == (timer.key, timer.window):
+        if (timer.key, timer.window) in self._expiring:
             raise ValueError(f"timer {timer.family!r} is set while its window expires")
         linked = self._endings.link(timer, draining=self._draining)
         if linked is None:
@@ -225,47 +233,55 @@ class StatefulShard:
         self._endings.change(key, window)
         self._timers.clear(key, window, family, tag)
 
-    def next_due(
-        self, now: Now, busy: Collection[bytes] = (), ahead: Collection[bytes] = ()
-    ) -> Due | None:
-        """Returns what user code is to run next, None if nothing is due at `now`.
+    def next_due(self, now: Now) -> Due | None:
+        """Returns what user code is to run next, None if nothing is due at `now`."""
+        return next(iter(self.due_together(now, 1)), None)
 
-        What it returns counts as done. The host may stop asking at any time: what is still due
-        stays on the agenda for the next bundle. A host that lets user code run several things
-        together names their keys as `busy`: None as well if it is the turn of one of those, whose
-        timers user code may yet change. Of those that are also `ahead` timers are told all the same,
-        past the end of their window only timers alike: the host finds out by itself whether user code
-        changes what it was told.
+    def due_together(self, now: Now, most: int, *, looks_past: bool = False) -> list[Due]:
+        """Returns what user code can run together, at most `most` things; nothing if none is due at `now`.
+
+        That is the first thing that is due for each key and window; of sorted elements several,
+        where user code sets no timers. What comes next for a key and window depends on what user
+        code does, so the host has it run all of this before it asks again. What is returned counts
+        as done. The host may stop asking at any time: what is still due stays on the agenda for the
+        next bundle.
+
+        Args:
+            now: the times until which things are due.
+            most: how many things are returned at most.
+            looks_past: whether to look past things that must wait for others of their key and
+                window. Without it they end the list. With it there are fewer turns, and each costs
+                more: for a host whose turns are dear.
         """
-        self._finish_expiry()
+        self._finish_expiries()
         self._draining = now.draining
-        while True:
-            event, expiry = self._events.first(), self._expiries.first()
-            expires = expiry is not None and expiry[0] < now.watermark
-            if event is not None and _is_due(event, expiry if expires else None, now.watermark):
-                if event[1][1] in busy and (event[1][0] == ELEMENTS or event[1][1] not in ahead):
-                    return None
-                self._events.remove(*event)
-                return self._event(event[1])
-            if expiry is None or not expires:
-                return self._in_processing_time(now, busy, ahead)
-            key, window = expiry[1]
-            if key in busy and key not in ahead:
-                return None
-            timer = self._endings.first(key, window)
-            if key in busy and (timer is None or not self._endings.is_alike(timer)):
-                return None
-            if timer is not None:
-                self._timers.clear(key, window, timer.family, timer.tag)
-                return self._ring(timer, at_end=True)
-            self._expiries.remove(*expiry)
-            expired = self._expire(key, window)
-            if expired is not None:
-                return expired
+        due: list[Due] = []
+        busy: set[tuple[bytes, ...]] = set()
+        passed = 0
+        while len(due) < most and passed <= _PASSED_FOR_EACH * (1 + len(due)):
+            found = self._first_due(now)
+            if found is None:
+                break
+            agenda, entry = found
+            place = entry[1] if agenda is self._expiries else entry[1][1:3]
+            if place in busy:
+                if not looks_past:
+                    break
+                agenda.pass_over(*entry)
+                passed += 1
+                continue
+            one = self._take(agenda, entry, now)
+            if one is not None:
+                due.append(one)
+                if self._spec.timers or not isinstance(one, ElementsSorted):
+                    busy.add(place)
+        for agenda in (self._events, self._processing, self._expiries):
+            agenda.look_again()
+        return due
 
     def commit(self) -> KeyedCommit:
         """Ends the bundle: returns what changed, and the shard's new summary."""
-        self._finish_expiry()
+        self._finish_expiries()
         if self._windows is not None:
             self._windows.save()
         self._timers.save()
@@ -298,60 +314,69 @@ class StatefulShard:
                 self._lifetimes.merge_away(keys[row], merged_away)
         return [self._windows.current(keys[row], windows[row]) for row in rows]
 
-    def _event(self, reference: tuple[bytes, ...]) -> Due:
-        if reference[0] != ELEMENTS:
-            timer = self._timers.take(reference)
-            # A timer for a time past its window gets here in the global one only, and only if
-            # nobody is to be told its end.
-            at_end = timer.fire_time > self._lifetimes.expiry(timer.window)
-            return self._ring(timer, at_end=at_end)
-        _, key, window, subkey = reference
-        timestamp = decode_instant(subkey)
-        values = self._sorted.take(key, window, timestamp)
-        return ElementsSorted(key, window, timestamp, values)
-
-    def _in_processing_time(
-        self, now: Now, busy: Collection[bytes], ahead: Collection[bytes]
-    ) -> TimerFired | None:
+    def _first_due(self, now: Now) -> tuple[Agenda, Entry] | None:
+        """Returns the earliest entry that is due, and the agenda that it is on."""
+        event, expiry = self._events.first(), self._expiries.first()
+        expires = expiry is not None and expiry[0] < now.watermark
+        if event is not None and _is_due(event, expiry if expires else None, now.watermark):
+            return self._events, event
+        if expiry is not None and expires:
+            return self._expiries, expiry
         at_end = self._lifetimes.all_ended(now.watermark)
-        until = MAX_TIMESTAMP if at_end else now.processing_time
-        entry = self._processing.first()
-        if entry is None or entry[0] > until:
+        waiting = self._processing.first()
+        if waiting is None or waiting[0] > (MAX_TIMESTAMP if at_end else now.processing_time):
             return None
-        if entry[1][1] in busy:
-            if entry[1][1] not in ahead:
-                return None
-            if at_end and not self._endings.is_alike(self._timers.find(entry[1])):
-                return None
-        self._processing.remove(*entry)
-        return self._ring(self._timers.take(entry[1]), at_end=at_end)
+        return self._processing, waiting
+
+    def _take(self, agenda: Agenda, entry: Entry, now: Now) -> Due | None:
+        """Takes an entry off its agenda; None if user code has nothing to do for it."""
+        if agenda is self._expiries:
+            return self._expire(entry)
+        agenda.remove(*entry)
+        if entry[1][0] == ELEMENTS:
+            _, key, window, subkey = entry[1]
+            timestamp = decode_instant(subkey)
+            values = self._sorted.take(key, window, timestamp)
+            return ElementsSorted(key, window, timestamp, values)
+        timer = self._timers.take(entry[1])
+        if agenda is self._processing:
+            at_end = self._lifetimes.all_ended(now.watermark)
+        else:
+            # A timer for a time past its window gets here in the global window only, and only if no
+            # callback is due at that window's end.
+            at_end = timer.fire_time > self._lifetimes.expiry(timer.window)
+        return self._ring(timer, at_end=at_end)
 
     def _ring(self, timer: Timer, *, at_end: bool) -> TimerFired:
         self._endings.ring(timer, at_end=at_end)
         return TimerFired(timer)
 
-    def _expire(self, key: bytes, window: bytes) -> WindowExpired | None:
-        self._expiring = (key, window)
+    def _expire(self, entry: Entry) -> TimerFired | WindowExpired | None:
+        key, window = entry[1]
+        timer = self._endings.first(key, window)
+        if timer is not None:
+            self._timers.clear(key, window, timer.family, timer.tag)
+            return self._ring(timer, at_end=True)
+        self._expiries.remove(*entry)
+        self._expiring[key, window] = None
         if not self._spec.on_window_expiration:
-            self._finish_expiry()
+            self._finish_expiries()
             return None
         last = decode_window(self._spec.strategy.window_coder, window).max_timestamp()
         return WindowExpired(key, window, last)
 
-    def _finish_expiry(self) -> None:
-        """Releases everything that a key has in the window that has just expired."""
-        if self._expiring is None:
-            return
-        key, window = self._expiring
-        self._expiring = None
-        for timer in self._timers.of_window(key, window):
-            self._timers.clear(key, window, timer.family, timer.tag)
-        for name in self._spec.states:
-            self._cells.clear(CellId(name, key, window))
-        self._endings.forget(key, window)
-        self._lifetimes.end(key, window)
-        if self._windows is not None:
-            self._windows.close(key, window)
+    def _finish_expiries(self) -> None:
+        """Releases everything that keys have in the windows that have just expired."""
+        for key, window in self._expiring:
+            for timer in self._timers.of_window(key, window):
+                self._timers.clear(key, window, timer.family, timer.tag)
+            for name in self._spec.states:
+                self._cells.clear(CellId(name, key, window))
+            self._endings.forget(key, window)
+            self._lifetimes.end(key, window)
+            if self._windows is not None:
+                self._windows.close(key, window)
+        self._expiring.clear()
 
 
 def _is_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:

@@ -110,16 +110,11 @@ class TimerTable:
 
     def take(self, reference: tuple[bytes, ...]) -> Timer:
         """Takes a timer whose entry was taken from an agenda; it is not set any more."""
-        timer = self.find(reference)
-        self._forget(timer)
-        return timer
-
-    def find(self, reference: tuple[bytes, ...]) -> Timer:
-        """Returns the timer that an entry of an agenda is for."""
         _, key, window, family, tag = reference
         timer = self.get(key, window, family.decode(), tag.decode())
         if timer is None:
             raise ValueError(f"timer {family!r} of key {key!r} is due but the store has lost it")
+        self._forget(timer)
         return timer
 
     def save(self) -> None:

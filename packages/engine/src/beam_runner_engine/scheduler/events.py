@@ -118,12 +118,14 @@ class AttemptsLost:
 class SectionRefused:
     """The host can't run this section as one, for a `reason`; nothing of it was committed.
 
-    Its stages then have bundles of their own, over the same inputs.
+    Its stages then have bundles of their own, over the same inputs. `ran` says whether user code has
+    run in it.
     """
 
     bundle: int
     attempt: int
     reason: str
+    ran: bool = False
 
 
 @attrs.frozen

@@ -6,7 +6,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -35,7 +34,6 @@ from beam_spark_executor.bundles.keyed import ShardGrouping, Stores
 from beam_spark_executor.bundles.stage_metrics import bundle_msecs, dropped_values
 from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.stateful import StatefulBundle
-from beam_spark_executor.bundles.timers_ahead import TimersTouched
 from beam_spark_executor.bundles.truncation import Truncation
 from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import (
@@ -66,6 +64,7 @@ class RunningBundle:
         merger: merges the windows of its input, if the engine can't.
         truncation: truncates restrictions, if it processes any.
         on_written: may be told, before the bundle ends, which buffers it has written to.
+        on_begin: is told the stage whenever user code is about to be given the input.
 
     Attributes:
         attempt: which attempt at which bundle.
@@ -82,9 +81,11 @@ class RunningBundle:
         merger: WindowMerger | None = None,
         truncation: Truncation | None = None,
         on_written: Callable[[Collection[str]], None] | None = None,
+        on_begin: Callable[[str], None] | None = None,
     ) -> None:
         bundle = order.bundle
         self._on_written = on_written
+        self._on_begin = on_begin
         self._merger = merger
         self._truncation = truncation
         self._truncated = False
@@ -123,9 +124,6 @@ class RunningBundle:
     def run(self) -> BundleReply | BundleBroke:
         """Processes the bundle to its end; never raises for what went wrong in it."""
         try:
-            with suppress(TimersTouched):
-                return self._process()
-            self._discard()  # nobody has seen anything of it
             return self._process()
         except Exception as error:
             self._discard()
@@ -206,6 +204,8 @@ class RunningBundle:
         metrics: tuple[MonitoringInfo, ...] = ()
         done = BundleDone(bundle.number, bundle.attempt)
         first = next(chunks, None)
+        if self._on_begin is not None:
+            self._on_begin(self.stage_id)
         if first is not None:
             state = keyed.user_state if isinstance(keyed, StatefulBundle) else None
             inputs = itertools.chain((first,), chunks)
@@ -265,9 +265,14 @@ class RunningBundle:
         assert source.strategy is not None
         if stateful is not None:
             stores = None if source.bulk else self._stores
-            clock, trust = self._work.clock, self._work.trust
             return StatefulBundle(
-                stateful, source.strategy, self._order, stores, self._merger, clock, trust
+                stateful,
+                source.strategy,
+                self._order,
+                stores,
+                self._merger,
+                self._work.clock,
+                settling_is_dear=not self.embedded,
             )
         if source.bulk:
             return None

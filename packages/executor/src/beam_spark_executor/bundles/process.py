@@ -20,6 +20,7 @@ from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import StageHarness
 from beam_runner_worker.threads import start_essential, start_helper
 
+from beam_spark_executor.bundles.begun import BegunBundles
 from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.bundle_data import BundleData, FolderData
 from beam_spark_executor.bundles.durability import CommittedFiles
@@ -110,7 +111,8 @@ class WorkerProcess:
         self._stores = ShardStores(self.folder, hello.folder)
         self._stores_of_sections = ShardStores(self.scratch)
         self._files = CommittedFiles(files.keeper, self.folder, self.work.plan.stages, self._wait)
-        self._vitals = self._wait(lambda: start_heart(self.scratch, self.channel.send))
+        self._begun = BegunBundles()
+        self._vitals = self._wait(lambda: start_heart(self.scratch, self.channel.send, self._begun))
         self._in_sections = SectionProgress(self.channel.send)
         self._teller = ProgressTeller(
             lambda: self._running,
@@ -144,7 +146,7 @@ class WorkerProcess:
         with self._busy:
             if not self._closed:
                 self._closed = True
-                self.channel.send(Closed())
+                self.channel.send(Closed(self._begun.all()))
 
     def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
         """Processes a bundle of a section to its end, in this thread; files that the reply names are kept."""
@@ -184,6 +186,8 @@ class WorkerProcess:
                     stage.merger,
                     stage.truncation,
                     self.stages.set_up_reader if last and not self.work.plan.streaming else None,
+                    # Spark may run tasks of a section again, which is no attempt at the section.
+                    self._begun.note if data is None else None,
                 )
             except Exception as error:
                 return broke(attempt, error, self.folder)

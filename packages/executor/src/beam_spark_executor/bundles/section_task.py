@@ -244,7 +244,7 @@ class SectionTask:
                 outputs = SectionOutputs(stage.place, self._source, reply.done.outputs)
                 told = SectionReply(outputs=(outputs,), metrics=reply.metrics)
                 return told, reply.done.residuals
-            refusal = SectionRefusal(self._attempt, f"{stage.plan.spec.name} {reason}")
+            refusal = SectionRefusal(self._attempt, f"{stage.plan.spec.name} {reason}", ran=True)
             self._host.tell(refusal)
             return SectionReply(end=refusal), ()
         if reply.failure is None:

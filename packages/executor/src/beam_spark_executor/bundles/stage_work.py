@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import attrs
 
 from beam_spark_executor.bundles.inputs import GLOBAL, Windows
-from beam_spark_executor.bundles.timers_ahead import Trust
 from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.memory import bundle_budget, section_budget
@@ -26,7 +25,6 @@ class StageWork:
         budget: how many bytes of rows a bundle may group in memory.
         hides_elements: whether errors must not show the element that was processed.
         clock: the job's processing time.
-        trust: whether several timers of a key are told in one go.
         checks_watermarks: whether bundles fail where a watermark overtakes data.
     """
 
@@ -37,7 +35,6 @@ class StageWork:
     budget: int = attrs.field(factory=bundle_budget)
     hides_elements: bool = False
     clock: ProcessingClock = attrs.field(factory=ProcessingClock)
-    trust: Trust = attrs.field(factory=Trust)
     checks_watermarks: bool = False
 
     @property
@@ -61,10 +58,9 @@ class StageWork:
             shards=work.shards,
             hides_elements=work.hides_elements,
             clock=ProcessingClock.showing(work.now) if clock is None else clock,
-            trust=Trust(kept=not stage.embedded),
             checks_watermarks=work.checks_watermarks,
         )
 
     def in_section(self) -> StageWork:
-        """The same for a bundle of a section: what it has handed on is on its way, so it can't begin again."""
-        return attrs.evolve(self, trust=Trust(kept=False), budget=section_budget())
+        """The same for a bundle of a section, which groups in the memory of a task."""
+        return attrs.evolve(self, budget=section_budget())

@@ -1,7 +1,7 @@
 """A bundle of a stateful stage: one key shard's elements, and what becomes due by them and by time.
 
 The harness is given the elements key by key, then told to settle, so that the timers that user code
-has set are known; then whatever is due next for each key, and to settle, until nothing is.
+has set are known; then what is due first for each key and window, and to settle, until nothing is.
 Where input is bounded a bundle has all of its shard, and time goes to its end in it: so keys are
 begun and ended part by part, and no more state is kept than that of the keys of one part.
 """
@@ -17,12 +17,14 @@ from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.stateful import (
+    Due,
     ElementsSorted,
     StatefulShard,
     StatefulSpec,
     TimerFired,
     WindowExpired,
 )
+from beam_runner_engine.keyed.timers import Timer as DueTimer
 from beam_runner_engine.values.panes import NO_FIRING, encode_pane
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
@@ -32,7 +34,6 @@ from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.records import ElementChunk, InputChunk, Settle, Timer, TimerChunk
 
 from beam_spark_executor.bundles.keyed import ShardCommit, Store, Stores
-from beam_spark_executor.bundles.timers_ahead import TimersAhead, Trust
 from beam_spark_executor.bundles.user_state import ShardUserState
 from beam_spark_executor.channel.messages import RunBundle
 from beam_spark_executor.clock import ProcessingClock
@@ -53,7 +54,7 @@ class StatefulBundle:
         order: the bundle.
         stores: the state of key shards; None where input is bounded and nothing is left behind.
         merger: merges windows that the engine can't merge.
-        trust: whether several timers of a key are told in one go.
+        settling_is_dear: whether it costs the harness milliseconds to settle.
 
     Attributes:
         user_state: for the harness.
@@ -67,10 +68,12 @@ class StatefulBundle:
         stores: Stores | None,
         merger: WindowMerger | None = None,
         clock: ProcessingClock | None = None,
-        trust: Trust | None = None,
+        *,
+        settling_is_dear: bool = False,
     ) -> None:
         bundle = order.bundle
         self._merger = merger
+        self._looks_past = settling_is_dear
         assert bundle.shard is not None
         self._plan = plan
         self._spec = StatefulSpec(
@@ -78,6 +81,7 @@ class StatefulBundle:
             states=dict(plan.states),
             on_window_expiration=bool(plan.expiration_family),
             time_sorted_input=plan.time_sorted,
+            timers=bool(plan.timers),
         )
         time = (bundle.processing_time, bundle.output_watermark, bundle.draining)
         self._now = Now(bundle.input_watermark, *time)
@@ -85,10 +89,7 @@ class StatefulBundle:
         self._store: Store | None = None
         if stores is not None:
             self._store = stores.open(bundle.stage, bundle.shard, order.state)
-        self._ahead = TimersAhead(trust or Trust(kept=False))
-        self.user_state = ShardUserState(
-            plan, bundle.processing_time, clock or ProcessingClock(), self._ahead
-        )
+        self.user_state = ShardUserState(plan, bundle.processing_time, clock or ProcessingClock())
         self._dropped = 0
         self._begin()
 
@@ -102,9 +103,6 @@ class StatefulBundle:
         Args:
             batches: the elements.
             parts: puts them in the order of their keys.
-
-        Raises:
-            TimersTouched: the bundle is to begin again, without telling timers ahead.
         """
         for part in parts(batches):
             elements = self._admitted(part)
@@ -168,43 +166,37 @@ class StatefulBundle:
 
     def _due(self) -> Iterator[InputChunk]:
         """All that is due, what becomes due by it included."""
-        while chunks := list(self._due_together()):
-            yield from chunks
+        while due := self._shard.due_together(
+            self._end, _DUE_TOGETHER, looks_past=self._looks_past
+        ):
+            yield from self._due_chunks(due)
             yield Settle()
-            self._ahead.settled()
 
-    def _due_together(self) -> Iterator[InputChunk]:
-        """What is due next, for each key one thing, for user code may change what comes then; or timers ahead."""
-        busy: set[bytes] = set()
+    def _due_chunks(self, due: Sequence[Due]) -> Iterator[InputChunk]:
+        """What is due for several keys and windows: elements, and after them timers."""
         timers: list[Timer] = []
-        while len(busy) + len(timers) < _DUE_TOGETHER:
-            match self._shard.next_due(self._end, busy, self._ahead.keys):
+        for one in due:
+            match one:
                 case TimerFired(timer):
-                    busy.add(timer.key)
-                    self._ahead.tell(timer)
-                    timers.append(
-                        Timer(
-                            transform_id=self._plan.transform_id,
-                            family=timer.family,
-                            tag=timer.tag,
-                            key=timer.key,
-                            windows=(timer.window,),
-                            fire_at=timer.fire_time,
-                            hold=timer.hold,
-                            pane=encode_pane(timer.pane),
-                        )
-                    )
-                case ElementsSorted(key, window, _, values):
-                    busy.add(key)
+                    timers.append(self._fired(timer))
+                case ElementsSorted(_, window, _, values):
                     yield self._chunk(values, None, [window] * len(values))
                 case WindowExpired() as expired:
-                    # Once it is asked for what is next, the window's state is gone.
                     timers.append(self._expiration(expired))
-                    break
-                case None:
-                    break
         if timers:
             yield TimerChunk(tuple(timers))
+
+    def _fired(self, timer: DueTimer) -> Timer:
+        return Timer(
+            transform_id=self._plan.transform_id,
+            family=timer.family,
+            tag=timer.tag,
+            key=timer.key,
+            windows=(timer.window,),
+            fire_at=timer.fire_time,
+            hold=timer.hold,
+            pane=encode_pane(timer.pane),
+        )
 
     def _expiration(self, expired: WindowExpired) -> Timer:
         return Timer(

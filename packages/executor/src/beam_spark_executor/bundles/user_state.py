@@ -23,7 +23,6 @@ from beam_runner_engine.values.times import Timestamp, clamp
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.records import StateCell, Timer
 
-from beam_spark_executor.bundles.timers_ahead import TimersAhead
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.plan import StatefulPlan
 
@@ -38,7 +37,6 @@ class ShardUserState:
         plan: what the transform declares.
         processing_time: the bundle's (ms).
         clock: the job's processing time.
-        ahead: is told which timers user code changes.
 
     Attributes:
         shard: whose cells and timers they are; to be set before any use.
@@ -47,7 +45,6 @@ class ShardUserState:
     _plan: StatefulPlan
     _processing_time: Timestamp
     _clock: ProcessingClock
-    _ahead: TimersAhead
     shard: StatefulShard = attrs.field(init=False)
 
     def bag(self, cell: StateCell) -> bytes:
@@ -121,11 +118,9 @@ class ShardUserState:
             raise HarnessError(f"{timer.transform_id} sets a timer of no family: {timer.family!r}")
         for window in timer.windows:
             if timer.fire_at is None:
-                self._ahead.changed(timer.key, window, timer.family, timer.tag, None)
                 self.shard.clear_timer(timer.key, window, timer.family, timer.tag)
                 continue
             fire_time = self._fire_time(domain, timer.fire_at)
-            self._ahead.changed(timer.key, window, timer.family, timer.tag, (domain, fire_time))
             self.shard.set_timer(
                 EngineTimer(
                     key=timer.key,

@@ -95,7 +95,12 @@ class BundleBroke:
 
 @attrs.frozen
 class SectionRefusal:
-    """A section can't be run as one Spark job; nothing of this attempt counts, and its stages run apart."""
+    """A section can't be run as one Spark job; nothing of this attempt counts, and its stages run apart.
+
+    Attributes:
+        ran: whether user code has run in it.
+    """
 
     attempt: Attempt
     reason: str = attrs.field(converter=encodable)
+    ran: bool = False

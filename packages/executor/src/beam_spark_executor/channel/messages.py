@@ -197,7 +197,13 @@ class ExternalWorkerStarted:
 
 @attrs.frozen
 class Beat:
-    """The process can still speak: said from time to time, as long as any of its Python code runs."""
+    """The process can still speak: said from time to time, as long as any of its Python code runs.
+
+    Attributes:
+        begun: how many bundles of a stage it has begun in all, for the stages of which that has changed.
+    """
+
+    begun: tuple[tuple[str, int], ...] = ()
 
 
 @attrs.frozen
@@ -210,7 +216,13 @@ class Stacks:
 
 @attrs.frozen
 class Closed:
-    """All DoFns are torn down, and there is nothing more to say; the process waits for Goodbye."""
+    """All DoFns are torn down, and there is nothing more to say; the process waits for Goodbye.
+
+    Attributes:
+        begun: how many bundles of each stage it has begun in all.
+    """
+
+    begun: tuple[tuple[str, int], ...] = ()
 
 
 FromWorker = (

@@ -230,10 +230,10 @@ class ChannelServer:
             for request in requests:
                 message = decode_message(request)
                 link.heard = time.monotonic()
+                if not isinstance(message, Beat) or message.begun:
+                    job.received(link, message)
                 if isinstance(message, Closed):
                     link.send(Goodbye())
-                elif not isinstance(message, Beat):
-                    job.received(link, message)
         except grpc.RpcError:
             _LOGGER.debug("worker process %s is gone", link.hello.pid)
         except FormError as error:

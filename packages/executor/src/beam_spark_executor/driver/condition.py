@@ -11,6 +11,7 @@ metrics, and messages when nothing moves, and when an attempt failed that is fol
 | ``beam_spark:stage:commit_lag:v1`` | ms | for how long the oldest of these has not been |
 | ``beam_spark:stage:transforms:v1`` | names | the transforms in the stage |
 | ``beam_spark:stage:waits:v1`` | sentences | what the stage waits for, if it is not just its turn |
+| ``beam_spark:stage:bundles_begun:v1`` | attempts | how often worker processes have begun one of its bundles, as they have told this server |
 | ``beam_spark:stage:bundles_committed:v1`` | bundles | how many of the stage were committed |
 | ``beam_spark:stage:bundles_failed:v1`` | attempts | how many attempts at its bundles failed |
 | ``beam_spark:stage:bundles_retried:v1`` | attempts | how many of its bundles were given out again |
@@ -19,13 +20,15 @@ metrics, and messages when nothing moves, and when an attempt failed that is fol
 | ``beam_spark:stage:last_at_work:v1`` | ms | when it was last |
 | ``beam_spark:stage:bundle_msecs:v1`` | ms | how long each of its bundles took that was committed; comes with the bundles |
 
-Those after ``waits`` are there of jobs that have ended, too. Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it.
+Those after ``waits`` are there of jobs that have ended, too. Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it. The job itself has
+``beam_spark:job:lost_processes:v1``: how many of its worker processes have ended without being asked to, as far as this server knows.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import attrs
 from beam_runner_engine.scheduler import StageReport, Wait, WaitFor, describe_waits
@@ -51,6 +54,7 @@ from beam_spark_executor.plan import JobPlan
 
 LOOK_SECONDS = 0.5
 """How old the metrics of stages are at most, apart from a loop inside a task."""
+LOST_PROCESSES = "beam_spark:job:lost_processes:v1"
 STILL_SECONDS = 5.0
 """After this long without a move people are told why; then after twice as long, and so on."""
 
@@ -65,6 +69,7 @@ class _Seen:
         opened: by stage, when (ms) the oldest of its open bundles was opened.
         waits: by stage, what it waits for, in sentences; none where nobody has asked lately.
         tallies: by stage, how many of its bundles came to what.
+        sections: by stage, how many attempts at sections have ended.
     """
 
     time: int = 0
@@ -72,6 +77,25 @@ class _Seen:
     opened: Mapping[str, int] = attrs.field(factory=dict)
     waits: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     tallies: Mapping[str, Tally] = attrs.field(factory=dict)
+    sections: Mapping[str, int] = attrs.field(factory=dict)
+
+
+class ProcessesSeen(Protocol):
+    """The worker processes of a job, as far as its condition depends on them.
+
+    Attributes:
+        begun: by stage, how many bundles they have told to have begun.
+        lost: how many of them have ended without being asked to.
+    """
+
+    @property
+    def begun(self) -> Mapping[str, int]: ...
+
+    @property
+    def lost(self) -> int: ...
+
+    def look(self) -> Sequence[Silence]:
+        """Returns those that can't speak."""
 
 
 class JobCondition:
@@ -80,15 +104,13 @@ class JobCondition:
     Args:
         plan: the job's.
         reporter: who is told that nothing moves.
-        silent: finds the processes that can't speak.
+        processes: the job's worker processes.
     """
 
-    def __init__(
-        self, plan: JobPlan, reporter: JobReporter, silent: Callable[[], Sequence[Silence]]
-    ) -> None:
+    def __init__(self, plan: JobPlan, reporter: JobReporter, processes: ProcessesSeen) -> None:
         self._plan = plan
         self._reporter = reporter
-        self._silent = silent
+        self._processes = processes
         self._seen = _Seen()
         self.history = StageHistory()
         self._looked = 0.0
@@ -100,9 +122,19 @@ class JobCondition:
     def metrics(self) -> tuple[MonitoringInfo, ...]:
         """Those of all stages, as of the last look; of a job that has ended what became of them."""
         seen = self._seen
+        if not seen.time:
+            return ()
+        begun, lost = self._processes.begun, encode_varint(self._processes.lost)
         return (
             *(info for report in seen.stages for info in self._stage(report, seen)),
-            *(info for stage in self._plan.stages for info in self._totals(stage, seen)),
+            *(
+                info
+                for stage in self._plan.stages
+                for info in self._totals(
+                    stage, seen, begun.get(stage, 0) + seen.sections.get(stage, 0)
+                )
+            ),
+            MonitoringInfo(LOST_PROCESSES, metric_urns.SUM_INT64_TYPE, lost, {}),
         )
 
     def look(self, ledger: Ledger, coordinator: Coordinator, *, asked: bool = False) -> None:
@@ -116,22 +148,23 @@ class JobCondition:
         self._looked = moment
         now = coordinator.clock.now()
         first = not self._seen.time
-        self._seen = self._see(ledger, now, asked=asked)
+        self._seen = self._see(ledger, now, coordinator.sections.begun, asked=asked)
         for text in self._failures.look(ledger, now, skips=first) if ledger.end is None else ():
             self._reporter.message(Importance.WARNING, text)
         self.tell_outage(coordinator.lane_outage)
         self.history.look(time.time(), self._seen.stages or ledger.reports(), ledger.tallies)
-        self._tell_if_still(ledger, coordinator, moment, self._silent())
+        self._tell_if_still(ledger, coordinator, moment, self._processes.look())
 
-    def _see(self, ledger: Ledger, now: int, *, asked: bool) -> _Seen:
+    def _see(self, ledger: Ledger, now: int, sections: Mapping[str, int], *, asked: bool) -> _Seen:
         if ledger.end is not None:
-            return _Seen(now, tallies=dict(ledger.tallies))
+            return _Seen(now, tallies=dict(ledger.tallies), sections=dict(sections))
         return _Seen(
             now,
             tuple(ledger.reports()),
             {} if self._plan.scripts_clock else ledger.opened(),
             reasons(ledger.waits(), self._plan) if asked else {},
             dict(ledger.tallies),
+            dict(sections),
         )
 
     def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MonitoringInfo]:
@@ -153,18 +186,16 @@ class JobCondition:
             urn = "beam_spark:stage:waits:v1"
             yield MonitoringInfo(urn, metric_urns.SET_STRING_TYPE, _texts(waits), labels)
 
-    def _totals(self, stage: str, seen: _Seen) -> Iterator[MonitoringInfo]:
-        """What has become of a stage's bundles; nothing before anybody has looked."""
-        if not seen.time:
-            return
+    def _totals(self, stage: str, seen: _Seen, begun: int) -> Iterator[MonitoringInfo]:
+        """What has become of a stage's bundles."""
         labels = self._labels(stage)
         names = tuple(labels["PTRANSFORM"].split(" + "))
         urn = "beam_spark:stage:transforms:v1"
         yield MonitoringInfo(urn, metric_urns.SET_STRING_TYPE, _texts(names), labels)
         tally = seen.tallies.get(stage, Tally())
-        for name in ("committed", "failed", "retried"):
+        for name, count in (("begun", begun), *attrs.asdict(tally).items()):
             urn = f"beam_spark:stage:bundles_{name}:v1"
-            value = encode_varint(getattr(tally, name))
+            value = encode_varint(count)
             yield MonitoringInfo(urn, metric_urns.SUM_INT64_TYPE, value, labels)
         times = self.history.times.get(stage)
         if times is not None:

@@ -229,15 +229,15 @@ class Coordinator:
         self._waiting.append(event)
 
     def suspend(self) -> None:
-        """The server stops: no more is begun, and what the loop has done so far is asked for."""
+        """The server stops: no more is begun, what runs may end, and what the loop has done so far is asked for."""
         if self._loop.is_out and not self.lanes.leave_loop():
             self._loop.end()
         self._suspended = True
 
     @property
     def is_suspended(self) -> bool:
-        """Whether nothing is awaited any more after a `suspend`."""
-        return self._suspended and not self._loop.is_out
+        """Whether nothing is awaited any more after a `suspend`: no loop, and no bundle that runs in a lane."""
+        return self._suspended and not self._loop.is_out and not any(self.lanes.busy())
 
     def work(self) -> None:
         """Commits what has happened, and has run what can run."""
@@ -250,7 +250,8 @@ class Coordinator:
             self.moved = time.monotonic()
         if (cores := self._slots.cores) is not None:
             self.lanes.resize(cores, cores * TUNING.lanes_per_core)
-        self.lanes.dispatch()
+        if not self._suspended:
+            self.lanes.dispatch()
         # Spark does not pre-empt: what a lane keeps, no task of a section can have.
         self.lanes.close_idle(at_once=self.sections.alive)
         self._litter.remove(self.ledger.files)

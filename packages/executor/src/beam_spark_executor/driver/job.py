@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import attrs
 from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
 from beam_runner_jobservices.observation import Execution, StageSeries, ThreadStack
 from beam_runner_jobservices.ports import JobReporter
@@ -15,7 +16,6 @@ from beam_runner_worker.threads import start_essential
 
 from beam_spark_executor.channel.messages import (
     Abort,
-    ExternalWorkerStarted,
     FromWorker,
     GiveUp,
     JobWork,
@@ -104,7 +104,7 @@ class RunningJob:
         self._on_end = on_end
         self._metrics = MetricsTally(ledger.metrics.infos())
         self._processes = JobProcesses(settings.folder)
-        self._condition = JobCondition(self._plan, reporter, self._processes.look)
+        self._condition = JobCondition(self._plan, reporter, self._processes)
         self._observing = JobObserving(
             self._plan, self._processes.links, lambda: placement.interface
         )
@@ -161,9 +161,11 @@ class RunningJob:
         """All metrics so far, and those of the stages while it runs."""
         if self._last_metrics is not None:
             return self._last_metrics
-        totals = self._metrics.totals()
         self._observing.touch()
-        return JobMetrics((*totals.attempted, *self._condition.metrics()), totals.committed)
+        return self._with_stages(self._metrics.totals())
+
+    def _with_stages(self, totals: JobMetrics) -> JobMetrics:
+        return attrs.evolve(totals, attempted=(*totals.attempted, *self._condition.metrics()))
 
     def execution(self) -> Execution:
         """What the job does now."""
@@ -204,9 +206,7 @@ class RunningJob:
                 report_logs(self._reporter, records, worker)
             case Stacks():
                 self._observing.answered(link, message)
-            case ExternalWorkerStarted():
-                self._processes.external_worker(link, message)
-            case _ if not self._placement.heard(message):
+            case _ if not (self._processes.heard(link, message) or self._placement.heard(message)):
                 self._inbox.put(Said(link, message))
 
     def _lane_ended(self, number: int, error: str) -> None:
@@ -362,13 +362,15 @@ class RunningJob:
         for link in busy:
             link.send(Abort())
         # Nothing comes any more that counts; and while processes tear down there is time.
-        self._last_metrics = self.metrics()
+        totals = self._metrics.totals()
         gone = False
         if in_order:
             # Also where the job failed: callbacks of what was committed before are still to run.
             gone = self._processes.end(abort=False, seconds=_TEARDOWN_SECONDS)
         if not gone:
             gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
+        # At their end processes tell how many bundles they have begun.
+        self._last_metrics = self._with_stages(totals)
         self._placement.close(workers_gone=gone)
         self._slots.forget()
         # A server that stops takes no end on record: then the next one goes on from the journal.

@@ -235,7 +235,12 @@ class Ledger:
                 if event.kind is not FailureKind.UNAVAILABLE:
                     self._count(bundle, failed=1)
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
-                del self._open[number]
+                section = self._open.pop(number)
+                if event.ran:
+                    # Its user code runs again in bundles, so this attempt came to nothing.
+                    cause = f"a section is run as bundles instead: {event.reason}"
+                    self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
+                    self._count(section, failed=1)
         watch, scheduler = self.watch, self._scheduler
         commands = scheduler.handle(event) if watch is None else watch.handle(scheduler, event)
         if isinstance(event, BundleDone):

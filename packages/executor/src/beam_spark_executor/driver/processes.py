@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import attrs
@@ -16,9 +17,12 @@ from beam_runner_worker.fnapi import stop_external_worker
 
 from beam_spark_executor.channel.messages import (
     Abort,
+    Beat,
+    Closed,
     EndJob,
     ExternalWorkerStarted,
     FromServer,
+    FromWorker,
     Hello,
     TearDown,
 )
@@ -61,7 +65,12 @@ class JobProcesses:
         self._changed = threading.Condition()
         self._links: set[WorkerLink] = set()
         self._external: dict[WorkerLink, list[ExternalWorkerStarted]] = {}
+        self._begun: dict[WorkerLink, dict[str, int]] = {}
+        self._begun_by_gone: Counter[str] = Counter()
+        self._closed: set[WorkerLink] = set()
+        self._lost = 0
         self._ended = False
+        self._aborted = False
 
     def attached(self, link: WorkerLink) -> None:
         """A process begins; one that comes after the job's end is sent away at once."""
@@ -74,17 +83,47 @@ class JobProcesses:
         """A process has ended."""
         with self._changed:
             self._links.discard(link)
+            self._begun_by_gone.update(self._begun.pop(link, {}))
+            if link in self._closed:
+                self._closed.discard(link)
+            elif not self._aborted:
+                self._lost += 1
             self._changed.notify_all()
+
+    @property
+    def begun(self) -> Counter[str]:
+        """By stage, how many bundles all processes have told to have begun."""
+        with self._changed:
+            total = Counter(self._begun_by_gone)
+            for counts in self._begun.values():
+                total.update(counts)
+            return total
+
+    @property
+    def lost(self) -> int:
+        """How many processes have ended without being asked to."""
+        with self._changed:
+            return self._lost
 
     def links(self) -> tuple[WorkerLink, ...]:
         """Those that are attached."""
         with self._changed:
             return tuple(self._links)
 
-    def external_worker(self, link: WorkerLink, started: ExternalWorkerStarted) -> None:
-        """A process has asked a worker pool outside for an SDK harness."""
+    def heard(self, link: WorkerLink, message: FromWorker) -> bool:
+        """A process says something; whether that was about the process itself, and for nobody else."""
         with self._changed:
-            self._external.setdefault(link, []).append(started)
+            match message:
+                case ExternalWorkerStarted():
+                    self._external.setdefault(link, []).append(message)
+                case Beat(begun):
+                    self._begun.setdefault(link, {}).update(begun)
+                case Closed(begun):
+                    self._begun.setdefault(link, {}).update(begun)
+                    self._closed.add(link)
+                case _:
+                    return False
+        return True
 
     def look(self) -> list[Silence]:
         """Those that can't speak; kills those whose channel is broken. Costs nothing if all do."""
@@ -116,6 +155,7 @@ class JobProcesses:
         """
         with self._changed:
             self._ended = True
+            self._aborted = self._aborted or abort
             self._tell(Abort() if abort else EndJob())
         gone = self._wait_until_gone(seconds)
         self._stop_external_workers()

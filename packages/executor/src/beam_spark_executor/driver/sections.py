@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
@@ -15,6 +16,7 @@ from beam_runner_engine.scheduler import Bundle, SectionRefused
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_spark_executor.channel.messages import BundleReply, Entry, JobWork, RunBundle
 from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
+from beam_spark_executor.driver.ledger import stages_of
 from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.plan import JobPlan
@@ -56,6 +58,7 @@ class Sections:
 
     Attributes:
         tasks: how far they are, together, at the last look.
+        begun: by stage, in how many attempts that have ended user code has run.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Sections:
         self._looked = 0.0
         self._done: set[Attempt] = set()
         self.tasks = Tasks()
+        self.begun: Counter[str] = Counter()
 
     def are_for(self, bundle: Bundle) -> bool:
         """Whether a bundle is a section, or Spark's own, and not a lane's."""
@@ -110,6 +114,8 @@ class Sections:
         if section is not None:
             for place in section.places:
                 self._slots.ended(place)
+            if not isinstance(end, SectionRefusal) or end.ran:
+                self.begun.update(stages_of(section.bundle))
         match end:
             case BundleReply():
                 self._done.add(end.attempt)
@@ -122,9 +128,10 @@ class Sections:
                     # Else its first stage would be to blame.
                     end = attrs.evolve(end, reason=f"{self.name(section.bundle)}: {end.reason}")
                 return end.to_event()
-            case SectionRefusal(attempt, reason):
-                _LOGGER.info("job %s: no section, but bundles: %s", self._job_id, reason)
-                return SectionRefused(attempt.bundle, attempt.attempt, reason)
+            case SectionRefusal(attempt, reason, ran):
+                level = logging.WARNING if ran else logging.INFO
+                _LOGGER.log(level, "job %s: no section, but bundles: %s", self._job_id, reason)
+                return SectionRefused(attempt.bundle, attempt.attempt, reason, ran)
 
     def committed(self, attempt: Attempt) -> bool:
         """An attempt was committed: whether it was of a section, or a bundle that is Spark's own."""

@@ -27,12 +27,11 @@ from beam_spark_executor.memory import section_budget
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.processes.allocation import keep
 from beam_spark_executor.spark.exchange import Exchanged, Exchanges, Parcels, first, gathered
-from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
+from beam_spark_executor.spark.pool import Slot, WorkerPools, error_of_worker, reason_of
 from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 _CALL_SITE = "callSite.short"
 """What Spark's pages call the stage of an RDD that this thread makes."""
-_ERROR = re.compile(r"^(?!org\.|java\.|py4j\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 _OURS = re.compile(rf"^{__package__.partition('.')[0]}\.[\w.]+: ")
 """What a traceback calls an error of this package, whose text says all there is to say."""
 _LOGGER = logging.getLogger(__name__)
@@ -195,5 +194,5 @@ class _Gathering:
 
 def _reason(failure: Exception) -> str:
     """What Spark says in one line: the error of a Python worker, if it was one."""
-    errors = _ERROR.findall(str(failure))
-    return _OURS.sub("", errors[-1]) if errors else reason_of(failure)
+    error = error_of_worker(str(failure))
+    return _OURS.sub("", error) if error else reason_of(failure)

@@ -1,0 +1,68 @@
+"""What holds for every job that ended well: user code was given each bundle as often as the job tells."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_jobservices.records import MonitoringInfo
+
+_LOST = "beam_spark:job:lost_processes:v1"
+_BUNDLES = "beam_spark:stage:bundles_"
+_ENDED_WELL = (JobState.DONE, JobState.DRAINED)
+
+
+def odd_attempts(infos: Iterable[MonitoringInfo], *, whole: bool) -> list[str]:
+    """Returns a sentence for each stage whose bundles were begun more or less often than told.
+
+    Args:
+        infos: the attempted metrics of a job that has ended well.
+        whole: whether one server has run the whole job. A server counts what was begun only since
+            it has the job.
+    """
+    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for info in infos:
+        if info.urn == _LOST and metric_value(info):
+            return []  # nobody knows what these processes had begun
+        if info.urn.startswith(_BUNDLES):
+            name = info.urn.removeprefix(_BUNDLES).partition(":")[0]
+            counts[info.labels["PTRANSFORM"]][name] = metric_value(info)
+    odd = []
+    for stage, count in counts.items():
+        begun, committed, failed = (count[name] for name in ("begun", "committed", "failed"))
+        if begun > committed + failed or (whole and begun < committed):
+            odd.append(f"{stage}: {begun} bundles begun, {committed} committed, {failed} failed")
+    return odd
+
+
+class AttemptsCheck:
+    """Checks the jobs of a server, each once after its end.
+
+    Args:
+        address: the server's.
+        whole: whether the server has run its jobs from their beginning.
+    """
+
+    def __init__(self, address: str, *, whole: bool) -> None:
+        self._address = address
+        self._whole = whole
+        self._seen: set[str] = set()
+
+    def check(self) -> None:
+        """Checks the jobs that have ended since the last call.
+
+        Raises:
+            AssertionError: user code was given a bundle again, and no attempt had failed.
+        """
+        odd = {}
+        with JobClient(self._address) as client:
+            for job in client.jobs():
+                if job.state not in _ENDED_WELL or job.job_id in self._seen:
+                    continue
+                self._seen.add(job.job_id)
+                found = odd_attempts(client.metrics(job.job_id).attempted, whole=self._whole)
+                if found:
+                    odd[f"{job.job_id} ({job.job_name})"] = found
+        assert not odd, f"attempts that no job tells of: {odd}"
