@@ -13,6 +13,8 @@ import apache_beam as beam
 from apache_beam.io import ReadAllFromText, ReadFromText, WriteToText, fileio
 from apache_beam.io.textio import WriteToJson
 from apache_beam.testing.util import assert_that, equal_to
+from beam_runner_jobservices import JobState
+from beam_runner_jobservices.records import Importance
 from jobs import Pipelines
 
 
@@ -30,6 +32,24 @@ def test_many_small_files(pipelines: Pipelines, tmp_path: Path) -> None:
     with pipelines.new() as p:
         lines = p | ReadFromText(f"{tmp_path}/*.txt")
         assert_that(lines, equal_to([*map(str, range(40)), *["more"] * 40]))
+
+
+def test_read_without_a_match_is_done_with_a_warning(embedded: Pipelines, tmp_path: Path) -> None:
+    (tmp_path / "full").write_text("line\n")
+    p = embedded.new()
+    _ = p | "full" >> ReadFromText(f"{tmp_path}/f*")
+    _ = p | "absent" >> ReadFromText(f"{tmp_path}/*.txt", validate=False)
+    _ = p | "astray" >> ReadFromText("in-no-folder.txt", validate=False)
+    _ = p | "match" >> fileio.MatchFiles(f"{tmp_path}/*.csv")
+    job = embedded.job(p)
+    assert job.wait() is JobState.DONE
+    texts = [m.text for m in job.messages() if m.importance is Importance.WARNING]
+    assert len(texts) == 3, texts
+    (absent,) = (text for text in texts if "'absent/Read'" in text)
+    assert f"'{tmp_path}/*.txt' matches no files" in absent
+    (astray,) = (text for text in texts if "'astray/Read'" in text)
+    assert "in-no-folder.txt" in astray and "relative to the working directory" in astray
+    assert any("'match/MatchAll/" in text and "matched no files" in text for text in texts)
 
 
 def test_one_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ class Running:
 
     def __init__(self, folder: Path, *command: str) -> None:
         self.process = subprocess.Popen(
-            [*command, "--job-port", "0", "--spark-master-url", "local[1,4]", "--no-web"],
+            [*command, "--job-port", "0", "--spark-master-url", "local[1,4]", "--serve-http=false"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -52,6 +52,8 @@ OutputTime = beam_runner_api_pb2.OutputTime
 ProcessBundleDescriptor = beam_fn_api_pb2.ProcessBundleDescriptor
 RemoteGrpcPort = beam_fn_api_pb2.RemoteGrpcPort
 
+LabelledPayload = beam_runner_api_pb2.LabelledPayload
+
 PrepareJobRequest = beam_job_api_pb2.PrepareJobRequest
 
 ApiServiceDescriptor = endpoints_pb2.ApiServiceDescriptor

@@ -48,11 +48,20 @@ TRANSFORMS: Any = {
 EXPECTED = {"a=2": 1, "b=1": 1, "c=1": 1}
 LOOP_BYTES = 1 << 20
 SECONDS = 60
+UNHURRIED = attrs.evolve(
+    TUNING, loop_bundle_ms=1_000_000, loop_source_ms=1_000_000, loop_parallel_ms=1_000_000
+)
+"""On a busy machine a bundle may take longer than any smaller limit."""
+
+
+@pytest.fixture(autouse=True)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "TUNING", UNHURRIED)
 
 
 def tune(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> None:
     """Has loops go by other numbers."""
-    monkeypatch.setattr(loop_module, "TUNING", attrs.evolve(TUNING, **numbers))
+    monkeypatch.setattr(loop_module, "TUNING", attrs.evolve(UNHURRIED, **numbers))
 
 
 def rig_in_loop(place: Path) -> tuple[Rig, FakeWorker, RunLoop]:

@@ -22,6 +22,7 @@ from beam_spark_executor.channel.identity import make_identity
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.driver.empty_reads import EmptyReadsReporter
 from beam_spark_executor.driver.job import RunningJob
 from beam_spark_executor.driver.job_data import JobData
 from beam_spark_executor.driver.kept import Kept
@@ -39,6 +40,7 @@ from beam_spark_executor.journal.store import Store
 from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.stores.spec import StoreSpec
 from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
+from beam_spark_executor.translation.file_reads import file_reads
 from beam_spark_executor.translation.no_effect import without_effect
 from beam_spark_executor.translation.scheduling import roots_of
 from beam_spark_executor.translation.translate import translate
@@ -142,10 +144,11 @@ class SparkJobExecutor:
         if unused:
             reporter.message(Importance.WARNING, unused)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
+        reads = file_reads(job.pipeline)
         running = RunningJob(
             ledger,
             journal,
-            reporter,
+            EmptyReadsReporter(reporter, reads, lambda: running.metrics()),
             self._placement.job(job.job_id, job.job_name),
             JobSlots(self._slots, job.job_id),
             settings,
