@@ -83,7 +83,7 @@ def check(folder: Path, reply: BundleReply) -> None:
 
 
 def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
-    files = CommittedFiles(SharedFolder(disk.folder, durable=True), {})
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {})
     first = reply_of(disk.folder, "1-1-1")
     files.sync([first])
     check(disk.after_a_power_cut(tmp_path / "later"), first)
@@ -97,7 +97,7 @@ def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
 def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     assert reply.state is not None
-    files = CommittedFiles(SharedFolder(disk.folder, durable=True), {})
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {})
     order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
     files.begin(order)
     files.sync([attrs.evolve(reply, done=BundleDone(1, 1))])
@@ -108,7 +108,7 @@ def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
 
 
 def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
-    CommittedFiles(SharedFolder(disk.folder, durable=False), {}).sync(
+    CommittedFiles(SharedFolder(disk.folder, durable=False), disk.folder, {}).sync(
         [reply_of(disk.folder, "1-1-1")]
     )
     assert disk.syncs == 0
@@ -118,14 +118,14 @@ def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
-        CommittedFiles(SharedFolder(disk.folder, durable=True), {}).sync([reply])
+        CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {}).sync([reply])
 
 
 def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
     (tmp_path / "job").mkdir()
     copies = LocalCopies(MachineFiles(NO_STORE.open(), tmp_path), tmp_path / "job")
-    files = CommittedFiles(copies, plan.stages)
+    files = CommittedFiles(copies, tmp_path / "job", plan.stages)
     files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
     reply = reply_of(tmp_path / "job", "1-1-1")
     for told, reason in (

@@ -9,7 +9,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from beam_spark_executor.bundles.bundle import broke
+from beam_runner_engine.scheduler import FailureKind
+
+from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
     BundleReply,
@@ -22,6 +24,7 @@ from beam_spark_executor.channel.messages import (
 from beam_spark_executor.data.refs import FileRows, Segment
 from beam_spark_executor.plan import StagePlan
 from beam_spark_executor.stores.ports import NoPlaceError
+from beam_spark_executor.unavailable import NeighbourUnavailable
 
 LoopMessage: TypeAlias = LoopProgress | LoopReply
 
@@ -97,10 +100,17 @@ class SharedFolder:
 
 
 class CommittedFiles:
-    """The files that a lane's orders and replies name. For one thread at a time."""
+    """The files that a lane's orders and replies name. For one thread at a time.
 
-    def __init__(self, keeper: FileKeeper, stages: Mapping[str, StagePlan]) -> None:
+    Args:
+        keeper: keeps them.
+        folder: the folder that they are in here.
+        stages: of the job.
+    """
+
+    def __init__(self, keeper: FileKeeper, folder: Path, stages: Mapping[str, StagePlan]) -> None:
         self._keeper = keeper
+        self._folder = folder
         self._stages = stages
         self._stage = ""
         self._known: set[str] = set()
@@ -132,7 +142,7 @@ class CommittedFiles:
     def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
         """The reply, once what it names is on the disk; or that it could not be written.
 
-        Where there is no place for it at all, the bundle has failed as if by its own code: the next attempt would, too.
+        If no place for it exists at all, the failure is permanent, and the step is named as for user code.
         """
         if isinstance(reply, BundleReply):
             try:
@@ -141,9 +151,10 @@ class CommittedFiles:
                 has_state = reply.state is not None and reply.state.segments
                 reason = NoPlaceError(_STATE) if has_state else error
                 name = self._stages[self._stage].spec.name
-                return BundleBroke(reply.attempt, UserFailure(name, str(reason), ""))
-            except OSError as error:
-                return broke(reply.attempt, error)
+                failure = UserFailure(name, str(reason), "")
+                return BundleBroke(reply.attempt, failure, kind=FailureKind.PERMANENT)
+            except (OSError, NeighbourUnavailable) as error:
+                return broke(reply.attempt, error, self._folder)
         return reply
 
     def before(self, send: Callable[[LoopMessage], None]) -> Callable[[LoopMessage], None]:

@@ -18,10 +18,11 @@ from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import StageHarness
 
-from beam_spark_executor.bundles.bundle import RunningBundle, broke
+from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.bundle_data import BundleData, FolderData
 from beam_spark_executor.bundles.durability import CommittedFiles
 from beam_spark_executor.bundles.essential import start_essential
+from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.bundles.giving_up import LIMIT_SECONDS, GivingUp
 from beam_spark_executor.bundles.heart import start_heart
 from beam_spark_executor.bundles.job_files import files_of
@@ -97,7 +98,7 @@ class WorkerProcess:
         )
         self._stores = ShardStores(self.folder, hello.folder)
         self._stores_of_sections = ShardStores(self.scratch)
-        self._files = CommittedFiles(files.keeper, self.work.plan.stages)
+        self._files = CommittedFiles(files.keeper, self.folder, self.work.plan.stages)
         self._vitals = start_heart(self.scratch, self.channel.send)
         self._in_sections = SectionProgress(self.channel.send)
         self._teller = ProgressTeller(
@@ -174,10 +175,10 @@ class WorkerProcess:
                     self.stages.set_up_reader if last and not self.work.plan.streaming else None,
                 )
             except Exception as error:
-                return broke(attempt, error)
+                return broke(attempt, error, self.folder)
             self._running = running
             if self._giving_up.has_begun and not running.embedded:
-                return broke(attempt, InterruptedError("the job has ended"))
+                return broke(attempt, InterruptedError("the job has ended"), self.folder)
             self._vitals.works_on(order.bundle.stage)
             self._teller.begins(order.bundle.stage)
             self.stages.build_readers_soon(stage.work.stage)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from beam_runner_engine.values.window_coders import WindowCoder
 
+from beam_spark_executor.bundles.inputs import GLOBAL, Windows
 from beam_spark_executor.bundles.timers_ahead import Trust
 from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.clock import ProcessingClock
@@ -27,6 +27,7 @@ class StageWork:
         hides_elements: whether errors must not show the element that was processed.
         clock: the job's processing time.
         trust: whether several timers of a key are told in one go.
+        checks_watermarks: whether bundles fail where a watermark overtakes data.
     """
 
     stage: StagePlan
@@ -37,15 +38,15 @@ class StageWork:
     hides_elements: bool = False
     clock: ProcessingClock = attrs.field(factory=ProcessingClock)
     trust: Trust = attrs.field(factory=Trust)
+    checks_watermarks: bool = False
 
     @property
-    def told_windows(self) -> WindowCoder | None:
-        """The coder of its input's windows, if its input must tell them."""
+    def windows(self) -> Windows:
+        """Those of its input."""
         source = self.input_buffer
-        if source is None or not source.windows:
-            return None
-        assert source.strategy is not None
-        return source.strategy.window_coder
+        if source is None or source.strategy is None:
+            return GLOBAL
+        return Windows(source.strategy.window_coder, told=source.windows)
 
     @classmethod
     def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
@@ -61,6 +62,7 @@ class StageWork:
             hides_elements=work.hides_elements,
             clock=ProcessingClock.showing(work.now) if clock is None else clock,
             trust=Trust(kept=not stage.embedded),
+            checks_watermarks=work.checks_watermarks,
         )
 
     def in_section(self) -> StageWork:

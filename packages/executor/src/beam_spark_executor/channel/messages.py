@@ -334,6 +334,7 @@ class JobWork:
         now: the job's processing time (ms).
         durable: whether files must be on the disk before a reply names them.
         store: where the job's files lie if machines share no folder.
+        checks_watermarks: whether bundles fail where a watermark overtakes data.
     """
 
     plan: JobPlan
@@ -343,3 +344,4 @@ class JobWork:
     now: int = attrs.field(factory=lambda: ProcessingClock().now())
     durable: bool = False
     store: StoreSpec | None = None
+    checks_watermarks: bool = False

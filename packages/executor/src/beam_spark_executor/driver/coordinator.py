@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from beam_runner_engine.dispatch import Driver, LoopLease, is_small
 from beam_runner_engine.scheduler import (
     Abort,
+    AttemptsLost,
     Bundle,
     BundleFailed,
     Cancel,
@@ -46,15 +47,17 @@ from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.driver.finalizers import Finalizers
 from beam_spark_executor.driver.kept import encode_entries
+from beam_spark_executor.driver.lane_failures import LaneFailures
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
 from beam_spark_executor.driver.metrics import MetricsTally
+from beam_spark_executor.driver.patient_journal import Outage, PatientJournal
 from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
-from beam_spark_executor.journal.journal import Journal
+from beam_spark_executor.driver.watermark_checks import first_overtaken
 from beam_spark_executor.memory import KillWatch
 from beam_spark_executor.tuning import TUNING
 
@@ -86,7 +89,7 @@ class Coordinator:
     def __init__(
         self,
         ledger: Ledger,
-        journal: Journal,
+        journal: PatientJournal,
         metrics: MetricsTally,
         start_lane: Callable[[int], None],
         host: SectionHost,
@@ -122,7 +125,7 @@ class Coordinator:
         self._waiting: list[Entry] = []
         self._finalizers = Finalizers()
         self._since_snapshot = 0
-        self._lane_failures = 0
+        self._lane_failures = LaneFailures(ledger.limits.outage_limit is None)
         self._driver: Driver[Entry] = Driver(self)
         pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
         self._loop = LoopLease(*pauses)
@@ -132,8 +135,6 @@ class Coordinator:
     def begin(self) -> None:
         """Goes on from what is committed."""
         self.open(self.ledger.open_bundles)
-        for split in self.ledger.open_splits:
-            self.split(split.bundle, split.attempt, split.fraction)
 
     @property
     def seconds_to_alarm(self) -> float | None:
@@ -148,7 +149,7 @@ class Coordinator:
         """A worker process has said something."""
         match message:
             case LaneOpened(lane):
-                self._lane_failures = 0
+                self._lane_failures.end()
                 self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
             case BundleProgressed(attempt) if self.sections.runs(attempt):
                 self._metrics.progressed(attempt, message.metrics, link.hello.folder)
@@ -190,11 +191,18 @@ class Coordinator:
         self._lose(self.lanes.ended(number), f"its lane failed: {error}")
         if not error:
             return
-        self._lane_failures += 1
         _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
-        if self._lane_failures >= TUNING.lane_failures:
+        pause = self._lane_failures.add(error, time.monotonic())
+        if pause is None:
             reason = f"worker processes could not be had, the last time because: {error}"
             self._end(Abort(reason))
+        else:
+            self.lanes.start_none(pause)
+
+    @property
+    def lane_outage(self) -> Outage | None:
+        """The outage of what worker processes run on, if there is one."""
+        return self._lane_failures.outage
 
     def section_ended(self, end: SectionEnd) -> None:
         """What came of an attempt at a section is known."""
@@ -252,7 +260,7 @@ class Coordinator:
             self._loop.broke(time.monotonic())
             self._litter.loop_lost(self._loop.number)
             _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
-            self._place(self.ledger.open_bundles)
+            self._waiting.append(AttemptsLost())
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
             kind = FailureKind.OUTSIDE
@@ -282,6 +290,8 @@ class Coordinator:
                 self._litter.attempt_failed(attempt)
                 self._metrics.failed(attempt)
             commands += self.ledger.apply(entry)
+        if overtaken := first_overtaken(self.ledger):
+            commands += self.record((Abort(overtaken),))
         self._settings.data.remove(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
         if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 
+import attrs
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
@@ -18,19 +19,21 @@ from beam_runner_engine.scheduler import (
     Data,
     Event,
     FailJob,
+    FailureKind,
     FinishJob,
     Limits,
     OpenBundles,
     ReleaseData,
     ReleaseState,
+    Retry,
     Scheduler,
     SectionPolicy,
     SectionRefused,
-    SplitBundle,
     SplittingPolicy,
     StageReport,
     Wait,
 )
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_worker.totals import Totals
 
@@ -57,7 +60,10 @@ class Ledger:
         tallies: by stage, how many bundles came to what.
         end: how the job ended, once it has.
         last_failure: the last attempt at a bundle that failed.
+        watch: looks at what is worked in, to debug the runner; None if nobody does.
     """
+
+    watch: WatermarkWatch | None = None
 
     def __init__(
         self,
@@ -99,11 +105,6 @@ class Ledger:
         return self._scheduler.open_bundles
 
     @property
-    def open_splits(self) -> tuple[SplitBundle, ...]:
-        """The splits that were asked for and not answered."""
-        return self._scheduler.open_splits
-
-    @property
     def now(self) -> int:
         """The processing time (ms) that it was told last."""
         return self._scheduler.now
@@ -113,6 +114,16 @@ class Ledger:
         """The processing time (ms) of the next tick that is needed."""
         return self._scheduler.next_wake
 
+    @property
+    def limits(self) -> Limits:
+        """How far the scheduler goes; may be set between entries, and a snapshot must follow then."""
+        return self._scheduler.state.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        state = attrs.evolve(self._scheduler.state, limits=limits)
+        self._scheduler = Scheduler.of_state(state)
+
     def reports(self) -> Iterator[StageReport]:
         """What every stage is at."""
         return map(self._scheduler.report, self.plan.stages)
@@ -121,10 +132,14 @@ class Ledger:
         """What every stage waits for that is not complete."""
         return self._scheduler.waits()
 
+    def retries(self) -> tuple[Retry, ...]:
+        """The open bundles of which an attempt failed, oldest first."""
+        return self._scheduler.retries()
+
     def opened(self) -> dict[str, int]:
-        """By stage, when (ms, in processing time) the oldest of its open bundles was opened."""
+        """By stage, when (ms, in processing time) the oldest of its open bundles was opened, paused ones included."""
         oldest: dict[str, int] = {}
-        for bundle in self._open.values():
+        for bundle in (*self._open.values(), *self._scheduler.paused_bundles):
             for stage in stages_of(bundle):
                 oldest[stage] = min(
                     bundle.processing_time, oldest.get(stage, bundle.processing_time)
@@ -215,10 +230,14 @@ class Ledger:
         match event:
             case BundleFailed(number, attempt) if self.is_open(Attempt(number, attempt)):
                 self.last_failure = event
-                self._count(self._open[number], failed=1)
+                # The next attempt is open once a command says so: a pause may come first.
+                bundle = self._open.pop(number)
+                if event.kind is not FailureKind.UNAVAILABLE:
+                    self._count(bundle, failed=1)
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 del self._open[number]
-        commands = self._scheduler.handle(event)
+        watch, scheduler = self.watch, self._scheduler
+        commands = scheduler.handle(event) if watch is None else watch.handle(scheduler, event)
         if isinstance(event, BundleDone):
             for output in event.outputs:
                 self._keep(output.data)

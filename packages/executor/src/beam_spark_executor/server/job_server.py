@@ -27,6 +27,8 @@ from beam_runner_jobservices.server import Elsewhere
 
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
+from beam_spark_executor.driver.tuning import RetrySettings
+from beam_spark_executor.driver.watermark_checks import are_checked
 from beam_spark_executor.job_options import JOB_OPTIONS, JobChoice, JobOption
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.processes import parent, reaper
@@ -193,12 +195,17 @@ class Server:
             ExecutorSettings(
                 self._data.folder,
                 self._channel_place(),
-                self._settings.max_task_attempts,
+                RetrySettings(
+                    self._settings.max_task_attempts,
+                    self._settings.max_stream_attempts,
+                    self._settings.outage_limit,
+                ),
                 self._settings.hide_elements,
                 sync_data=self._settings.sync_data,
                 store=self._data.store,
                 bulk=self._settings.bulk,
                 on_cluster=not self.placement.is_on_this_machine,
+                checks_watermarks=are_checked(),
             ),
         )
         try:

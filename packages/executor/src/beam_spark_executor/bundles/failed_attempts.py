@@ -1,0 +1,65 @@
+"""Makes the record of a failed attempt from the error that ended it: whose fault it is, by the error's type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from beam_runner_engine.scheduler import FailureKind
+from beam_runner_worker.errors import BundleFailed
+
+from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_spark_executor.data.errors import FileError
+from beam_spark_executor.stores.ports import MissingFileError
+from beam_spark_executor.unavailable import (
+    NeighbourUnavailable,
+    disk_unavailable,
+    is_disk_unavailable,
+)
+
+
+def broke(
+    attempt: Attempt, error: Exception, folder: Path, *, hides_elements: bool = False
+) -> BundleBroke:
+    """Returns the record of an attempt that ended with an error.
+
+    An error of user code comes as `BundleFailed`. So all other errors are those of the runner, and
+    an `OSError` is one of its own files.
+
+    Args:
+        attempt: the attempt.
+        error: the error that ended it.
+        folder: the folder of the job's files, named if the error doesn't name a file.
+        hides_elements: whether the record must not show the element.
+    """
+    if isinstance(error, BundleFailed):
+        element = "" if hides_elements else error.element
+        return BundleBroke(
+            attempt, UserFailure(error.transform, error.summary, error.trace, element)
+        )
+    for cause in _causes(error):
+        match cause:
+            case NeighbourUnavailable():
+                return _unavailable(attempt, cause)
+            case FileError(is_permanent=True) | MissingFileError():
+                return BundleBroke(attempt, None, _text(cause), FailureKind.PERMANENT)
+            case OSError() if is_disk_unavailable(cause):
+                return _unavailable(attempt, disk_unavailable(cause, folder))
+    return BundleBroke(attempt, None, _text(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields an error and those that it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__
+
+
+def _unavailable(attempt: Attempt, error: NeighbourUnavailable) -> BundleBroke:
+    return BundleBroke(attempt, None, str(error), FailureKind.UNAVAILABLE, error.neighbour)
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
