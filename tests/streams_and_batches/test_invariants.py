@@ -76,7 +76,11 @@ def test_right_panes_break_no_invariant() -> None:
         [EARLY_PANE, EARLY_PANE, ON_TIME_PANE],
         [attrs.evolve(EARLY_PANE, is_first=False)],
         [EARLY_PANE, attrs.evolve(ON_TIME_PANE, is_last=True), LATE_PANE],
-        [EARLY_PANE, attrs.evolve(ON_TIME_PANE, timing=LATE), attrs.evolve(LATE_PANE, timing=EARLY)],
+        [
+            EARLY_PANE,
+            attrs.evolve(ON_TIME_PANE, timing=LATE),
+            attrs.evolve(LATE_PANE, timing=EARLY),
+        ],
         [EARLY_PANE, ON_TIME_PANE, attrs.evolve(LATE_PANE, timing=ON_TIME)],
         [EARLY_PANE, ON_TIME_PANE, attrs.evolve(LATE_PANE, later=2)],
         [attrs.evolve(EARLY_PANE, later=0)],
