@@ -32,9 +32,7 @@ def compare(
         seed: chooses options of the jobs, and the times of drains.
         tries: how many jobs are run at most to make a pipeline smaller that differs.
     """
-    tally = Tally()
-    for name, told in _oracle_differences(at, specs, tally).items():
-        tally.differences.append(f"the model, {name}: {told}\n{specs[name]}")
+    tally = compare_with_batch(at, specs)
     for label, way in ways.items():
         at.tell(label)
         found = _differences(specs, way, f"{seed} {label}", tally)
@@ -42,6 +40,14 @@ def compare(
         for name, told in found.items():
             text = _reduced(specs[name], told, way, f"{seed} {label}", tries)
             tally.differences.append(f"{label}, {name}: {text} --environment {label}")
+    return tally
+
+
+def compare_with_batch(at: At, specs: Mapping[str, Spec]) -> Tally:
+    """Compares the model of pipelines with FnApiRunner."""
+    tally = Tally()
+    for name, told in _oracle_differences(at, specs, tally).items():
+        tally.differences.append(f"the model, {name}: {told}\n{specs[name]}")
     return tally
 
 

@@ -107,6 +107,7 @@ KINDS: dict[str, tuple[int, int, Arguments]] = {
     "window": (1, 4, _random_windows),
     "rekey": (1, 2, lambda rng: {"keys": rng.choice([1, 3, 10])}),
     "shift": (1, 2, lambda rng: {"by": rng.choice([3, 100]), **_random_windows(rng)}),
+    "unfold": (1, 2, lambda rng: {"by": rng.choice([0, 3, 100]), **_random_windows(rng)}),
     "tags": (1, 1, lambda rng: {"take": rng.choice(["even", "odd", "both"])}),
     "reshuffle": (1, 1, _nothing),
     "first_of": (2, 1, _nothing),
