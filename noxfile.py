@@ -80,6 +80,7 @@ nox.options.sessions = [
     "doors",
     "memory_part",
     "differential_part",
+    "streams_and_batches_part",
     "validates_runner",
     "go",
     "wordcount",
@@ -305,4 +306,14 @@ def differential_part(session: nox.Session) -> None:
     run_pytest(session, "tests/differential")
     few = ("--pipelines", "20", "--streams", "10", "--batch", "10", "--environment", "LOOPBACK")
     compare = ("python", "-P", "tests/differential/differential.py")
+    session.run(*compare, *(session.posargs or few), env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"])
+def streams_and_batches_part(session: nox.Session) -> None:
+    """Compare a few random streams with batches, others each time, on plain processes."""
+    install(session, distribution("executor"), *group("test"))
+    run_pytest(session, "tests/streams_and_batches")
+    few = ("--streams=12", "--batch=3", "--drains=0.3", "--without-spark")
+    compare = ("python", "-P", "tests/streams_and_batches/streams_and_batches.py")
     session.run(*compare, *(session.posargs or few), env={"PYTHONPATH": ""})

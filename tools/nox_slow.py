@@ -295,6 +295,15 @@ def differential(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
+def streams_and_batches(session: nox.Session) -> None:
+    """Compare thousands of random streams with batches. ``-- --streams N --seed S --drains --kills`` for others."""
+    need_java(session)
+    install(session, distribution("executor"), *group("test"))
+    compare = "tests/streams_and_batches/streams_and_batches.py"
+    session.run("python", "-P", compare, *session.posargs, env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"], default=False)
 @nox.parametrize("python,cell", [nox.param(cell.python, cell, id=cell.name) for cell in CELLS])
 def versions(session: nox.Session, cell: Cell) -> None:
     """The server on one pair of the ends of the ranges, and on the lowest of all: a row of docs/versions.md each."""

@@ -15,7 +15,7 @@ from mortal import At
 from partitions import Partition
 from runners import Oracle, Refused, built_by
 from spec import Spec, Step
-from stream_jobs import Way, run
+from stream_jobs import Way, random_flags, run
 from tapping import Outputs, committed
 
 _COPIES = 4
@@ -32,20 +32,35 @@ def compare(
         seed: chooses options of the jobs, and the times of drains.
         tries: how many jobs are run at most to make a pipeline smaller that differs.
     """
-    tally = Tally()
-    for name, told in _oracle_differences(at, specs, tally).items():
-        tally.differences.append(f"the model, {name}: {told}\n{specs[name]}")
+    tally = compare_with_batch(at, specs)
     for label, way in ways.items():
         at.tell(label)
         found = _differences(specs, way, f"{seed} {label}", tally)
         tally.same[label] += len(specs) - len(found)
         for name, told in found.items():
-            least = _least(specs[name], way, seed, tries)
-            again = _differs_at_times(least, way, seed)
-            tally.differences.append(
-                f"{label}, {name}: {again or f'only once: {told}'}\nleast pipeline: {least}"
-            )
+            text = _reduced(specs[name], told, way, f"{seed} {label}", tries)
+            tally.differences.append(f"{label}, {name}: {text} --environment {label}")
     return tally
+
+
+def compare_with_batch(at: At, specs: Mapping[str, Spec]) -> Tally:
+    """Compares the model of pipelines with FnApiRunner."""
+    tally = Tally()
+    for name, told in _oracle_differences(at, specs, tally).items():
+        tally.differences.append(f"the model, {name}: {told}\n{specs[name]}")
+    return tally
+
+
+def _reduced(spec: Spec, told: str, way: Way, seed: str, tries: int) -> str:
+    """Returns a difference, the smallest pipeline that shows it, and the options that run it again."""
+    least = minimised(spec, lambda each: _differs_at_times(each, way, seed), tries, simpler)
+    again = _differs_at_times(least, way, seed)
+    flags = random_flags(random.Random(seed)) if way.flags is None else way.flags
+    options = [*(["--drains"] if way.drains else []), *(f"--option={flag}" for flag in flags)]
+    return (
+        f"{again or f'only once: {told}'}\nleast pipeline: {least}\n"
+        f"again: --spec FILE {' '.join(options)}"
+    )
 
 
 def _oracle_differences(at: At, specs: Mapping[str, Spec], tally: Tally) -> dict[str, str]:
@@ -114,15 +129,6 @@ def _halves(specs: Mapping[str, Spec]) -> list[dict[str, Spec]]:
     names = list(specs)
     middle = len(names) // 2
     return [{name: specs[name] for name in part} for part in (names[:middle], names[middle:])]
-
-
-def _least(spec: Spec, way: Way, seed: str, tries: int) -> Spec:
-    """Returns the smallest pipeline that was found to differ."""
-
-    def differs(smaller: Spec) -> str | None:
-        return _differs_at_times(smaller, way, seed)
-
-    return minimised(spec, differs, tries, simpler)
 
 
 def _differs_at_times(spec: Spec, way: Way, seed: str) -> str | None:

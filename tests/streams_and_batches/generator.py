@@ -15,18 +15,15 @@ _BEGIN = 1_000_000
 """The event time (ms) at which sources begin."""
 _LATE_PART = 0.15
 """The part of pipelines that have late elements."""
+_LONG = 5
+"""The factor of the length of long sources."""
 Arguments = Callable[[random.Random], dict[str, Any]]
-ENDS = ("panes", "admitted")
-"""Operations whose output depends on the order of arrival, so that nothing reads it."""
 
 
-def random_spec(seed: str, length: int = 1) -> Spec:
-    """Returns a pipeline. The same seed makes the same pipeline.
-
-    Args:
-        length: factor of the length of sources.
-    """
+def random_spec(seed: str) -> Spec:
+    """Returns a pipeline. The same seed makes the same pipeline."""
     rng = random.Random(seed)
+    length = rng.choice([1, 1, _LONG])
     if rng.random() < _LATE_PART:
         return _random_late_spec(rng, length)
     steps = list(_random_sources(rng, length, late=False))
@@ -110,6 +107,7 @@ KINDS: dict[str, tuple[int, int, Arguments]] = {
     "window": (1, 4, _random_windows),
     "rekey": (1, 2, lambda rng: {"keys": rng.choice([1, 3, 10])}),
     "shift": (1, 2, lambda rng: {"by": rng.choice([3, 100]), **_random_windows(rng)}),
+    "unfold": (1, 2, lambda rng: {"by": rng.choice([0, 3, 100]), **_random_windows(rng)}),
     "tags": (1, 1, lambda rng: {"take": rng.choice(["even", "odd", "both"])}),
     "reshuffle": (1, 1, _nothing),
     "first_of": (2, 1, _nothing),
@@ -161,7 +159,7 @@ def _random_admitted(rng: random.Random) -> dict[str, Any]:
 
 
 def random_partitions(
-    rng: random.Random, number: int, length: int = 1, late: bool = False
+    rng: random.Random, number: int, length: int, late: bool
 ) -> tuple[Partition, ...]:
     """Returns the partitions of a source; all their values differ.
 
@@ -188,6 +186,8 @@ def _random_partition(
     burst = rng.choice([1, 1, 1, 8])
     pausing = rng.choice([0.2, 0.9])
     actions: list[Action] = []
+    if rng.random() < 0.1:
+        return 0, tuple(_random_pause(rng) for _ in range(rng.choice([0, 1, 5])))
     if rng.random() < 0.2:
         actions.append(rng.choice([("sleep", 20), ("sleep", 200), ("defer", 200), ("defer", 600)]))
     for _ in range(length * rng.choice([1, 4, 10, 20])):

@@ -22,7 +22,17 @@ _Collection = TypeVar("_Collection", Stream, Rows)
 _ALL = OPERATIONS | STATEFUL | TRIGGERED
 _ALL_MODELS = MODELS | STATEFUL_MODELS
 _SOURCES = ("source", "bounded")
-_PLAIN = ("flatten", "window", "rekey", "shift", "tags", "reshuffle", "first_of", "detour")
+_PLAIN = (
+    "flatten",
+    "window",
+    "rekey",
+    "shift",
+    "unfold",
+    "tags",
+    "reshuffle",
+    "first_of",
+    "detour",
+)
 """Operations whose output is compared only if nothing reads it."""
 _WITH_PANES = ("group", "combine", "globally", "distinct", "join", "panes")
 

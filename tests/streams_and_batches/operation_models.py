@@ -10,6 +10,7 @@ from folds import FOLDS
 from model import Row, Rows, Span, assigned, grouped, last_time
 from partitions import Partition, elements
 from span_windows import Windows
+from unfolding import parts_of
 
 
 def source(partitions: tuple[Partition, ...]) -> Rows:
@@ -18,6 +19,11 @@ def source(partitions: tuple[Partition, ...]) -> Rows:
 
 
 def flatten(*inputs: Rows) -> Rows:
+    first, *others = inputs
+    if all(each.windows == first.windows for each in others):
+        rows = tuple(row for each in inputs for row in each.rows)
+        grouped_any = any(each.grouped for each in inputs)
+        return Rows(rows, first.windows, grouped_any, all(each.timed for each in inputs))
     whole = (each.in_windows(Windows()) for each in inputs)
     return Rows(tuple(row for each in whole for row in each.rows))
 
@@ -34,6 +40,17 @@ def shift(given: Rows, by: int, fn: tuple[Any, ...], combiner: str) -> Rows:
     whole = given.pairs().in_windows(Windows())
     moved = whole.each(lambda row: [attrs.evolve(row, time=row.time + by * (row.value % 3))])
     return moved.in_windows(Windows(fn, combiner))
+
+
+def unfold(given: Rows, by: int, fn: tuple[Any, ...], combiner: str) -> Rows:
+    whole = given.pairs().in_windows(Windows())
+    unfolded = whole.each(
+        lambda row: [
+            attrs.evolve(row, value=row.value + part, time=row.time + by * part)
+            for part in range(parts_of(row.value))
+        ]
+    )
+    return unfolded.in_windows(Windows(fn, combiner))
 
 
 def tags(given: Rows, take: str) -> Rows:
@@ -129,6 +146,7 @@ MODELS: dict[str, Callable[..., Rows]] = {
     "window": window,
     "rekey": rekey,
     "shift": shift,
+    "unfold": unfold,
     "tags": tags,
     "reshuffle": reshuffle,
     "first_of": first_of,

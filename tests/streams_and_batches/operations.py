@@ -14,6 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from folds import FOLDS
 from partitions import Partition, Play, elements
 from span_windows import GLOBAL, SAFE, Windows, window_into
+from unfolding import Unfold
 from values_of_elements import pair_of
 
 
@@ -103,10 +104,16 @@ def bounded(root: Any, label: str, as_batch: bool, partitions: tuple[Partition, 
 
 
 def flatten(*streams: Stream) -> Stream:
-    """Returns the elements of all inputs, in the global window."""
-    label = streams[0].label
+    """Returns the elements of all inputs; if their windows differ, in the global window."""
+    first, *others = streams
+    if all(each.windows == first.windows for each in others):
+        pc = tuple(each.pc for each in streams) | f"{first.label}/Flatten" >> beam.Flatten()
+        grouped = any(each.grouped for each in streams)
+        return attrs.evolve(
+            first, pc=pc, grouped=grouped, timed=all(each.timed for each in streams)
+        )
     whole = [each.in_windows(Windows(), f"Global{n}").pc for n, each in enumerate(streams)]
-    return Stream(tuple(whole) | f"{label}/Flatten" >> beam.Flatten(), label)
+    return Stream(tuple(whole) | f"{first.label}/Flatten" >> beam.Flatten(), first.label)
 
 
 def window(stream: Stream, fn: tuple[Any, ...], combiner: str) -> Stream:
@@ -139,6 +146,13 @@ class Shift(beam.DoFn):
         yield TimestampedValue(
             element, Timestamp(micros=time.micros + 1000 * self._by * (element[1] % 3))
         )
+
+
+def unfold(stream: Stream, by: int, fn: tuple[Any, ...], combiner: str) -> Stream:
+    """Returns up to three elements for each, at later and later timestamps, in windows."""
+    whole = stream.pairs().in_windows(Windows(), "Whole")
+    unfolded = whole.apply("Unfold", beam.ParDo(Unfold(by)))
+    return unfolded.pairs("Unfolded").in_windows(Windows(fn, combiner))
 
 
 def tags(stream: Stream, take: str) -> Stream:
@@ -268,8 +282,18 @@ OPERATIONS: dict[str, Callable[..., Stream]] = {
     for name, function in globals().items()
     if name
     in (
-        *("source", "bounded", "flatten", "window", "rekey", "shift", "tags", "reshuffle"),
-        *("first_of", "group", "combine", "globally", "distinct", "join", "batches", "side"),
+        *("source", "bounded", "flatten", "window", "rekey", "shift", "unfold", "tags"),
+        *(
+            "reshuffle",
+            "first_of",
+            "group",
+            "combine",
+            "globally",
+            "distinct",
+            "join",
+            "batches",
+            "side",
+        ),
     )
 }
 

@@ -30,12 +30,14 @@ class Way:
 
     Attributes:
         server: the server and the environment.
-        drained: whether jobs are drained at a random time.
+        drains: the part of jobs that are drained at a random time.
+        flags: pipeline options; None for random ones.
         gate: file that is locked while processes must not be killed; None if none are.
     """
 
     server: Server
-    drained: bool = False
+    drains: float = 0.0
+    flags: tuple[str, ...] | None = None
     gate: Path | None = None
 
 
@@ -58,18 +60,12 @@ class Outcome:
 
 def run(built: Built, way: Way, rng: random.Random) -> Outcome:
     """Runs a job; raises Refused if it isn't done or drained in time."""
-    flags = ["--allow_unsafe_triggers"]
-    if rng.random() < 0.6:
-        flags.append("--streaming")
-    else:
-        flags.append(
-            f"--experiments=pre_optimize={rng.choice(['all_except_fusion', 'default', 'none'])}"
-        )
+    flags = random_flags(rng) if way.flags is None else way.flags
     with closed(way.gate, exclusive=False):
-        result = way.server.submit(built, *flags)
+        result = way.server.submit(built, "--allow_unsafe_triggers", *flags)
     job_id: str = result._job_id
     try:
-        if way.drained:
+        if rng.random() < way.drains:
             _drain(way.server.address, job_id, built.folder, rng)
         with JobClient(way.server.address) as client:
             state = _wait(client, job_id)
@@ -80,6 +76,13 @@ def run(built: Built, way: Way, rng: random.Random) -> Outcome:
         result._cleanup()
     rows, attempts = committed(built.folder), attempted(built.folder)
     return Outcome(rows, attempts, dropped, state is JobState.DRAINED)
+
+
+def random_flags(rng: random.Random) -> tuple[str, ...]:
+    """Returns pipeline options that change what Beam's client makes of a stream."""
+    if rng.random() < 0.6:
+        return ("--streaming",)
+    return (f"--experiments=pre_optimize={rng.choice(['all_except_fusion', 'default', 'none'])}",)
 
 
 @contextmanager

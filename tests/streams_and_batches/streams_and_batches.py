@@ -38,8 +38,6 @@ ENVIRONMENTS = {"embedded": [], "LOOPBACK": ["--environment_type=LOOPBACK"]}
 _BATCH_SECONDS = 1800
 _LOOK_SECONDS = 2.0
 _TOLD_EVERY = 10
-_LONGER = 4
-"""The factor of the length of sources that are drained or killed at."""
 _PAUSES = (0.5, 4.0)
 """The least and the greatest pause (s) between kills."""
 _Specs = dict[str, Spec]
@@ -59,7 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with lives(Path(folder), Path(state), *flags, environment=environment) as running:
             gate = Path(state, "gate") if options.kills else None
             ways = {
-                name: Way(Server(running.address, ENVIRONMENTS[name]), options.drains, gate)
+                name: Way(
+                    Server(running.address, ENVIRONMENTS[name]),
+                    options.drains,
+                    options.option and tuple(options.option),
+                    gate,
+                )
                 for name in options.environment or ENVIRONMENTS
             }
             tally = _run(options, seed, ways, running)
@@ -146,10 +149,9 @@ def _batches(options: argparse.Namespace, seed: int) -> Iterator[_Specs]:
         return
     numbers = options.only or range(options.streams)
     size = 1 if options.only else options.batch
-    length = _LONGER if options.drains or options.kills else 1
     for start in range(0, len(numbers), size):
         chosen = numbers[start : start + size]
-        yield {f"p{number}": random_spec(f"{seed}/{number}", length) for number in chosen}
+        yield {f"p{number}": random_spec(f"{seed}/{number}") for number in chosen}
 
 
 def _compared(at: At, specs: _Specs, ways: Mapping[str, Way], seed: str, tries: int) -> Tally:
@@ -169,10 +171,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--environment", action="append", choices=ENVIRONMENTS, help="default: all")
     add("--bulk", default="auto", help="whether bounded stages are run as Spark's own jobs")
     add("--without-spark", action="store_true", help="run on plain processes of this machine")
-    add("--drains", action="store_true", help="drain each job at a random time")
+    part = "drain each job, or this part of the jobs, at a random time"
+    add("--drains", type=float, nargs="?", default=0.0, const=1.0, metavar="PART", help=part)
     add("--kills", action="store_true", help="kill workers and servers at random times")
     add("--only", type=int, action="append", help="run only this pipeline of the seed")
     add("--spec", type=Path, help="run the pipeline whose expression is in this file")
+    add(
+        "--option",
+        action="append",
+        help="pipeline option in place of random ones: --option=--streaming",
+    )
     add("--batch", type=int, default=10, help="number of pipelines in one job")
     add("--tries", type=int, default=40, help="number of jobs to make a difference smaller")
     add("--differences", type=int, default=20, help="number after which no more jobs start")

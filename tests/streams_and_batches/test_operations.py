@@ -1,0 +1,54 @@
+"""The model of each operation returns what FnApiRunner returns."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "differential"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from called import begin
+from comparing import compare_with_batch
+from generator import KINDS, random_partitions
+from judging import Tally
+from mortal import Mortals
+from spec import Spec, Step
+
+WINDOWS = [
+    ("fixed", 50, 5),
+    ("sliding", 24, 12, 3),
+    ("sessions", 12),
+    ("spans", 12),
+    ("blocks", 12),
+]
+
+
+def random_specs() -> dict[str, Spec]:
+    """Returns a pipeline with each operation behind windows of several kinds."""
+    specs = {}
+    for number, (name, (inputs, _, arguments)) in enumerate(KINDS.items()):
+        rng = random.Random(number)
+        steps = [
+            Step("source", (), {"partitions": random_partitions(rng, source, 2, False)})
+            for source in range(2)
+        ]
+        fn = WINDOWS[number % len(WINDOWS)]
+        steps += [
+            Step("window", (source,), {"fn": fn, "combiner": "latest"}) for source in range(2)
+        ]
+        steps.append(Step(name, (2, 3)[:inputs], arguments(rng)))
+        steps.append(Step("group", (len(steps) - 1,)))
+        specs[name] = Spec(tuple(steps))
+    return specs
+
+
+def test_models_of_operations_return_what_the_batch_returns() -> None:
+    specs = random_specs()
+    with Mortals(begin) as mortals:
+        tally = mortals.call(compare_with_batch, specs)
+    assert isinstance(tally, Tally)
+    assert not tally.differences and not tally.refused
+    assert tally.branches["batch"] > 3 * len(specs)
