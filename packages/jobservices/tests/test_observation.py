@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from beam_runner_jobservices import (
     FailedBundle,
     JobApiError,
     JobClient,
+    JobServer,
     JobState,
     RunningBundle,
     StackFrame,
@@ -116,3 +118,20 @@ def test_a_newer_server_may_tell_more() -> None:
     del sent["bundles"][0]["pid"]
     found = record_of(Record, decode(json.dumps(sent).encode()))
     assert (found.bundles[0].bundle, found.bundles[0].pid) == (7, 0)
+
+
+def test_list_of_jobs_tells_of_which_ended_jobs_the_state_is_kept(
+    tmp_path: Path, pipeline: bytes
+) -> None:
+    kept: dict[str, float] = {}
+    executor = FakeExecutor()
+    with (
+        JobServer(
+            executor, artifacts_dir=tmp_path / "a", port=0, kept_until=lambda: kept
+        ) as server,
+        JobClient(server.address) as client,
+    ):
+        first, second = client.submit(pipeline), client.submit(pipeline)
+        kept[first] = 1_700_000_000.5
+        found = {one.job_id: one.kept_until for one in client.job_times()}
+        assert found == {first: 1_700_000_000.5, second: None}

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from beam_runner_jobservices import (
+    AwaitedNeighbour,
     Execution,
+    FailedBundle,
     JobMetrics,
     JobState,
     MonitoringInfo,
@@ -38,7 +40,11 @@ def test_whatever_workers_tell_is_text(web: TestClient, observed: Any, text: str
     job = observed
     frame = StackFrame(f"/home/me/{text}.py", 3, text, text)
     job.runs = Execution(
-        (RunningBundle("s", 1, 2, (text, "Count"), text, 5, 30.0, 30.0, 0.5, text),), 3, text
+        (RunningBundle("s", 1, 2, (text, "Count"), text, 5, 30.0, 30.0, 0.5, text),),
+        3,
+        text,
+        (FailedBundle("s", 2, (text,), 3, text, text, text, text, text, 5.0, 6.0),),
+        (AwaitedNeighbour(text, text, 5.0, 6.0),),
     )
     job.threads = (
         ThreadStack(text, 5, text, (frame,)),

@@ -131,6 +131,9 @@ _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
     "errors": lambda view, request: view.failures,
     "metrics": lambda view, request: view.figures.user,
     "bundles": lambda view, request: view.snapshot.execution and view.snapshot.execution.bundles,
+    "failed-bundles": lambda view, request: (
+        view.snapshot.execution and view.snapshot.execution.failed
+    ),
     "logs": lambda view, request: all_lines(view, _log_filter(request)),
 }
 
@@ -158,7 +161,13 @@ def _json(value: Any, status: int = 200) -> Response:
 
 _OF_STAGES = (
     ("backlog_bytes", "gauge", "What waits for the stage and is in no bundle.", "backlog_bytes"),
-    ("open_bundles", "gauge", "Bundles of the stage that are not committed.", "open_bundles"),
+    (
+        "open_bundles",
+        "gauge",
+        "Bundles of the stage that run or wait for their turn.",
+        "open_bundles",
+    ),
+    ("paused_bundles", "gauge", "Bundles that failed and run again after a pause.", "paused"),
     ("input_watermark_ms", "gauge", "The stage's input watermark.", "input_watermark"),
     ("output_watermark_ms", "gauge", "The stage's output watermark.", "output_watermark"),
     ("commit_lag_ms", "gauge", "Age of the oldest bundle not committed.", "commit_lag"),

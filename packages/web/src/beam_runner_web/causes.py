@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import attrs
-from beam_runner_jobservices import FailureGroup, Importance, JobState, seconds_of
+from beam_runner_jobservices import FailureGroup, Importance, JobState, is_retried, seconds_of
 
 from .at_work import at_work
 from .bundle_causes import BUNDLE_RULES
 from .event_time_causes import EVENT_TIME_RULES
 from .facts import Cause, Facts, Weight
+from .retry_causes import RETRY_RULES, failing_steps
 from .shape_causes import SHAPE_RULES
 from .standing import is_silent, stands
 from .texts import duration, number, one_line, percent, size
@@ -34,7 +35,9 @@ _DOES_NOT_ANSWER = re.compile(
     r"^Python worker .* has not answered for \d+ s: |^if that never ends, "
 )
 _GIVES = re.compile(r", which (.*) has not given yet$")
-_TRIED_AGAIN = re.compile(r"^attempt \d+ at a bundle failed, and it is tried again: ")
+_ANOTHER_ATTEMPT = re.compile(
+    r" for another attempt at a bundle that failed |, and tries again in "
+)
 _LEFT_OUT = re.compile(r"^\(\d+ earlier messages are no longer kept\)$")
 _NOTHING_COMMITTED = re.compile(r"^nothing has been committed for (\d+) s: (.*)$", re.DOTALL)
 
@@ -109,7 +112,9 @@ def _failure(facts: Facts, group: FailureGroup, what: str) -> Cause:
 def _errors_so_far(facts: Facts) -> Iterator[Cause]:
     if facts.snapshot.state is JobState.FAILED:
         return
-    for group in facts.failures[:3]:
+    told = failing_steps(facts)
+    groups = [one for one in facts.failures if not (one.retried and one.failure.step in told)]
+    for group in groups[:3]:
         times = f"{number(group.count)} times" if group.count > 1 else "once"
         again = ", and what it stopped was tried again," if group.retried else ""
         what = f"An error came {times}{again}"
@@ -173,6 +178,7 @@ def _says_only_what_is_told(snapshot: Snapshot, reasons: str) -> bool:
     runs = any(map(stands, bundles)) or (snapshot.streaming and bool(bundles))
     told = [_FOR_ITS_TIME, *[_BUNDLES_RUN] * runs]
     told += [_DOES_NOT_ANSWER] * any(map(is_silent, bundles))
+    told += [_ANOTHER_ATTEMPT] * bool(snapshot.execution and snapshot.execution.failed)
     return all(any(one.search(reason) for one in told) for reason in reasons.split("; "))
 
 
@@ -220,7 +226,7 @@ def _retried(facts: Facts) -> Iterator[Cause]:
     """Attempts that failed without an error that is told."""
     if facts.snapshot.state is JobState.FAILED:
         return
-    told = {group.failure.step for group in facts.failures if group.retried}
+    told = {group.failure.step for group in facts.failures if group.retried} | failing_steps(facts)
     for stage in facts.snapshot.figures.stages:
         if stage.retried and not told.intersection(stage.steps):
             times = "once" if stage.retried == 1 else f"{number(stage.retried)} times"
@@ -255,7 +261,7 @@ def _warnings(facts: Facts) -> Iterator[Cause]:
     found = [m for m in messages if m.importance is Importance.WARNING]
     found = [m for m in found if not _LEFT_OUT.match(m.text)]
     if any(group.retried for group in facts.failures):
-        found = [m for m in found if not _TRIED_AGAIN.match(m.text)]
+        found = [m for m in found if not is_retried(m.text)]
     if found:
         step, text = facts.snapshot.tree.names.step_of(found[-1].text)
         one = "A warning" if len(found) == 1 else f"{number(len(found))} warnings, the last"
@@ -269,6 +275,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
     _failed,
     _drain_waits,
     _no_place,
+    *RETRY_RULES,
     *BUNDLE_RULES,
     _stands_still,
     _backlog_grows,

@@ -46,7 +46,7 @@ class StageFigures:
     """A fused stage of a runner that tells of them: watermarks in event time (ms), lag in ms; when it
     began and was last at work in wall-clock ms.
 
-    `steps` are the ids of the pipeline's steps in it.
+    `steps` are the ids of the pipeline's steps in it; `paused` bundles failed and run again later.
     """
 
     id: str
@@ -65,6 +65,7 @@ class StageFigures:
     bundle_msecs: Distribution | None = None
     dropped: int | None = None
     waits: tuple[str, ...] = ()
+    paused: int | None = None
 
     @property
     def anchor(self) -> str:
@@ -199,6 +200,7 @@ def _stage(key: str, found: Mapping[str, MonitoringInfo], tree: StepTree) -> Sta
         bundle_msecs=durations if isinstance(durations, Distribution) else None,
         dropped=_whole(values.get("dropped_values")),
         waits=tuple(sorted(waits)) if isinstance(waits, frozenset) else (),
+        paused=_whole(values.get("paused_bundles")),
     )
 
 

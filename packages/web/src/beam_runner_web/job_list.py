@@ -19,7 +19,10 @@ _RUNNING = (JobState.STARTING, JobState.RUNNING, JobState.DRAINING, JobState.CAN
 
 @attrs.frozen
 class JobLine:
-    """A job in the list; times are wall-clock seconds, None where the server does not tell."""
+    """A job in the list; times are wall-clock seconds, None where the server does not tell.
+
+    `kept_until` is the time at which the state of a job that has ended is removed, if it is kept.
+    """
 
     id: str
     name: str
@@ -28,6 +31,7 @@ class JobLine:
     started: float | None = None
     ended: float | None = None
     error: str = ""
+    kept_until: float | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -77,7 +81,16 @@ def _line(job: JobInfo, times: JobTimes) -> JobLine:
     name = masking.option(job.options, masking.JOB_NAME) or job.job_name or job.job_id
     streaming = bool(masking.option(job.options, "streaming"))
     started = times.started or times.submitted
-    return JobLine(job.job_id, str(name), job.state, streaming, started, times.ended, times.error)
+    return JobLine(
+        job.job_id,
+        str(name),
+        job.state,
+        streaming,
+        started,
+        times.ended,
+        times.error,
+        times.kept_until,
+    )
 
 
 def job_list(lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1) -> JobList:

@@ -89,6 +89,6 @@ def of_stage(stage: StageFigures) -> StepState:
     """How a stage that has not ended is getting on."""
     if stage.open_bundles:
         return StepState.RUNNING
-    if stage.backlog_bytes or stage.waits:
+    if stage.backlog_bytes or stage.waits or stage.paused:
         return StepState.WAITING
     return StepState.DONE if is_end(stage.output_watermark) else StepState.IDLE

@@ -1,0 +1,189 @@
+"""A stream outlives what fails for a while: its results are exact, and its state is kept if it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.testing.util import assert_that, equal_to
+from beam_runner_jobservices import USER_CODE, FailedBundle, JobClient, JobState
+from failing_streams import (
+    COUNT,
+    FailsForAWhile,
+    FailsForAWhileOfPairs,
+    Numbers,
+    Ordinals,
+    check_ordinals,
+    counted,
+)
+from job_server import JobServerProcess, job_server, wait_until
+from jobs import Job, Pipelines
+
+FAILS_SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="module")
+def patient(placement: tuple[str, ...], state_dir: Path) -> Iterator[JobServerProcess]:
+    """A server with the flags that it has by default, whose jobs survive it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="t") as folder,
+        job_server(Path(folder), f"--state-dir={state_dir}", *placement) as running,
+    ):
+        yield running
+
+
+@pytest.fixture(params=["embedded", "LOOPBACK"])
+def streams(
+    request: pytest.FixtureRequest,
+    patient: JobServerProcess,
+    flags_of: Callable[[str], list[str]],
+) -> Pipelines:
+    return Pipelines(patient.address, request.param, flags_of(request.param))
+
+
+class Note(beam.DoFn):
+    """Writes a line for each element, in a file of each process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def process(self, element: Any) -> Iterator[Any]:
+        with (self._folder / f"{os.getpid()}-{threading.get_ident()}").open("a") as file:
+            file.write(f"{element}\n")
+        yield element
+
+
+def failed_bundles(job: Job) -> tuple[FailedBundle, ...]:
+    with JobClient(job.address) as client:
+        return client.execution(job.job_id).failed
+
+
+def texts(job: Job) -> list[str]:
+    return [message.text for message in job.messages()]
+
+
+def test_stream_whose_step_raises_for_some_seconds_gives_the_exact_result(
+    streams: Pipelines, tmp_path: Path
+) -> None:
+    fails = FailsForAWhile(COUNT // 2, FAILS_SECONDS, tmp_path / "began")
+    pipeline = streams.new("--streaming")
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()) | "Fails" >> beam.ParDo(fails)
+    assert_that(counted(numbers), check_ordinals)
+    job = streams.job(pipeline)
+    wait_until(lambda: bool(failed_bundles(job)), 60, "a bundle has failed")
+    (failed, *_) = failed_bundles(job)
+    assert failed.kind == USER_CODE
+    assert failed.step == "Fails"
+    assert f"ValueError: not yet: {COUNT // 2}" in failed.error
+    assert job.wait() is JobState.DONE
+    found = [text for text in texts(job) if "failed, and it is tried again in" in text]
+    assert 2 <= len(found) <= 6, "with pauses of 1, 2 and 4 s"
+    assert any("not yet" in text and "Fails" in text for text in found)
+
+
+def test_state_after_a_step_that_raised_behind_it_is_exact(
+    streams: Pipelines, tmp_path: Path
+) -> None:
+    """The failing step is fused behind the stateful one, whose bundle is given up and runs again."""
+    fails = FailsForAWhile(COUNT // 2, FAILS_SECONDS, tmp_path / "began")
+    pipeline = streams.new("--streaming")
+    ordinals = counted(pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()))
+    kept = (
+        ordinals
+        | beam.Map(lambda value: (value[2], value))
+        | "Fails" >> beam.ParDo(FailsForAWhileOfPairs(fails))
+    )
+    assert_that(kept, check_ordinals)
+    assert streams.job(pipeline).wait() is JobState.DONE
+
+
+def test_other_keys_and_steps_go_on_while_a_bundle_waits(
+    streams: Pipelines, tmp_path: Path
+) -> None:
+    noted = tmp_path / "noted"
+    noted.mkdir()
+    never = FailsForAWhile(1, 3600.0, tmp_path / "began")
+    pipeline = streams.new("--streaming")
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers())
+    numbers | "Others" >> beam.Reshuffle() | "Note" >> beam.ParDo(Note(noted))
+    pairs = numbers | beam.Map(lambda n: (n, n)) | "Keyed" >> beam.ParDo(Ordinals())
+    pairs | beam.Map(lambda value: value[2]) | "Fails" >> beam.ParDo(never)
+    job = streams.job(pipeline)
+
+    def lines() -> set[int]:
+        return {int(line) for file in noted.iterdir() for line in file.read_text().split()}
+
+    wait_until(lambda: lines() == set(range(COUNT)), 60, "the other branch has all numbers")
+    wait_until(lambda: bool(failed_bundles(job)), 30, "a bundle waits")
+    (failed,) = failed_bundles(job)
+    assert failed.step == "Fails"
+    job.cancel()
+    assert job.wait(60) is JobState.CANCELLED
+
+
+def test_stream_with_a_limit_fails_after_so_many_attempts_and_keeps_its_state(
+    streams: Pipelines, patient: JobServerProcess, state_dir: Path
+) -> None:
+    pipeline = streams.new("--streaming", "--beam_spark_task_attempts=2")
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers())
+
+    def fail(number: int) -> int:
+        raise ValueError("for ever")
+
+    numbers | "Fails" >> beam.Map(fail)
+    job = streams.job(pipeline)
+    assert job.wait() is JobState.FAILED
+    found = texts(job)
+    assert any("the state of this stream is kept until" in text for text in found)
+    assert "ValueError: for ever" in found[-1]
+    assert "(attempt 2, the last)" in found[-1]
+    with JobClient(patient.address) as client:
+        kept = {one.job_id: one.kept_until for one in client.job_times()}[job.job_id]
+    assert kept == pytest.approx(time.time() + 7 * 24 * 3600, abs=600)
+    assert (state_dir / "jobs" / job.job_id).is_dir()
+
+
+def test_script_and_flag_alone_make_no_stream_that_is_patient(streams: Pipelines) -> None:
+    """Beam's own tests expect that an assertion which fails ends the job."""
+    scripted = streams.new("--streaming")
+    assert_that(
+        scripted | Stream().add_elements([1]).advance_watermark_to_infinity(), equal_to([2])
+    )
+    assert streams.job(scripted).wait() is JobState.FAILED
+    bounded = streams.new("--streaming")
+    assert_that(bounded | beam.Create([1]), equal_to([2]))
+    assert streams.job(bounded).wait() is JobState.FAILED
+
+
+def test_stream_outlives_a_worker_that_dies_again_and_again(
+    patient: JobServerProcess, flags_of: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    """More often than a bounded job would have it."""
+    streams = Pipelines(patient.address, "embedded", flags_of("embedded"))
+    deaths = tmp_path / "deaths"
+    deaths.mkdir()
+
+    def die(number: int) -> int:
+        if number == COUNT // 2 and len(list(deaths.iterdir())) < 6:
+            (deaths / str(time.time_ns())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    pipeline = streams.new("--streaming")
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()) | "Die" >> beam.Map(die)
+    assert_that(counted(numbers), check_ordinals)
+    assert streams.job(pipeline).wait(180) is JobState.DONE

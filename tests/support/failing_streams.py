@@ -1,0 +1,94 @@
+"""A stream of numbers with a step that fails for a while, whose right result is known."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import VarIntCoder
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+from jobs import pickle_by_value
+from offsets import WATERMARK, Offsets
+
+KEYS = 8
+COUNT = 400
+
+
+class Numbers(beam.DoFn):
+    """Numbers, a few at a time, up to the element; after these it waits for ever."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
+        estimator: Any = WATERMARK,
+    ) -> Iterator[TimestampedValue]:
+        number = tracker.current_restriction().start
+        estimator.set_watermark(Timestamp(number))
+        for _ in range(20):
+            if not tracker.try_claim(number):
+                return
+            yield TimestampedValue(number, number)
+            number += 1
+        tracker.defer_remainder(Duration.of(0.05))
+
+
+class FailsForAWhile(beam.DoFn):
+    """Raises at one number, from the first time it sees it on for so many seconds."""
+
+    def __init__(self, number: int, seconds: float, file: Path) -> None:
+        self._number, self._seconds, self._file = number, seconds, file
+
+    def process(self, number: int) -> Iterator[int]:
+        if number == self._number:
+            if not self._file.exists():
+                self._file.write_text(str(time.time()))
+            if time.time() < float(self._file.read_text()) + self._seconds:
+                raise ValueError(f"not yet: {number}")
+        yield number
+
+
+class Ordinals(beam.DoFn):
+    """How many numbers of its key came before, and the number."""
+
+    SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
+
+    def process(
+        self, pair: tuple[int, int], seen: Any = beam.DoFn.StateParam(SEEN)
+    ) -> Iterator[tuple[int, int, int]]:
+        count = seen.read() or 0
+        seen.write(count + 1)
+        yield (pair[0], count, pair[1])
+
+
+class FailsForAWhileOfPairs(beam.DoFn):
+    """Has the first of each pair looked at, and gives the second."""
+
+    def __init__(self, fails: FailsForAWhile) -> None:
+        self._fails = fails
+
+    def process(self, pair: tuple[int, Any]) -> Iterator[Any]:
+        for _ in self._fails.process(pair[0]):
+            yield pair[1]
+
+
+def check_ordinals(values: list[tuple[int, int, int]]) -> None:
+    """Raises unless each number is there once, and each key counted its own without a gap."""
+    numbers = Counter(number for _, _, number in values)
+    assert numbers == Counter(range(COUNT)), "numbers are lost or doubled"
+    ordinals = Counter((key, ordinal) for key, ordinal, _ in values)
+    assert ordinals == Counter((key, n) for key in range(KEYS) for n in range(COUNT // KEYS))
+
+
+def counted(numbers: beam.PCollection) -> beam.PCollection:
+    return numbers | beam.Map(lambda n: (n % KEYS, n)) | "Count" >> beam.ParDo(Ordinals())
+
+
+pickle_by_value(__name__)
