@@ -370,3 +370,26 @@ def test_logs_are_messages(new: New) -> None:
         (Importance.DETAILED, "control channel established", "", "host:1"),
         (Importance.DETAILED, "what", "", "host:1"),
     ]
+
+
+@pytest.mark.parametrize("phase", ["work", "clean_up"])
+def test_job_thread_ends_by_an_error_job_is_failed_with_the_reason(
+    new: New, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    """An error of any kind, as one that another library raises in the thread to end it."""
+    server = new()
+
+    def break_off(*_: Any) -> None:
+        raise SystemExit("ended by the test")
+
+    if phase == "work":
+        monkeypatch.setattr(server.job._coordinator, "work", break_off)
+    else:
+        monkeypatch.setattr(server.job, "_clean_up", break_off)
+    state = server.run()
+    if phase == "work":
+        assert state is JobState.FAILED
+        assert server.reason == "the server failed: SystemExit: ended by the test"
+    else:
+        assert state is JobState.DONE
+    assert server.spark.closed != []

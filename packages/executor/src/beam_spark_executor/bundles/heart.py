@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from beam_spark_executor.bundles.essential import start_essential
+from beam_runner_worker.threads import start_essential
+
 from beam_spark_executor.channel.messages import Beat
 from beam_spark_executor.channel.vitals import VitalsWriter
 

@@ -11,6 +11,7 @@ from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
 from beam_runner_jobservices.observation import Execution, StageSeries, ThreadStack
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.records import Importance, JobMetrics, JobState
+from beam_runner_worker.threads import start_essential
 
 from beam_spark_executor.channel.messages import (
     Abort,
@@ -124,7 +125,7 @@ class RunningJob:
         self._suspended_at: float | None = None
         self._cancelled_at: float | None = None
         self._last_metrics: JobMetrics | None = None
-        self._thread = threading.Thread(target=self._run, name=f"job-{self.job_id}", daemon=True)
+        self._thread: threading.Thread | None = None
 
     @property
     def job_id(self) -> str:
@@ -133,10 +134,12 @@ class RunningJob:
 
     def start(self) -> None:
         """Starts the job on a thread of its own."""
-        self._thread.start()
+        self._thread = start_essential(self._run, f"job-{self.job_id}", self._broke)
 
     def join(self, seconds: float) -> bool:
         """Waits for the end; whether it came within the limit."""
+        if self._thread is None:
+            return True
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -213,6 +216,27 @@ class RunningJob:
 
     def _run(self) -> None:
         try:
+            self._run_to_the_end()
+            self._clean_up()
+        finally:
+            self._on_end(self)
+
+    def _broke(self, error: BaseException) -> None:
+        """Ends a job whose own thread has ended by an error: nothing else would report its end."""
+        if self._suspended_at is not None:
+            return
+        reason = f"the server failed: {type(error).__name__}: {error}"
+        end = self._ledger.end = self._ledger.end or FailJob(reason)
+        try:
+            gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
+            self._placement.cancel()
+            self._placement.close(workers_gone=gone)
+            self._slots.forget()
+        finally:
+            self._report_end(end)
+
+    def _run_to_the_end(self) -> None:
+        try:
             self._wait_for_turn()
             self._reporter.state(JobState.RUNNING)
             self._work()
@@ -227,11 +251,6 @@ class RunningJob:
                 _LOGGER.exception("job %s failed in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
                 self._ledger.end = self._ledger.end or FailJob(reason)
-        finally:
-            try:
-                self._clean_up()
-            finally:
-                self._on_end(self)
 
     def _wait_for_turn(self) -> None:
         """Returns when it is the job's turn to begin, or something is wanted of it."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-import threading
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 import attrs
+from beam_runner_worker.threads import start_helper
 
 from beam_spark_executor.stores.ports import StoreError
 from beam_spark_executor.stores.probe import probe
@@ -101,12 +102,7 @@ class DataPlace:
             if folder.name not in jobs:
                 shutil.rmtree(folder, ignore_errors=True)
         if self.store is not None:
-            threading.Thread(
-                target=_remove_but,
-                args=(self.store, frozenset(jobs)),
-                name="leftovers",
-                daemon=True,
-            ).start()
+            start_helper(partial(_remove_but, self.store, frozenset(jobs)), "leftovers")
 
 
 def _remove_but(spec: StoreSpec, jobs: Collection[str]) -> None:

@@ -163,7 +163,7 @@ class _Call:
         yield self._function()
 
 
-def reason_of(failure: Exception) -> str:
+def reason_of(failure: BaseException) -> str:
     """What Spark says of a failure, in a line: the bridge to Java begins with what was called."""
     java = getattr(failure, "java_exception", None)
     text = str(java.toString() if java is not None else failure).strip()
