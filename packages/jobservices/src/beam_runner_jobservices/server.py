@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -30,7 +31,7 @@ from .recorder import EndedJob, KeptJob, Unrecorded
 from .records import JobInfo, JobState, PipelineOption
 from .registry import Registry
 from .store import ArtifactStore, FarFiles
-from .threads import ThreadPerCall
+from .threads import ThreadPerCall, start_lasting
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -141,15 +142,7 @@ class JobServer:
         self._add_services(tuple(options), limits, kept_until)
         self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
         self._stopping = threading.Event()
-        self._keeper = threading.Thread(
-            target=self._keep_house, name="beam-job-api-housekeeping", daemon=True
-        )
-        self._resumer = threading.Thread(
-            target=self._registry.resume,
-            args=(self.address,),
-            name="beam-job-api-resuming",
-            daemon=True,
-        )
+        self._resumer: threading.Thread | None = None
 
     def _add_services(
         self,
@@ -176,10 +169,12 @@ class JobServer:
         The jobs of an earlier server that have not ended are given to the executor on a thread of
         their own.
         """
-        self._keeper.start()
+        start_lasting(self._keep_house, "beam-job-api-housekeeping")
         self._server.start()
         self._started = True
-        self._resumer.start()
+        self._resumer = start_lasting(
+            partial(self._registry.resume, self.address), "beam-job-api-resuming"
+        )
         _LOGGER.info("serving the Beam Job API at %s", self.address)
         return self.address
 
@@ -220,13 +215,14 @@ class JobServer:
         """
         self._registry.refuse()
         if self._file is not None:
+            self._file.hurry()
             self._registry.note_series()
             left = self._registry.suspend_all()
         elif left := self.cancel_all(grace):
             _LOGGER.warning("jobs that did not end within %.0f s: %s", grace, ", ".join(left))
         self._stopping.set()
         self._give_port_back(_LAST_WORDS)
-        if self._resumer.is_alive():
+        if self._resumer is not None:
             self._resumer.join(_STOPPING_LIMIT)
         self._store.close()
         if self._file is not None:

@@ -50,6 +50,8 @@ JOBS_LIMIT_SECONDS = 10.0
 """How long jobs have to end when the server stops."""
 
 _DRAIN_CHECK_SECONDS = 0.1
+_STATE_SECONDS = 5.0
+"""How long the store of state has to answer when the server stops."""
 
 log = logging.getLogger(__name__)
 
@@ -259,6 +261,8 @@ class Server:
                 return
             self._stopped = True
             self._answer_waiting_jobs(RuntimeError("the server is stopping"))
+            if self._state is not None:
+                self._state.hurry(_STATE_SECONDS)
             self._job_server.stop(grace=JOBS_LIMIT_SECONDS)
             if not self._executor.exception():
                 self._executor.result().close(suspend=self._durable)
