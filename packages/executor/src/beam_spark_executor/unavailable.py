@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -58,3 +60,21 @@ def disk_unavailable(error: OSError, folder: Path) -> NeighbourUnavailable:
     """
     place = Path(error.filename).parent if isinstance(error.filename, str) else folder
     return NeighbourUnavailable(f"the disk of {place}", error.strerror or str(error))
+
+
+@contextmanager
+def disk_of(folder: Path) -> Iterator[None]:
+    """Raises errors within that say that a file system is full or away as `NeighbourUnavailable`.
+
+    Args:
+        folder: a folder of the file system, named if an error doesn't name a file.
+
+    Raises:
+        NeighbourUnavailable: the file system is full or away.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_unavailable(error):
+            raise
+        raise disk_unavailable(error, folder) from error

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.scheduler import BundleDone
+from beam_runner_engine.scheduler import BundleDone, FailureKind
 from small_plans import buffer, bundle_of, plan_of, stage
 from worker_doubles import keyed_chunk
 
 from beam_spark_executor.bundles.durability import CommittedFiles, SharedFolder
+from beam_spark_executor.bundles.neighbour_wait import NeighbourWait
 from beam_spark_executor.channel.attempts import BundleBroke
-from beam_spark_executor.channel.messages import BundleReply, RunBundle, RunLoop
+from beam_spark_executor.channel.messages import (
+    BundleReply,
+    NeighbourAwaited,
+    RunBundle,
+    RunLoop,
+)
+from beam_spark_executor.channel.wire import decode_message, encode_message
 from beam_spark_executor.data.copies import LocalCopies
 from beam_spark_executor.data.files import read_ref
 from beam_spark_executor.data.machine_files import MachineFiles
@@ -26,6 +35,7 @@ from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.state.segments import open_segment
 from beam_spark_executor.state.store import ShardStore
 from beam_spark_executor.stores.spec import NO_STORE
+from beam_spark_executor.unavailable import NeighbourUnavailable
 
 
 class Disk:
@@ -146,3 +156,47 @@ def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: 
 
 
 _ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]
+
+
+class Away(SharedFolder):
+    """Keeps nothing until these errors have been raised, one after the other."""
+
+    def __init__(self, folder: Path, *errors: Exception) -> None:
+        super().__init__(folder, durable=False)
+        self.errors = list(errors)
+        self.kept: list[str] = []
+
+    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.kept += names
+
+
+STORE = NeighbourUnavailable("the data store at s3://b", "503 SlowDown")
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("error", "neighbour"), [(STORE, "the data store at s3://b"), (FULL, "the disk of ")]
+)
+def test_reply_neighbour_stays_away_is_a_failure_that_names_the_neighbour(
+    tmp_path: Path, error: Exception, neighbour: str
+) -> None:
+    reply = reply_of(tmp_path, "1-1-1")
+    broken = CommittedFiles(Away(tmp_path, error), tmp_path, {}).synced(reply)
+    assert isinstance(broken, BundleBroke)
+    assert broken.kind is FailureKind.UNAVAILABLE
+    assert broken.neighbour.startswith(neighbour)
+    assert decode_message(encode_message(broken)) == broken
+
+
+def test_reply_neighbour_is_away_for_a_moment_is_sent_later(tmp_path: Path) -> None:
+    told: list[NeighbourAwaited] = []
+    wait = NeighbourWait(told.append, 60.0, lambda: True, tmp_path)
+    away = Away(tmp_path, FULL, STORE)
+    reply = reply_of(tmp_path, "1-1-1")
+    assert CommittedFiles(away, tmp_path, {}, wait).synced(reply) == reply
+    assert len(away.kept) > 0
+    disk = NeighbourAwaited(f"the disk of {tmp_path}", "No space left on device")
+    store = NeighbourAwaited("the data store at s3://b", "503 SlowDown")
+    assert told == [disk, store, NeighbourAwaited()]

@@ -37,15 +37,34 @@ def broke(
         return BundleBroke(
             attempt, UserFailure(error.transform, error.summary, error.trace, element)
         )
+    away = unavailability(error, folder)
+    if away is not None:
+        return BundleBroke(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
     for cause in _causes(error):
-        match cause:
-            case NeighbourUnavailable():
-                return _unavailable(attempt, cause)
-            case FileError(is_permanent=True) | MissingFileError():
-                return BundleBroke(attempt, None, _text(cause), FailureKind.PERMANENT)
-            case OSError() if is_disk_unavailable(cause):
-                return _unavailable(attempt, disk_unavailable(cause, folder))
+        if isinstance(cause, MissingFileError) or _is_permanent(cause):
+            return BundleBroke(attempt, None, _text(cause), FailureKind.PERMANENT)
     return BundleBroke(attempt, None, _text(error))
+
+
+def unavailability(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
+    """Returns the unavailable neighbour that caused an error; None if the cause is another one.
+
+    Args:
+        error: an error of the runner, not of user code.
+        folder: the folder of the job's files, named if the error doesn't name a file.
+    """
+    for cause in _causes(error):
+        if isinstance(cause, MissingFileError) or _is_permanent(cause):
+            return None
+        if isinstance(cause, NeighbourUnavailable):
+            return cause
+        if isinstance(cause, OSError) and is_disk_unavailable(cause):
+            return disk_unavailable(cause, folder)
+    return None
+
+
+def _is_permanent(error: BaseException) -> bool:
+    return isinstance(error, FileError) and error.is_permanent
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -55,10 +74,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__
-
-
-def _unavailable(attempt: Attempt, error: NeighbourUnavailable) -> BundleBroke:
-    return BundleBroke(attempt, None, str(error), FailureKind.UNAVAILABLE, error.neighbour)
 
 
 def _text(error: BaseException) -> str:

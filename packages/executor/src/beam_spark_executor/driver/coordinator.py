@@ -34,6 +34,7 @@ from beam_spark_executor.channel.messages import (
     FromWorker,
     JobWork,
     LaneOpened,
+    LoopBroke,
     LoopProgress,
     LoopReply,
     RunBundle,
@@ -179,6 +180,8 @@ class Coordinator:
                 self._loop_told(link, message)
             case LoopReply():
                 self._loop_left(link, message)
+            case LoopBroke():
+                self._loop_broke(link, message)
 
     def lost(self, link: WorkerLink) -> None:
         """A worker process has ended."""
@@ -257,14 +260,18 @@ class Coordinator:
         if loss.loop or loss.bundle is not None:
             reason += self._kills.hint()
         if loss.loop and self._loop.is_out:
-            self._loop.broke(time.monotonic())
-            self._litter.loop_lost(self._loop.number)
-            _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
-            self._place(self.ledger.open_bundles)
+            self._take_loop_back(reason)
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
             kind = FailureKind.OUTSIDE
             self._waiting.append(BundleFailed(bundle.number, bundle.attempt, reason, kind))
+
+    def _take_loop_back(self, reason: str) -> None:
+        """The scheduler is the server's again; the bundles of the loop run anew, on lanes."""
+        self._loop.broke(time.monotonic())
+        self._litter.loop_lost(self._loop.number)
+        _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
+        self._place(self.ledger.open_bundles)
 
     # What the driver asks for.
 
@@ -365,6 +372,12 @@ class Coordinator:
             if isinstance(entry, BundleReply):
                 self._finalizers.remember(link, entry)
         return [c for c in self.record(entries) if not isinstance(c, OpenBundles)]
+
+    def _loop_broke(self, link: WorkerLink, broken: LoopBroke) -> None:
+        """The process lives on, but nothing counts that its loop has done since its last progress."""
+        if self._loop.covers(broken.loop):
+            self.lanes.loop_left(link, None)
+            self._take_loop_back(broken.reason)
 
     def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
         """The scheduler is the server's again; what came meanwhile is worked in after this."""
