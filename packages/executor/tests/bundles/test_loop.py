@@ -8,16 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from beam_runner_engine.scheduler import BundleFailed as Failed
 from beam_runner_engine.scheduler import FinishJob, Outcome
 from beam_runner_worker.errors import BundleFailed
+from loop_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_in_loop, tune
 from rig import NO_LOOP, Rig
-from small_plans import buffer, plan_of, stage
-from worker_doubles import FakeWorker, seen_in
+from worker_doubles import seen_in
 
-from beam_spark_executor.bundles import loop as loop_module
 from beam_spark_executor.bundles.loop import TaskLoop
 from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.channel.messages import (
@@ -27,52 +25,14 @@ from beam_spark_executor.channel.messages import (
     RunBundle,
     RunLoop,
 )
-from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.tuning import TUNING
 
-# Two sources, so that the shards keep state between the data of one and of the other.
-PLAN = plan_of(
-    [
-        stage("read", None, {"out": "pairs"}),
-        stage("more", None, {"out": "pairs"}),
-        stage("count", "pairs", {"out": "counts"}, groups=True),
-        stage("end", "counts"),
-    ],
-    [buffer("pairs", BufferKind.GROUPED, bulk=False), buffer("counts", BufferKind.STORED)],
-)
-TRANSFORMS: Any = {
-    "read": lambda _: {"out": [b"a1", b"b1"]},
-    "more": lambda _: {"out": [b"a2", b"c1"]},
-    "count": lambda groups: {"out": groups},
-}
-EXPECTED = {"a=2": 1, "b=1": 1, "c=1": 1}
-LOOP_BYTES = 1 << 20
 SECONDS = 60
-UNHURRIED = attrs.evolve(
-    TUNING, loop_bundle_ms=1_000_000, loop_source_ms=1_000_000, loop_parallel_ms=1_000_000
-)
-"""On a busy machine a bundle may take longer than any smaller limit."""
 
 
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "TUNING", UNHURRIED)
-
-
-def tune(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> None:
-    """Has loops go by other numbers."""
-    monkeypatch.setattr(loop_module, "TUNING", attrs.evolve(UNHURRIED, **numbers))
-
-
-def rig_in_loop(place: Path) -> tuple[Rig, FakeWorker, RunLoop]:
-    """A rig whose only worker was told to run the loop."""
-    rig = Rig(place, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES)
-    rig.begin()
-    rig.open_lanes()
-    (worker,) = rig.workers
-    order = worker.told.popleft()
-    assert isinstance(order, RunLoop)
-    return rig, worker, order
+    tune(monkeypatch)
 
 
 def finish(rig: Rig) -> None:
@@ -125,7 +85,9 @@ def test_a_loop_left_as_a_bundle_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
 ) -> None:
     """That bundle is one of the lane's: what it did to its shard is told by it, and by it alone."""
-    tune(monkeypatch, loop_report_ms=report_ms)
+    # On a busy machine bundles take longer, and are to stay in the loop.
+    patient = dict.fromkeys(("loop_parallel_ms", "loop_bundle_ms", "loop_source_ms"), 60_000)
+    tune(monkeypatch, loop_report_ms=report_ms, **patient)
     rig, worker, order = rig_in_loop(tmp_path)
     worker.in_loop = leave_after(number)
     said = worker.loop(order)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from faulty_store import FaultyLine, MemoryStore
 
-from beam_spark_executor.journal.errors import JournalError, JournalFenced
+from beam_spark_executor.journal import store as store_module
+from beam_spark_executor.journal.errors import JournalError, JournalFenced, JournalUnavailable
 from beam_spark_executor.journal.journal import Recovered
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.stores import object_log
@@ -159,3 +160,28 @@ def test_of_two_servers_the_older_one_commits_nothing(
             late()
     newer.journal("a").append([b"2"])
     assert next_server().journal("a").recover() == Recovered(None, (b"1", b"2"))
+
+
+def test_append_store_of_the_log_is_away_same_entries_appended_again_are_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(store_module, "_LOG_SECONDS", 0.05)
+    shared = MemoryStore()
+    line = FaultyLine(shared, random.Random(1), 0.0)
+    log = ObjectLog(line, Ownership(), "memory")
+    with closing(log), closing(Store(tmp_path / "first", durable=True, log=log)) as store:
+        journal = store.journal("a")
+        journal.append([b"1"])
+        line.share = 1.0
+        for _ in range(3):
+            with pytest.raises(JournalUnavailable) as raised:
+                journal.append([b"2", b"3"])
+        assert raised.value.away.neighbour == "the state store at memory"
+        line.share = 0.0
+        monkeypatch.setattr(store_module, "_LOG_SECONDS", 60.0)
+        journal.append([b"2", b"3"])
+        journal.append([b"4"])
+    log = ObjectLog(shared, Ownership(), "memory")
+    with closing(log), closing(Store(tmp_path / "second", durable=True, log=log)) as store:
+        assert store.journal("a").recover().entries == (b"1", b"2", b"3", b"4")

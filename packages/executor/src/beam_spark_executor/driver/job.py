@@ -19,7 +19,6 @@ from beam_spark_executor.channel.messages import (
     FromWorker,
     GiveUp,
     JobWork,
-    LaneOpened,
     Logged,
     Stacks,
 )
@@ -49,13 +48,13 @@ from beam_spark_executor.driver.remains import JobRemains
 from beam_spark_executor.driver.reporting import end_text, report_logs
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
+from beam_spark_executor.driver.winding_up import wind_up
 from beam_spark_executor.journal.errors import JournalFenced, JournalUnavailable
 from beam_spark_executor.journal.journal import Journal
 
 _TEARDOWN_SECONDS = 10.0
 _ABORT_SECONDS = 3.0
 _GIVE_UP_SECONDS = 0.5
-_CLOSE_SECONDS = 1.0
 _HEARD_SECONDS = 1.5
 _SUSPEND_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
@@ -357,7 +356,10 @@ class RunningJob:
         if in_order:
             self._processes.tear_down()
         if self._placement.is_alive:
-            self._wait_for_placement(cancel=not in_order)
+            # What is killed at once can't tell an SDK elsewhere to stop.
+            grace = _GIVE_UP_SECONDS if self._plan.needs_sdks else 0.0
+            parts = (self._coordinator, self._placement, self._inbox)
+            wind_up(*parts, _ABORT_SECONDS, cancel=not in_order, grace=grace)
         # A placement takes a process that is gone before its lane for a crash: it says so, and tries again.
         for link in busy:
             link.send(Abort())
@@ -379,38 +381,6 @@ class RunningJob:
                 self._reporter.message(Importance.BASIC, kept)
             if self._report_end(end):
                 self._remains.leave()
-
-    def _wait_for_placement(self, *, cancel: bool) -> None:
-        """Waits until the placement has ended all lanes and sections.
-
-        A Spark job that was about to start when its group was cancelled is not in that group yet;
-        so they are cancelled again until none is left.
-        """
-        lanes, sections = self._coordinator.lanes, self._coordinator.sections
-        began = time.monotonic()
-        # What is killed at once can't tell an SDK elsewhere to stop.
-        again = began + (_GIVE_UP_SECONDS if self._plan.needs_sdks else 0.0)
-        while (lanes.alive or sections.alive) and time.monotonic() < began + _ABORT_SECONDS:
-            # A lane that has no slot would never open, and then could not be closed.
-            stuck = lanes.are_busy or time.monotonic() > began + _CLOSE_SECONDS
-            if (cancel or stuck or sections.alive) and time.monotonic() >= again:
-                again = time.monotonic() + _LOOK_SECONDS
-                try:
-                    self._placement.cancel()
-                except Exception as failure:
-                    # The placement itself may be what has failed; the job's end is told all the same.
-                    why = str(failure).partition("\n")[0]
-                    _LOGGER.warning("job %s: its lanes are not cancelled: %s", self.job_id, why)
-                    return
-            match self._inbox.next(_LOOK_SECONDS):
-                case LaneEnded(number, _):
-                    lanes.ended(number)
-                case SectionEnded(end):
-                    sections.ended(end)
-                case Said(link, LaneOpened(lane)):
-                    lanes.opened(lane, link)
-                case _:
-                    pass
 
     def _report_end(self, end: FinishJob | FailJob) -> bool:
         if isinstance(end, FinishJob):

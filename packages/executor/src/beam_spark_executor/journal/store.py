@@ -19,6 +19,7 @@ from beam_runner_jobservices.databases import (
 )
 from beam_runner_jobservices.folders import STATE, hold_folder
 from beam_runner_jobservices.logged import (
+    LogAway,
     LogFailed,
     LogFenced,
     LoggedConnection,
@@ -48,6 +49,8 @@ from beam_spark_executor.unavailable import (
 
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
+_LOG_SECONDS = 5.0
+"""So long a commit waits for its log before the job says that it waits."""
 
 
 _SCHEMA = Schema(
@@ -185,7 +188,9 @@ class Store:
     def _wait(self, connection: LoggedConnection) -> None:
         """Until what was committed is in the log, for which other jobs need not wait before they commit."""
         try:
-            connection.wait()
+            connection.wait(_LOG_SECONDS)
+        except LogAway as error:
+            raise JournalUnavailable(NeighbourUnavailable(error.place, error.reason)) from error
         except LogFenced as error:
             raise JournalFenced(str(error)) from error
         except LogFailed as error:
