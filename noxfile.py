@@ -88,19 +88,25 @@ nox.options.sessions = [
 
 
 @nox.session(default=False)
+def both_pysparks(session: nox.Session) -> None:
+    """Build wheels of the newest and the oldest pyspark side by side, because PyPI has sources only."""
+    pyspark_wheels(session, NEWEST.pyspark_version, OLDEST.pyspark_version)
+
+
+@nox.session(default=False)
 def wheels(session: nox.Session) -> None:
-    """Build the wheels that the other sessions install: our packages, and the newest and the oldest pyspark, which PyPI has as source only."""
-    session.install("hatchling", "pip", "setuptools", "wheel")
+    """Build the wheels that the other sessions install: our packages and the newest pyspark."""
+    session.install("hatchling")
     WHEELS.mkdir(parents=True, exist_ok=True)
     for stale in WHEELS.glob("beam_*.whl"):
         stale.unlink()
     for package in PACKAGES:
         with session.chdir(ROOT / "packages" / package):
             session.run("hatchling", "build", "-t", "wheel", "-d", str(WHEELS), silent=True)
-    newest, _ = pyspark_wheels(session, NEWEST.pyspark_version, OLDEST.pyspark_version)
+    newest = pyspark_wheels(session, NEWEST.pyspark_version)
     lines = [
         f"{wheel.name.split('-')[0].replace('_', '-')} @ {wheel.as_uri()}"
-        for wheel in (*sorted(WHEELS.glob("beam_*.whl")), newest)
+        for wheel in (*sorted(WHEELS.glob("beam_*.whl")), *newest)
     ]
     CONSTRAINTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -115,7 +121,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["both_pysparks", "wheels"])
 def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version, and of PySpark, in the oldest and the newest."""
     install(
@@ -174,7 +180,9 @@ def tests(session: nox.Session, suite: str) -> None:
         small = ("tests/sizes", "-m", "not slow")
         run_pytest(session, "tests/contracts", "tests/hostile", *small, *session.posargs)
     else:
-        session.install("nox", *group("test"), *group("lint"), *group("layers"))
+        session.install(
+            "nox", *group("test"), *group("lint"), *group("layers"), *group("workflows")
+        )
         run_pytest(session, "tests/architecture", *SIDE_BY_SIDE, *session.posargs)
 
 
@@ -209,7 +217,7 @@ def pipelines_part(session: nox.Session) -> None:
     run_pipelines(session, *ON_SPARK, *results_of(session))
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["both_pysparks", "wheels"])
 def lanes(session: nox.Session) -> None:
     """Some pipelines, embedded, with the loop inside a task switched off; on the lowest versions that our files name."""
     need_java(session)
@@ -235,7 +243,7 @@ def doors(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def validates_runner(session: nox.Session) -> None:
-    """Beam's own suites against a real server on Spark, each test in one kind of environment."""
+    """Beam's own suites against a real server on Spark, each test in one kind of environment; some also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *results_of(session, "-m", "not slow"))
 
 

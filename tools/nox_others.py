@@ -65,10 +65,10 @@ def airflow(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def java(session: nox.Session) -> None:
-    """Pipelines of the Java SDK, and a fixed part of its own tests for runners; skipped where Maven is not, or can't fetch it."""
+    """Pipelines of the Java SDK, Python pipelines with Java transforms, and a part of Java's tests for runners. Needs Maven."""
     if shutil.which("mvn") is None or shutil.which("javac") is None:
         session.skip("NOT RUN: a JDK and Maven were not found: install openjdk-17-jdk and maven")
-    install(session, distribution("executor"), *group("test"))
+    install(session, distribution("executor"), *group("test"), *group("kafka"))
     try:
         fetch = ("mvn", "-q", "-B", "-f", "tests/java/pom.xml", "dependency:go-offline")
         session.run(*fetch, external=True)

@@ -53,7 +53,9 @@ def damages(session: nox.Session) -> None:
 def pipelines(session: nox.Session) -> None:
     """Whole pipelines against real servers on Spark, some side by side; CI runs them all on plain processes, and some so."""
     need_java(session)
-    run_pipelines(session, "tests/pipelines", f"--ignore={CLUSTER}", *session.posargs)
+    run_pipelines(
+        session, "tests/pipelines", f"--ignore={CLUSTER}", "--promised-times", *session.posargs
+    )
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -75,7 +77,7 @@ def bulk(session: nox.Session) -> None:
     parts: tuple[Callable[[], object], ...] = (
         lambda: run_pipelines(session, *bounded, "--bulk=always", *session.posargs),
         lambda: run_pipelines(session, *WITHOUT_A_STORE, *spanned, "--data-dir=none"),
-        lambda: run_beams_suites(session, "-k", "default", "--bulk=always"),
+        lambda: run_beams_suites(session, "-k", "default and not as_it_is", "--bulk=always"),
         lambda: session.run(
             *("python", "-P", *random, "--pipelines=300", "--streams=0"), env={"PYTHONPATH": ""}
         ),
@@ -214,7 +216,7 @@ def doors_all(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def validates_runner_all(session: nox.Session) -> None:
-    """Beam's own suites against a real server on Spark, each test in both kinds of environment."""
+    """Beam's own suites against a real server on Spark, each test in both kinds of environment, also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *session.posargs)
 
 

@@ -83,8 +83,8 @@ WITHOUT_A_STORE = tuple(f"tests/pipelines/test_{name}.py" for name in ("grouping
 STREAMS = tuple(
     f"tests/pipelines/test_{name}.py"
     for name in (
-        *("commits_of_streams", "drain", "stream_transforms", "streams", "unbounded"),
-        "updated_side_inputs",
+        *("commits_of_streams", "drain", "merging_streams", "stream_transforms", "streams"),
+        *("unbounded", "updated_side_inputs"),
     )
 )
 # Tests of what lanes do, and sections don't.

@@ -8,7 +8,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-_PIP = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir")
+# Jars are compressed already. Compressing them again takes most of the build's time and saves a tenth of the size.
+_STORED = "--config-settings=--build-option=--compression=stored"
+_PIP = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", _STORED, "--wheel-dir")
 
 
 def main(folder: str, *requirements: str) -> int:

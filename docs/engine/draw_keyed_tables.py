@@ -1,16 +1,20 @@
-"""Draws what triggers do into keyed.md, by asking them: `python docs/engine/draw_keyed_tables.py`.
+"""Draws tables of keyed.md from the code: `python docs/engine/draw_keyed_tables.py`.
 
-A test of the engine fails when the page and the code differ.
+One table shows what triggers do, the other what happens at a moment and beyond it. A test of the
+engine fails when the page and the code differ.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import beam_runner_engine as engine
 from beam_runner_engine.keyed.composite_triggers import machine
 from beam_runner_engine.keyed.triggers import Instant
+from beam_runner_engine.testing import MemoryStore
 
 PAGE = Path(__file__).with_name("keyed.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -68,8 +72,94 @@ def firings(trigger: engine.Trigger) -> list[str]:
     return cells
 
 
-def table() -> str:
-    """Returns the table as Markdown: a row per trigger, a column per step."""
+T = 99
+KEY, WINDOW = b"key", engine.encode_window(engine.IntervalWindow(0, T + 1))
+FIXED = engine.WindowingStrategy(engine.FixedWindows(T + 1))
+
+
+def _element(offset: int) -> str:
+    grouper = engine.TriggeredGrouper(
+        attrs.evolve(
+            FIXED, timestamp_combiner=engine.TimestampCombiner.EARLIEST, allowed_lateness=1
+        ),
+        MemoryStore(),
+    )
+    grouper.process([KEY], [WINDOW], [T], [b""], engine.Now(T + offset))
+    return "on time" if grouper.commit().summary.min_hold == T else "late"
+
+
+def _default_trigger(offset: int) -> str:
+    grouper = engine.TriggeredGrouper(FIXED, MemoryStore())
+    grouper.process([KEY], [WINDOW], [0], [b""], engine.Now(0))
+    return "fires" if grouper.advance(engine.Now(T + offset)) else "waits"
+
+
+def _closing(offset: int) -> str:
+    grouper = engine.TriggeredGrouper(FIXED, MemoryStore())
+    grouper.process([KEY], [WINDOW], [0], [b""], engine.Now(T + offset))
+    return "closed" if grouper.commit().dropped else "open"
+
+
+def _after_processing_time(offset: int) -> str:
+    trigger = engine.AfterProcessingTime((engine.Delay(T),))
+    grouper = engine.TriggeredGrouper(attrs.evolve(FIXED, trigger=trigger), MemoryStore())
+    grouper.process([KEY], [WINDOW], [0], [b""], engine.Now(0, 0))
+    return "fires" if grouper.advance(engine.Now(0, T + offset)) else "waits"
+
+
+def _stateful(*, sorted_input: bool = False) -> engine.StatefulShard:
+    """Returns a shard with an element at T: of sorted input, or in the window that expires at T."""
+    strategy, window = (engine.WindowingStrategy(), b"") if sorted_input else (FIXED, WINDOW)
+    spec = engine.StatefulSpec(
+        strategy, on_window_expiration=not sorted_input, time_sorted_input=sorted_input
+    )
+    shard = engine.StatefulShard(spec, MemoryStore())
+    shard.admit([KEY], [window], [T], [b""], engine.Now(0))
+    return shard
+
+
+def _sorted_element(offset: int) -> str:
+    return "goes on" if _stateful(sorted_input=True).next_due(engine.Now(T + offset)) else "waits"
+
+
+def _expiry(offset: int) -> str:
+    return "expired" if _stateful().next_due(engine.Now(T + offset)) else "open"
+
+
+def _timer(domain: engine.TimeDomain) -> Callable[[int], str]:
+    def moment(offset: int) -> str:
+        shard = engine.StatefulShard(engine.StatefulSpec(engine.WindowingStrategy()), MemoryStore())
+        shard.set_timer(engine.Timer(KEY, b"", "family", "", domain, T, None))
+        event_time = domain is engine.TimeDomain.EVENT_TIME
+        now = engine.Now(T + offset, 0) if event_time else engine.Now(0, T + offset)
+        return "rings" if shard.next_due(now) else "waits"
+
+    return moment
+
+
+MOMENTS: dict[str, Callable[[int], str]] = {
+    "element at T": _element,
+    "timer in event time, set for T": _timer(engine.TimeDomain.EVENT_TIME),
+    "time-sorted element at T": _sorted_element,
+    "default trigger, the last timestamp of the window is T": _default_trigger,
+    "window of a grouping, its expiry is T": _closing,
+    "window of user state, its expiry is T": _expiry,
+    "timer in processing time, set for T": _timer(engine.TimeDomain.PROCESSING_TIME),
+    "`AfterProcessingTime`, due at T": _after_processing_time,
+}
+"""What happens to each when time is at T plus an offset (ms)."""
+
+
+def moments() -> str:
+    """Returns the table of moments as Markdown: a row for each, columns before, at and beyond T."""
+    lines = ["| | 1 ms before T | at T | 1 ms beyond T |", "|---|---|---|---|"]
+    for text, moment in MOMENTS.items():
+        lines.append(f"| {text} | " + " | ".join(map(moment, (-1, 0, 1))) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def triggers() -> str:
+    """Returns the table of triggers as Markdown: a row per trigger, a column per step."""
     lines = ["| trigger | " + " | ".join(STEPS) + " |", "|---" * (len(STEPS) + 1) + "|"]
     for text, trigger in TRIGGERS.items():
         lines.append(f"| {text} | " + " | ".join(firings(trigger)) + " |")
@@ -77,8 +167,9 @@ def table() -> str:
 
 
 def drawn(page: str) -> str:
-    """Returns the page with its table as the code has it now."""
-    return BLOCK.sub(lambda block: block[1] + table() + block[3], page)
+    """Returns the page with its tables as the code has them now."""
+    tables = {"triggers": triggers, "moments": moments}
+    return BLOCK.sub(lambda block: block[1] + tables[block[2]]() + block[3], page)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from beam_runner_engine.scheduler import retries
 from beam_runner_engine.scheduler.transitions import (
     BUNDLE_TABLE,
     JOB_TABLE,
@@ -35,7 +36,14 @@ def cell(transition: Transition | None) -> str:
 
 
 def table(name: str) -> str:
-    """Returns the table of this name as Markdown: a row per event, a column per state."""
+    """Returns the table of this name as Markdown.
+
+    The table of retries is that of the module's docstring; the others have a row per event and a
+    column per state.
+    """
+    if name == "retries":
+        lines = (retries.__doc__ or "").splitlines(keepends=True)
+        return "".join(line for line in lines if line.startswith("|"))
     tables: dict[str, tuple[tuple[Any, ...], Mapping[Any, Transition]]] = {
         "job": (tuple(Phase), JOB_TABLE),
         "bundle": (tuple(BundleState), BUNDLE_TABLE),

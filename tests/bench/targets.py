@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from free_ports import free_ports
-from job_server import JobServerProcess
+from job_server import UNCHECKED, JobServerProcess
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
@@ -182,7 +182,7 @@ def portable(endpoint: str, environment: str) -> tuple[str, ...]:
 @contextmanager
 def server_process(flags: tuple[str, ...]) -> Iterator[JobServerProcess]:
     with tempfile.TemporaryDirectory(prefix="bench-server") as temporary:
-        server = JobServerProcess(Path(temporary), *flags)
+        server = JobServerProcess(Path(temporary), *flags, environment=UNCHECKED)
         try:
             yield server
         finally:

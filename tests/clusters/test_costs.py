@@ -16,7 +16,7 @@ import beam_jobs
 import cost_work
 import pytest
 from cluster_site import Site
-from job_server import job_server
+from job_server import UNCHECKED, job_server
 from jobs import Pipelines
 from processes import cpu_seconds, marked
 
@@ -37,7 +37,8 @@ def test_what_a_job_costs_beside_the_same_by_hand(
     site: Site, tmp_path: Path, request: pytest.FixtureRequest, name: str
 ) -> None:
     size = request.config.getoption("--gigabytes")
-    with job_server(tmp_path, *site.flags("costs"), environment=site.environment) as server:
+    environment = {**site.environment, **UNCHECKED}
+    with job_server(tmp_path, *site.flags("costs"), environment=environment) as server:
         for way, bulk in _WAYS.items():
             pipelines = Pipelines(server.address, "embedded", [f"--beam_spark_bulk={bulk}"])
             run = _by_beam(pipelines)

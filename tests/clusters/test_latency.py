@@ -18,7 +18,7 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from beam_runner_jobservices import JobState
 from cluster_site import Site
-from job_server import PROGRAM, WITHOUT_LOOP, job_server
+from job_server import PROGRAM, UNCHECKED, WITHOUT_LOOP, job_server
 from jobs import Job, Pipelines
 
 pytestmark = pytest.mark.usefixtures("of_s3")
@@ -98,7 +98,8 @@ def test_elements_are_soon_there(site: Site, tmp_path: Path, committed: str, way
     flags = (*site.flags("latency"), f"--state-dir={state}")
     halves: list[int] = []
     program = _WAYS[way]
-    with job_server(temporary, *flags, environment=site.environment, program=program) as server:
+    environment = {**site.environment, **UNCHECKED}
+    with job_server(temporary, *flags, environment=environment, program=program) as server:
         while len(halves) < _TRIES and min(halves, default=limit) >= limit:
             job = stream(Pipelines(server.address, "embedded", []))
             assert job.wait(200) is JobState.DONE, [m.text for m in job.messages()][-3:]

@@ -9,12 +9,21 @@ import attrs
 from spec import Spec, Step
 
 
-def minimised(spec: Spec, differs: Callable[[Spec], str | None], tries: int) -> Spec:
-    """The least pipeline that still differs, of as many as may be tried."""
+def minimised(
+    spec: Spec,
+    differs: Callable[[Spec], str | None],
+    tries: int,
+    simpler: Callable[[Step], Iterator[Step]] | None = None,
+) -> Spec:
+    """The least pipeline that still differs, of as many as may be tried.
+
+    Args:
+        simpler: what a step may be replaced by.
+    """
     progress = True
     while progress:
         progress = False
-        for smaller in _smaller(spec):
+        for smaller in _smaller(spec, simpler or _simpler):
             if tries == 0:
                 return spec
             tries -= 1
@@ -24,14 +33,14 @@ def minimised(spec: Spec, differs: Callable[[Spec], str | None], tries: int) -> 
     return spec
 
 
-def _smaller(spec: Spec) -> Iterator[Spec]:
+def _smaller(spec: Spec, simpler: Callable[[Step], Iterator[Step]]) -> Iterator[Spec]:
     for number in reversed(range(len(spec.steps))):
         smaller = spec.without(number)
         if smaller is not None:
             yield smaller
     for number, step in enumerate(spec.steps):
-        for simpler in _simpler(step):
-            steps = (*spec.steps[:number], simpler, *spec.steps[number + 1 :])
+        for other in simpler(step):
+            steps = (*spec.steps[:number], other, *spec.steps[number + 1 :])
             yield Spec(steps)
 
 

@@ -42,14 +42,16 @@ class Built:
     Attributes:
         proto: of all of them as one, for the environment of the oracle.
         folder: where their outputs go.
+        read: reads them from there.
     """
 
     proto: Any
     folder: Path
+    read: Callable[[Path], Outputs] = kept
 
     def outputs(self) -> Outputs:
         """What was written down; it is taken away, for the next one to run them."""
-        outputs = kept(self.folder)
+        outputs = self.read(self.folder)
         for file in self.folder.iterdir():
             file.unlink()
         return outputs
@@ -93,19 +95,20 @@ def built(specs: Mapping[str, Spec]) -> Iterator[Built]:
         for name, spec in specs.items():
             build(pipeline, spec, name, folder)
 
-    with _built(add) as made:
+    with built_by(add) as made:
         yield made
 
 
 @contextmanager
 def built_stream(spec: StreamSpec, name: str) -> Iterator[Built]:
     """A script with its readers."""
-    with _built(lambda pipeline, folder: streams.build(pipeline, spec, name, folder)) as made:
+    with built_by(lambda pipeline, folder: streams.build(pipeline, spec, name, folder)) as made:
         yield made
 
 
 @contextmanager
-def _built(add: Callable[[beam.Pipeline, str], None]) -> Iterator[Built]:
+def built_by(add: Callable[[beam.Pipeline, str], None]) -> Iterator[Built]:
+    """What a function adds to a pipeline; raises :class:`Refused` if Beam does."""
     with tempfile.TemporaryDirectory(prefix="differential") as folder:
         keeper = _Keeper()
         try:
@@ -156,7 +159,8 @@ class Server:
         """What comes of a TestStream; raises :class:`Refused` if the job fails."""
         return self._run(built, "--streaming", "--allow_unsafe_triggers")
 
-    def _run(self, built: Built, *flags: str) -> Outputs:
+    def submit(self, built: Built, *flags: str) -> Any:
+        """Runs it and returns Beam's result without waiting; raises :class:`Refused` if that fails."""
         options = PipelineOptions(
             [
                 "--runner=PortableRunner",
@@ -169,9 +173,12 @@ class Server:
         )
         try:
             proto = built.in_environment(options)
-            result = PortableRunner().run_portable_pipeline(proto, options)
+            return PortableRunner().run_portable_pipeline(proto, options)
         except Exception as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
+
+    def _run(self, built: Built, *flags: str) -> Outputs:
+        result = self.submit(built, *flags)
         try:
             self._wait(result._job_id)
         except (JobServicesError, Refused) as error:

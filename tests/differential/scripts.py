@@ -284,8 +284,8 @@ class Model:
         return play(self._cells, f"element {number}", now, self._end)
 
     def ring(self, watermark: int) -> Iterator[str]:
-        """What all timers do that are due, in milliseconds, those that they set included."""
-        while self._alarms.first() <= watermark:
+        """What all timers do that the watermark has passed, in milliseconds, with those that they set."""
+        while self._alarms.first() < watermark:
             time, tag = self._alarms.take()
             yield play(self._cells, f"alarm {tag} {time}", time, self._end)
 

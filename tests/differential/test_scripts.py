@@ -26,7 +26,7 @@ def test_timers_of_the_model_ring_by_time_and_those_of_the_clock_last() -> None:
     assert rung > 200 and clocks > 20
 
 
-def test_a_timer_rings_when_the_watermark_is_there_and_once() -> None:
+def test_timer_of_the_model_rings_once_when_the_watermark_has_passed() -> None:
     for number in range(50):
         model = Model(END)
         model.element(number, 1_000_000)

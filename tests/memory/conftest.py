@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from gauge import Gauge
-from job_server import job_server
+from job_server import UNCHECKED, job_server
 from jobs import Pipelines, pickle_by_value
 
 LIMIT = 2 << 30
@@ -40,7 +40,7 @@ def _send_along(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="module")
 def gauge() -> Iterator[Gauge]:
     """A server that may use 2 GiB on two cores."""
-    environment = {"BEAM_RUNNER_MEMORY": str(LIMIT)}
+    environment = {"BEAM_RUNNER_MEMORY": str(LIMIT), **UNCHECKED}
     flags = ["--spark-master-url=local[2,4]"]
     # Not pytest's folder: its path may be too long for the sockets that are made in it.
     with (

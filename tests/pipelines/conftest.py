@@ -34,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--without-loop", action="store_true", help="run bundles on lanes, whatever their size"
     )
+    parser.addoption(
+        "--promised-times",
+        action="store_true",
+        help="judge durations as the documents promise them; needs a machine without other work",
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -55,6 +60,16 @@ def placement(request: pytest.FixtureRequest) -> tuple[str, ...]:
         return ("--without-spark",)
     master = request.config.getoption("--spark-master-url")
     return ("--spark-master-url", master) if master else ()
+
+
+@pytest.fixture(scope="session")
+def limit(request: pytest.FixtureRequest) -> Callable[[float], float]:
+    """Returns the limit (s) for a duration that is promised for a machine without other work.
+
+    The limit is ten times the promise, unless the tests run with ``--promised-times``.
+    """
+    factor = 1 if request.config.getoption("--promised-times") else 10
+    return lambda promised: promised * factor
 
 
 @pytest.fixture(scope="session")

@@ -172,3 +172,16 @@ def test_windows_that_merge_step_by_step(pipelines: Pipelines, backwards: bool) 
     with pipelines.new("--streaming") as p:
         found = grouped(p | stream.advance_watermark_to_infinity())
         assert_that(found, equal_to(EXPECTED))
+
+
+def test_windows_that_merge_with_an_element_in_an_open_window(pipelines: Pipelines) -> None:
+    """The window of the second element is open already, and the third element's overlaps it."""
+    stream = (
+        Stream()
+        .advance_watermark_to(0)
+        .add_elements([TimestampedValue(("a", 1), 20)])
+        .add_elements([TimestampedValue(("a", 2), 20), TimestampedValue(("a", 3), 18)])
+        .advance_watermark_to_infinity()
+    )
+    with pipelines.new("--streaming") as p:
+        assert_that(grouped(p | stream), equal_to([("a", [1, 2, 3], 18, 25)]))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.coders import VarIntCoder
 from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.metrics import Metrics
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue, WindowFn
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+    WindowFn,
+)
 from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobClient, JobState
 from job_server import wait_until
@@ -95,6 +104,48 @@ def test_what_has_an_end_goes_on_to_it(embedded: Pipelines, tmp_path: Path) -> N
     assert job.counter("counted") == 61
 
 
+class Polls(beam.DoFn):
+    """Asks every half second whether a file is there, and then reads all numbers."""
+
+    def __init__(self, there: Path) -> None:
+        self._there = there
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Ranges()),
+        estimator: Any = WATERMARK,
+    ) -> Iterable[TimestampedValue]:
+        Metrics.counter("test", "asked").inc()
+        if not self._there.exists():
+            tracker.defer_remainder(Duration.of(0.5))
+            return
+        number = tracker.current_restriction().start
+        while tracker.try_claim(number):
+            Metrics.counter("test", "given").inc()
+            yield TimestampedValue(number, number)
+            number += 1
+
+
+def test_what_polls_goes_on_at_its_own_pace(embedded: Pipelines, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    pipeline = embedded.new("--streaming")
+    pipeline | beam.Create([5]) | beam.ParDo(Polls(there))
+    job = embedded.job(pipeline)
+    wait_until(lambda: job.counter("asked"), 60, "the source has asked")
+    with JobClient(job.address) as client:
+        assert client.drain(job.job_id) is JobState.DRAINING
+    began = time.monotonic()
+    before = job.counter("asked")
+    time.sleep(2)
+    there.touch()
+    assert job.wait() is JobState.DRAINED
+    asked = job.counter("asked") - before
+    assert 2 <= asked <= 2 * (time.monotonic() - began) + 2
+    assert job.counter("given") == 5
+
+
 class Reminders(beam.DoFn):
     """Reminds of each key after an hour, and then every hour."""
 
@@ -117,7 +168,7 @@ class Reminders(beam.DoFn):
 
 @pytest.mark.parametrize("windows", [GlobalWindows(), FixedWindows(10)], ids=["global", "fixed"])
 def test_a_drain_waits_for_no_clock(embedded: Pipelines, tmp_path: Path, windows: WindowFn) -> None:
-    """A timer that is an hour ahead rings when its window ends, and what it sets never does."""
+    """A timer that is an hour ahead rings when its window ends; set again by itself it doesn't."""
     begun = tmp_path / "begun"
     pipeline = embedded.new("--streaming")
     (
@@ -132,3 +183,55 @@ def test_a_drain_waits_for_no_clock(embedded: Pipelines, tmp_path: Path, windows
     job = embedded.job(pipeline)
     drained(job, begun)
     assert job.counter("reminded") == 1
+
+
+class Flushing(beam.DoFn):
+    """Keeps numbers until a timer at the end of time sets another for the clock, which flushes them."""
+
+    BAG = userstate.BagStateSpec("bag", VarIntCoder())
+    END = userstate.TimerSpec("end", TimeDomain.WATERMARK)
+    SOON = userstate.TimerSpec("soon", TimeDomain.REAL_TIME)
+
+    def process(
+        self,
+        pair: tuple[str, int],
+        begun: str,
+        window: Any = beam.DoFn.WindowParam,
+        bag: Any = beam.DoFn.StateParam(BAG),
+        end: Any = beam.DoFn.TimerParam(END),
+    ) -> None:
+        bag.add(pair[1])
+        end.set(window.max_timestamp())
+        Path(begun).touch()
+
+    @userstate.on_timer(END)
+    def on_end(self, soon: Any = beam.DoFn.TimerParam(SOON)) -> None:
+        soon.set(Timestamp.now() + Duration.of(0.2))
+
+    @userstate.on_timer(SOON)
+    def on_soon(self, bag: Any = beam.DoFn.StateParam(BAG)) -> None:
+        Metrics.counter("test", "flushed").inc(len(list(bag.read())))
+        bag.clear()
+
+
+@pytest.mark.parametrize(
+    ("windows", "times"),
+    [(GlobalWindows(), 1), (FixedWindows(10), 1), (SlidingWindows(10, 5), 2), (Sessions(2), 1)],
+    ids=["global", "fixed", "sliding", "sessions"],
+)
+def test_drain_keeps_timers_for_the_clock_that_event_time_timers_set(
+    pipelines: Pipelines, tmp_path: Path, windows: WindowFn, times: int
+) -> None:
+    begun = tmp_path / "begun"
+    pipeline = pipelines.new("--streaming")
+    (
+        pipeline
+        | beam.Create([ENDLESS])
+        | beam.ParDo(Numbers())
+        | beam.WithKeys("k").with_output_types(tuple[str, int])
+        | beam.WindowInto(windows)
+        | beam.ParDo(Flushing(), str(begun))
+    )
+    job = pipelines.job(pipeline)
+    drained(job, begun)
+    assert job.counter("flushed") == times * job.counter("given") >= 7

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
+from apache_beam.coders import VarIntCoder
 from apache_beam.metrics import Metrics
 from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.histogram import LinearBucket
 from beam_runner_jobservices import JobClient, JobState, metric_value
@@ -117,6 +121,39 @@ def test_values_that_came_too_late_are_counted(pipelines: Pipelines) -> None:
         infos = client.metrics(job.job_id).committed
     dropped = [info for info in infos if info.urn == "beam_spark:stage:dropped_values:v1"]
     assert [metric_value(info) for info in dropped] == [1]
+
+
+class Passing(beam.DoFn):
+    """Passes elements on; keeps state, so that late elements are dropped."""
+
+    LAST = userstate.ReadModifyWriteStateSpec("last", VarIntCoder())
+
+    def process(
+        self, pair: tuple[str, int], last: Any = beam.DoFn.StateParam(LAST)
+    ) -> Iterable[tuple[str, int]]:
+        last.write(pair[1])
+        Metrics.counter("test", "passed").inc()
+        yield pair
+
+
+def test_late_elements_of_a_stateful_step_are_passed_or_counted_as_dropped(
+    pipelines: Pipelines,
+) -> None:
+    """Several late elements of a key come together, directly and by way of a Reshuffle."""
+    late = [TimestampedValue(("k", time), time) for time in range(6)]
+    timely = [TimestampedValue(("k", time), time) for time in (13, 14)]
+    stream = Stream().advance_watermark_to(10).add_elements(late).add_elements(timely)
+    pipeline = pipelines.new("--streaming")
+    given = pipeline | stream.advance_watermark_to_infinity()
+    ways = (given, given | beam.Reshuffle())
+    ways | beam.Flatten() | beam.WindowInto(FixedWindows(10)) | "Pass" >> beam.ParDo(Passing())
+    job = pipelines.job(pipeline)
+    assert job.wait() is JobState.DONE
+    with JobClient(job.address) as client:
+        infos = client.metrics(job.job_id).committed
+    dropped = [info for info in infos if info.urn == "beam_spark:stage:dropped_values:v1"]
+    assert [metric_value(info) for info in dropped] == [2 * len(late)]
+    assert job.counter("passed") == 2 * len(timely)
 
 
 def test_element_counts_of_every_collection(embedded: Pipelines) -> None:

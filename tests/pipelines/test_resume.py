@@ -8,16 +8,21 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.records import JobMessage
 from job_server import PROGRAM, WITHOUT_PLACE, JobServerProcess, ServerEnded, wait_until
 from jobs import Job, Pipelines
+from offsets import WATERMARK, Offsets
 
 GONE_SECONDS = 60.0
 
@@ -180,7 +185,10 @@ def test_jobs_go_on(lives: Lives, flags_of: Callable[[str], list[str]], tmp_path
 
 @pytest.mark.timeout(240)
 def test_the_history_survives(
-    lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path
+    lives: Lives,
+    flags_of: Callable[[str], list[str]],
+    tmp_path: Path,
+    limit: Callable[[float], float],
 ) -> None:
     """Jobs that had ended are as they were; those that are cancelled later end so."""
     pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
@@ -199,10 +207,94 @@ def test_the_history_survives(
     assert jobs[1].state() is JobState.FAILED
     assert any("ZeroDivisionError" in message.text for message in jobs[1].messages())
     state, seconds = jobs[2].cancel_and_measure()
-    assert state is JobState.CANCELLED and seconds < 10
+    assert state is JobState.CANCELLED and seconds < limit(10)
     wait_until(lambda: not list((lives.state / "jobs").glob("*")), 60, "no data stays")
     lives.server.process.send_signal(signal.SIGTERM)
     assert lives.server.process.wait(60) == 0
+
+
+class Endless(Offsets):
+    """A drain leaves nothing of it, however little is asked about."""
+
+    def truncate(self, element: int, restriction: OffsetRange) -> None:
+        return None
+
+
+class Source(beam.DoFn):
+    """Numbers one after the other, each a second of event time; slowly once the file is there."""
+
+    def __init__(self, go_on: Path) -> None:
+        self._go_on = go_on
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Endless()),
+        estimator: Any = WATERMARK,
+    ) -> Iterator[TimestampedValue]:
+        position = tracker.current_restriction().start
+        while tracker.try_claim(position):
+            estimator.set_watermark(Timestamp(position))
+            yield TimestampedValue(position, position)
+            position += 1
+            time.sleep(0.4 if self._go_on.exists() else 0.02)
+
+
+class HoldFirstBundle(beam.DoFn):
+    """Holds the bundle with the number 0 at its end until it may go on."""
+
+    def __init__(self, go_on: Path) -> None:
+        self._go_on = go_on
+        self._is_first = False
+
+    def process(self, element: int) -> Iterator[int]:
+        self._is_first |= element == 0
+        yield element
+
+    def finish_bundle(self) -> None:
+        while self._is_first and not self._go_on.exists():
+            time.sleep(0.02)
+
+
+class Gaps(beam.DoFn):
+    """Counts the numbers that have come, and those that are missing between them."""
+
+    def process(self, element: tuple[None, Iterable[int]]) -> None:
+        numbers = list(element[1])
+        Metrics.counter("resume", "given").inc(len(numbers))
+        Metrics.counter("resume", "missing").inc(max(numbers) + 1 - len(set(numbers)))
+
+
+@pytest.mark.timeout(240)
+def test_what_a_source_has_given_has_no_gap_if_a_server_dies_in_a_drain(
+    lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    """The first part of a restriction is not committed when the server dies, and a later part is."""
+    go_on = tmp_path / "go-on"
+    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    pipeline = pipelines.new("--streaming")
+    (
+        pipeline
+        | beam.Create([10**9])
+        | beam.ParDo(Source(go_on))
+        | beam.ParDo(HoldFirstBundle(go_on))
+        | beam.Reshuffle()
+        | "committed" >> beam.ParDo(Count("committed"))
+        | beam.WindowInto(FixedWindows(10**10))
+        | beam.WithKeys(None)
+        | beam.GroupByKey()
+        | beam.ParDo(Gaps())
+    )
+    job = pipelines.job(pipeline)
+    wait_until(lambda: job.counter("committed"), 60, "a later part is committed")
+    with JobClient(lives.address) as client:
+        assert client.drain(job.job_id) is JobState.DRAINING
+    lives.die()
+    go_on.touch()
+    lives.go_on()
+    assert job.wait(120) is JobState.DRAINED
+    assert (job.counter("missing"), job.counter("given") > 0) == (0, True)
 
 
 CLIENT = """

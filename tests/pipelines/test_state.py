@@ -164,6 +164,80 @@ def test_timers_ring_when_the_watermark_comes_by(pipelines: Pipelines) -> None:
         assert_that(rung, equal_to(expected))
 
 
+class AtTheEnd(beam.DoFn):
+    """Collects values until an alarm rings, set for some seconds after the end of the window."""
+
+    BAG = userstate.BagStateSpec("bag", VarIntCoder())
+    ALARM = userstate.TimerSpec("alarm", TimeDomain.WATERMARK)
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def process(
+        self,
+        pair: Pair,
+        window: Any = beam.DoFn.WindowParam,
+        bag: Any = beam.DoFn.StateParam(BAG),
+        alarm: Any = beam.DoFn.TimerParam(ALARM),
+    ) -> None:
+        bag.add(pair[1])
+        alarm.set(window.end + Duration.of(self._seconds))
+
+    @userstate.on_timer(ALARM)
+    def ring(
+        self,
+        key: Any = beam.DoFn.KeyParam,
+        time: Any = beam.DoFn.TimestampParam,
+        bag: Any = beam.DoFn.StateParam(BAG),
+    ) -> Iterator[tuple[str, list[int], int]]:
+        yield key, sorted(bag.read()), int(time)
+
+
+@pytest.mark.parametrize("seconds", [0, 3, 3600])
+@pytest.mark.parametrize("stream", [False, True], ids=["bounded", "stream"])
+def test_timer_beyond_its_window_rings_when_the_window_expires(
+    pipelines: Pipelines, stream: bool, seconds: int
+) -> None:
+    """It gets the time it was set for, as on Beam's own runners for Python."""
+    pairs = [("a", 1), ("a", 2), ("b", 3)]
+    source = (
+        Stream()
+        .add_elements(at(1, *pairs))
+        .advance_watermark_to(10)
+        .add_elements(at(12, ("a", 4)))
+        .advance_watermark_to_infinity()
+        if stream
+        else timestamped([*((pair, 1) for pair in pairs), (("a", 4), 12)], Pair)
+    )
+    with pipelines.new(*["--streaming"] * stream) as p:
+        rung = p | source | beam.WindowInto(FixedWindows(10)) | beam.ParDo(AtTheEnd(seconds))
+        expected = [
+            ("a", [1, 2], 10 + seconds),
+            ("b", [3], 10 + seconds),
+            ("a", [4], 20 + seconds),
+        ]
+        assert_that(rung, equal_to(expected))
+
+
+def test_timer_at_the_last_timestamp_of_a_window_sees_all_its_elements(
+    pipelines: Pipelines,
+) -> None:
+    """While the watermark is at that time, an element of the last millisecond is on time."""
+    last = Timestamp(micros=9_999_000)
+    stream = (
+        Stream()
+        .add_elements(at(1, ("a", 1)))
+        .advance_watermark_to(last)
+        .add_elements([TimestampedValue(("a", 2), last)])
+        .advance_watermark_to(10)
+        .advance_watermark_to_infinity()
+    )
+    with pipelines.new("--streaming") as p:
+        windows = beam.WindowInto(FixedWindows(10))
+        rung = p | stream | windows | beam.ParDo(AtTheEnd(-0.001))
+        assert_that(rung, equal_to([("a", [1, 2], 9)]))
+
+
 def test_timers_ring_in_bounded_pipelines(everywhere: Pipelines) -> None:
     with everywhere.new() as p:
         rung = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,9 @@ class Endless(beam.DoFn):
 
 
 @pytest.mark.parametrize("combined", [False, True], ids=["as it is", "combined"])
-def test_a_new_value_is_seen_soon(pipelines: Pipelines, tmp_path: Path, *, combined: bool) -> None:
+def test_a_new_value_is_seen_soon(
+    pipelines: Pipelines, tmp_path: Path, limit: Callable[[float], float], *, combined: bool
+) -> None:
     log = tmp_path / "log"
 
     def note(number: int, made_at: float) -> None:
@@ -70,5 +72,5 @@ def test_a_new_value_is_seen_soon(pipelines: Pipelines, tmp_path: Path, *, combi
     job = pipelines.job(pipeline)
     wait_until(lambda: len(delays()) >= VALUES, 60, lambda: f"{VALUES} values: {delays()}")
     job.cancel_and_measure()
-    # Before the next is made: as a rule, since the machine may have other things to do.
-    assert statistics.median(delays()) < VALUE_SECONDS, delays()
+    # The next value is made after VALUE_SECONDS.
+    assert statistics.median(delays()) < limit(VALUE_SECONDS), delays()

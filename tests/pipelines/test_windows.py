@@ -205,3 +205,27 @@ def test_the_earliest_and_the_latest_time(pipelines: Pipelines) -> None:
                 [("first", MIN_TIMESTAMP.micros // 1000), ("last", GLOBAL_END.micros // 1000)]
             ),
         )
+
+
+@pytest.mark.parametrize("flags", [(), ("--streaming",)], ids=["batch", "stream"])
+def test_flatten_of_other_windows_keeps_the_windows_of_each_element(
+    pipelines: Pipelines, flags: tuple[str, ...]
+) -> None:
+    """As Beam's own runner does it: Python's client only warns, and says fixed windows."""
+    with pipelines.new(*flags) as p:
+        both = [
+            p
+            | f"{name} events"
+            >> timestamped([(("k", name), 1), (("k", name), 12)], tuple[str, str])
+            | f"{name} windows" >> beam.WindowInto(window_fn)
+            for name, window_fn in (("f", FixedWindows(10)), ("s", SlidingWindows(10, 5)))
+        ]
+        groups = both | beam.Flatten() | beam.GroupByKey() | beam.ParDo(Describe())
+        spans = groups | beam.Map(lambda group: (group[1], group[2], group[3]))
+        expected = [
+            (["s"], -5, 5),
+            (["f", "s"], 0, 10),
+            (["s"], 5, 15),
+            (["f", "s"], 10, 20),
+        ]
+        assert_that(spans, equal_to(expected))

@@ -16,9 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attempts import AttemptsCheck
+from beam_spark_executor.driver.watermark_checks import VARIABLE
 from processes import FORKED, marked, parent, threads
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
+UNCHECKED = {VARIABLE: ""}
+"""The environment of a server whose costs are measured: it checks no watermarks."""
 WITHOUT_LOOP = (str(Path(__file__).with_name("server_without_loop.py")),)
 WITHOUT_PLACE = (str(Path(__file__).with_name("server_without_place.py")),)
 _SERVES = re.compile(
@@ -69,6 +72,8 @@ class ServerEnded(AssertionError):
 class JobServerProcess:
     """A running ``beam-spark-jobserver``. Every process it starts inherits a mark in its environment.
 
+    It fails jobs in which a watermark overtakes data.
+
     Attributes:
         address: ``host:port`` of the Job API.
         temporary: its folder for temporary files, empty before and after.
@@ -93,6 +98,7 @@ class JobServerProcess:
             text=True,
             env={
                 **os.environ,
+                VARIABLE: "1",
                 **(environment or {}),
                 "TMPDIR": str(temporary),
                 _MARK: self._mark,

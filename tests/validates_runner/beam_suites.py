@@ -13,6 +13,7 @@ from unittest import mock
 import attrs
 import pytest
 from apache_beam.options.pipeline_options import (
+    DebugOptions,
     PipelineOptions,
     PortableOptions,
     StandardOptions,
@@ -65,16 +66,50 @@ MODULES = {
 
 
 @attrs.frozen
-class Endpoint:
-    """Where tests run, and in which environment; an empty one is what a user gets who names none."""
+class Way:
+    """How a client submits pipelines.
 
-    address: str
-    environment_type: str
+    Attributes:
+        streaming: Whether it says `--streaming`. The client then leaves the pipeline as it is.
+        unoptimized: Whether it leaves the pipeline as it is without that.
+    """
+
+    streaming: bool = False
+    unoptimized: bool = False
 
     @property
     def flags(self) -> list[str]:
         """As pipeline options."""
-        flags = ["--runner=PortableRunner", f"--job_endpoint={self.address}"]
+        streaming = ["--streaming"] if self.streaming else []
+        return [*streaming, *(["--experiments=pre_optimize=none"] if self.unoptimized else [])]
+
+    def say(self, options: PipelineOptions) -> None:
+        """Says the same in options that there are."""
+        if self.streaming:
+            options.view_as(StandardOptions).streaming = True
+        if self.unoptimized:
+            options.view_as(DebugOptions).add_experiment("pre_optimize=none")
+
+
+WAYS = {"streaming": Way(streaming=True), "unoptimized": Way(unoptimized=True)}
+"""Those beside the usual one, by name."""
+
+
+@attrs.frozen
+class Endpoint:
+    """Where tests run, in which environment, and how the client submits.
+
+    An empty environment is what a user gets who names none.
+    """
+
+    address: str
+    environment_type: str
+    way: Way = attrs.field(factory=Way)
+
+    @property
+    def flags(self) -> list[str]:
+        """As pipeline options."""
+        flags = ["--runner=PortableRunner", f"--job_endpoint={self.address}", *self.way.flags]
         if self.environment_type:
             flags.append(f"--environment_type={self.environment_type}")
         return flags
@@ -147,6 +182,7 @@ class FnRunnerTest(PortableRunnerTest):
         options = super().create_options()
         portable = options.view_as(PortableOptions)
         portable.environment_type = self.endpoint.environment_type or None
+        self.endpoint.way.say(options)
         return options
 
 
@@ -160,6 +196,7 @@ class StreamPipeline(TestPipeline):
         portable = options.view_as(PortableOptions)
         portable.job_endpoint = self.endpoint.address
         portable.environment_type = self.endpoint.environment_type or None
+        self.endpoint.way.say(options)
         super().__init__(options=options)
 
 

@@ -21,15 +21,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bulk", default="auto", help="whether stages of bounded data are run as Spark's own jobs"
     )
+    parser.addoption(
+        "--without-spark",
+        action="store_true",
+        help="run bundles in plain processes of this machine",
+    )
 
 
 @pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest) -> Iterator[JobServerProcess]:
     """The server with its defaults, unless the command line says other; after the last test it must end and leave nothing."""
-    bulk = request.config.getoption("--bulk")
+    flags = ["--bulk", request.config.getoption("--bulk")]
+    if request.config.getoption("--without-spark"):
+        flags.append("--without-spark")
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
-        job_server(Path(folder), "--bulk", bulk) as running,
+        job_server(Path(folder), *flags) as running,
     ):
         yield running
 

@@ -3,6 +3,9 @@
 Each test runs in one of the two environments that most people use; the other one is marked slow, and
 so is what is not in the sample of Beam's largest suite. ``unsupported.toml`` lists what can't pass. A
 listed test that passes fails here, so that the list stays true. What submits no pipeline is skipped.
+
+The same tests run once more as a stream (``--streaming``) and with ``--experiments=pre_optimize=none``.
+Both have Beam's client leave the pipeline as it is. All but a sample of these are marked slow.
 """
 
 from __future__ import annotations
@@ -14,13 +17,18 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from beam_suites import MARKED_MODULES, MODULES, BeamTest, Endpoint, all_tests
+from beam_suites import MARKED_MODULES, MODULES, WAYS, BeamTest, Endpoint, Way, all_tests
 from job_server import JobServerProcess
 from jobs import pickle_by_value
 
 ENVIRONMENTS = ("", "LOOPBACK")
 # Of so many tests of a suite one is run, the same each time.
 SAMPLED = {"transforms_of_beam": 4}
+# The same for the ways beside the usual one. Suites that are not named are left to the slow ones.
+SAMPLED_IN_WAYS = {
+    "streaming": {"fn_runner": 1, "validates_runner": 4, "userstate": 4, "trigger": 16},
+    "unoptimized": {"fn_runner": 4, "validates_runner": 8},
+}
 LISTED = tomllib.loads((Path(__file__).parent / "unsupported.toml").read_text(encoding="utf-8"))
 
 
@@ -34,10 +42,16 @@ def refusal(test: BeamTest) -> str:
     return LISTED["refused"].get(test.suite, {}).get(test.name, "")
 
 
-def difference(test: BeamTest, bulk: str) -> str:
+def difference(test: BeamTest, bulk: str, way: Way) -> str:
     """How the runner differs from what the test expects, or nothing."""
-    kinds = ("different", "different_in_bulk") if bulk == "always" else ("different",)
-    found = (LISTED[kind].get(test.suite, {}).get(test.name, "") for kind in kinds)
+    kinds = ["different"]
+    if bulk == "always":
+        kinds.append("different_in_bulk")
+    if way != Way():
+        kinds.append("different_as_it_is")
+    if way.streaming:
+        kinds.append("different_in_streams")
+    found = (LISTED.get(kind, {}).get(test.suite, {}).get(test.name, "") for kind in kinds)
     return next(filter(None, found), "")
 
 
@@ -51,15 +65,41 @@ def parameters() -> list[object]:
     """Every test in every environment where it can pass; all but one of these are slow."""
     found = []
     for test in all_tests():
-        number = crc32(test.name.encode())
-        possible = [e for e in ENVIRONMENTS if not impossible(test, e)]
-        sampled = number // len(ENVIRONMENTS) % SAMPLED.get(test.suite, 1) == 0
-        for index, environment in enumerate(possible):
-            in_turn = sampled and index == number % len(possible)
-            marks = () if in_turn else (pytest.mark.slow,)
+        of_all = SAMPLED.get(test.suite, 1)
+        for environment, chosen in environments_of(test, of_all):
+            marks = () if chosen else (pytest.mark.slow,)
             label = f"{test.suite}-{test.name}-{environment or 'default'}"
             found.append(pytest.param(test, environment, marks=marks, id=label))
     return found
+
+
+def parameters_in_ways() -> list[object]:
+    """Every test in every other way and every environment where it can pass; all but a sample are slow."""
+    found = []
+    for name, way in WAYS.items():
+        for test in all_tests():
+            of_all = SAMPLED_IN_WAYS[name].get(test.suite, 0)
+            for environment, chosen in environments_of(test, of_all):
+                marks = () if chosen else (pytest.mark.slow,)
+                label = f"{test.suite}-{test.name}-{name}-{environment or 'default'}"
+                found.append(pytest.param(test, environment, way, marks=marks, id=label))
+    return found
+
+
+def environments_of(test: BeamTest, of_all: int) -> list[tuple[str, bool]]:
+    """Where a test can pass, and whether it is to run there: one in turn, if it is in the sample.
+
+    Args:
+        test: Beam's.
+        of_all: of so many tests one is in the sample; 0 if none is.
+    """
+    number = crc32(test.name.encode())
+    possible = [e for e in ENVIRONMENTS if not impossible(test, e)]
+    sampled = of_all > 0 and number // len(ENVIRONMENTS) % of_all == 0
+    return [
+        (environment, sampled and index == number % len(possible))
+        for index, environment in enumerate(possible)
+    ]
 
 
 def text_of(result: unittest.TestResult) -> str:
@@ -71,12 +111,29 @@ def text_of(result: unittest.TestResult) -> str:
 def test_of_beam(
     server: JobServerProcess, test: BeamTest, environment: str, pytestconfig: pytest.Config
 ) -> None:
-    result = test.run(Endpoint(server.address, environment))
+    check(test, Endpoint(server.address, environment), pytestconfig.getoption("--bulk"))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("test", "environment", "way"), parameters_in_ways())
+def test_of_beam_that_the_client_leaves_as_it_is(
+    server: JobServerProcess,
+    test: BeamTest,
+    environment: str,
+    way: Way,
+    pytestconfig: pytest.Config,
+) -> None:
+    check(test, Endpoint(server.address, environment, way), pytestconfig.getoption("--bulk"))
+
+
+def check(test: BeamTest, endpoint: Endpoint, bulk: str) -> None:
+    """Runs a test, whose outcome must be what the list says."""
+    result = test.run(endpoint)
     if result.skipped:
         pytest.skip(result.skipped[0][1])
     if not result.submitted and result.wasSuccessful():
         pytest.skip("submits no pipeline")
-    feature, different = refusal(test), difference(test, pytestconfig.getoption("--bulk"))
+    feature, different = refusal(test), difference(test, bulk, endpoint.way)
     text = text_of(result)
     if not (feature or different):
         assert result.wasSuccessful(), text
@@ -100,7 +157,7 @@ def test_the_list_names_only_tests_that_exist() -> None:
     names = {(test.suite, test.name) for test in all_tests()}
     listed = {
         (suite, name)
-        for kind in ("refused", "different", "different_in_bulk")
+        for kind in LISTED.keys() - {"impossible", "java", "prism"}
         for suite, tests in LISTED[kind].items()
         for name in tests
     }

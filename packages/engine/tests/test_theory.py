@@ -11,5 +11,5 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "engine"
 def test_tables_are_drawn_from_the_code() -> None:
     script = runpy.run_path(str(DOCS / "draw_tables.py"))
     page = (DOCS / "theory.md").read_text(encoding="utf-8")
-    assert page.count("<!-- table: ") == 2
+    assert page.count("<!-- table: ") == 3
     assert script["drawn"](page) == page, "run python docs/engine/draw_tables.py"

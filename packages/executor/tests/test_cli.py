@@ -21,9 +21,16 @@ from beam_runner_jobservices import JobClient
 from beam_runner_jobservices.folders import hold_folder, mark_folder
 
 from beam_spark_executor.spark.java import START_LIMIT_SECONDS, processes_of_session
-from beam_spark_executor.spark.session import STOP_LIMIT_SECONDS
 
 COMMAND = [sys.executable, "-m", "beam_spark_executor.cli"]
+PATIENT = """
+import sys
+from beam_spark_executor.cli import main
+from beam_spark_executor.spark.session import RunningSpark
+RunningSpark.stop.__defaults__ = (600.0,)
+sys.exit(main())
+"""
+"""The same command with a limit of ten minutes for the end of Spark."""
 SERVES = re.compile(
     r"beam-spark-jobserver serves the Beam Job API at (localhost:\d+) \(Spark [\d.]+, local\[6,4\]\)"
 )
@@ -143,11 +150,11 @@ def test_a_damaged_state_folder_is_told_and_kept(
 
 
 class Running:
-    """A server that runs as a process of its own."""
+    """A server that runs as a process of its own, without the web interface."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *command: str) -> None:
         self.process = subprocess.Popen(
-            [*COMMAND, "--job-port", "0", "--spark-master-url", "local[1,4]", *arguments],
+            [*command, "--job-port", "0", "--spark-master-url", "local[1,4]", "--no-web"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -193,8 +200,8 @@ class Running:
 
 
 @pytest.fixture
-def running(folder: Path) -> Iterator[Running]:
-    server = Running(folder)
+def running(folder: Path, request: pytest.FixtureRequest) -> Iterator[Running]:
+    server = Running(folder, *getattr(request, "param", COMMAND))
     yield server
     if server.process.poll() is None:
         server.process.kill()
@@ -231,19 +238,24 @@ def test_it_serves_and_a_signal_ends_it_without_leftovers(
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @needs_proc
+@pytest.mark.parametrize(
+    "running", [(sys.executable, "-c", PATIENT)], indirect=True, ids=["patient"]
+)
 def test_a_second_signal_hurries(running: Running) -> None:
     running.serving()
     java = running.java()
     os.kill(java, signal.SIGSTOP)  # Spark would take for ever
     running.process.terminate()
-    time.sleep(1)
+    deadline = time.monotonic() + 60
+    while "beam-spark-jobserver is stopping\n" not in running.errors:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     assert running.process.poll() is None
-    started = time.monotonic()
     running.process.terminate()
+    # Without the second signal the server waits for Spark for minutes.
     assert running.process.wait(60) == 0
-    assert time.monotonic() - started < STOP_LIMIT_SECONDS - 5  # it would have waited for Spark
     while processes_of_session(java):  # killed; the system may need a moment to bury them
-        assert time.monotonic() - started < 60
+        assert time.monotonic() < deadline
         time.sleep(0.05)
     # Threads that use Spark while it is killed have nothing to say of that.
     assert [line for line in running.errors if "INFO" not in line] == [

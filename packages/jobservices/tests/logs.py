@@ -40,7 +40,7 @@ class MemoryLog:
         copy.unlink()
         self.transactions, self.durable = [], 0
 
-    def wait(self):
+    def wait(self, seconds=None):
         if self.failure:
             raise LogFailed(self.failure)
         self.durable = len(self.transactions)

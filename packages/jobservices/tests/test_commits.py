@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from beam_runner_jobservices import JobState, StateEvent, Unavailable
+from beam_runner_jobservices.errors import DiskFull
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.recorder import KeptJob
 
@@ -127,3 +128,60 @@ def test_what_was_acknowledged_is_there_after_a_kill_between_commits(tmp_path):
     for told in acknowledged[:60]:
         job_id, state = told.split()
         assert state in states[job_id]
+
+
+class FullDisk:
+    """Lets a database grow no further, as a full disk does."""
+
+    def __init__(self, connection):
+        self._connection = connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        self._limit(pages)
+
+    def make_room(self):
+        self._limit(1 << 30)
+
+    def _limit(self, pages):
+        self._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+LARGE = "x" * 50_000
+
+
+def test_state_disk_is_full_waits_until_there_is_room(file, tmp_path, caplog):
+    file.add(kept("job"))
+    disk = FullDisk(file._connection)
+    event = StateEvent(JobState.RUNNING, 2.0)
+
+    def write(connection, change):
+        connection.execute("INSERT INTO notes VALUES ('job', 'x', 0, ?)", (LARGE,))
+        return event
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(file._commits.patient, write)
+        assert eventually(lambda: "the list of jobs can't be written" in caplog.text)
+        assert not writing.done()
+        with file._mutex:
+            disk.make_room()
+        assert writing.result(LIMIT) == event
+    assert caplog.text.count("can't be written, and jobs wait") == 1
+    found = file._connection.execute("SELECT content FROM notes").fetchall()
+    assert found == [(LARGE,)]
+
+
+def test_state_server_stops_while_the_disk_is_full_waits_no_longer(file):
+    file.add(kept("job"))
+    FullDisk(file._connection)
+    file.hurry()
+
+    def write(connection, change):
+        connection.execute("INSERT INTO notes VALUES ('job', 'x', 0, ?)", (LARGE,))
+
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        file._commits.patient(write)
+
+
+def test_new_job_disk_is_full_is_refused_at_once(file):
+    FullDisk(file._connection)
+    with pytest.raises(DiskFull):
+        file.add(kept("job" + LARGE))

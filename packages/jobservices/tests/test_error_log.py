@@ -51,8 +51,15 @@ def test_errors_of_one_place_are_one_group() -> None:
     assert grouped([*same, other, quiet], NAMES) == found.groups
 
 
-def test_attempts_that_were_followed_by_another_count() -> None:
-    again = error(1, f"attempt 1 at a bundle failed, and it is tried again: {text()}")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "attempt 1 at a bundle failed, and it is tried again: ",
+        "attempt 12 at a bundle of 'Outer/It's + B' failed, and it is tried again in 64 s: ",
+    ],
+)
+def test_attempts_that_were_followed_by_another_count(said: str) -> None:
+    again = error(1, f"{said}{text()}")
     again = attrs.evolve(again, importance=Importance.WARNING)
     (found,) = log().take([again, error(2, text())]).groups
     assert (found.count, found.retried, found.failure.step) == (2, 1, "t3")

@@ -5,7 +5,11 @@ import json
 import pytest
 
 from beam_runner_jobservices import (
+    UNAVAILABLE,
+    USER_CODE,
+    AwaitedNeighbour,
     Execution,
+    FailedBundle,
     JobApiError,
     JobClient,
     JobState,
@@ -20,6 +24,12 @@ from beam_runner_jobservices.observation import decode, encode, record_of
 from .fakes import Clock, FakeExecutor, FakeJob
 
 BUNDLE = RunningBundle("s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, "an SDK harness")
+FAILED = (
+    FailedBundle("s", 7, ("A", "B"), 3, USER_CODE, "B", "ValueError: no", "'x'", next_in=4.0),
+    FailedBundle("s", 8, ("A",), kind=UNAVAILABLE, error="full", neighbour="the disk", away=9.5),
+)
+NEIGHBOURS = (AwaitedNeighbour("Spark", "no cores", 61.0, 8.0),)
+EXECUTION = Execution((BUNDLE,), 4, "http://spark:4040", FAILED, NEIGHBOURS)
 STACK = ThreadStack("host", 12, "main", (StackFrame("a.py", 3, "f", "x()"),))
 
 SERIES = StageSeries("s", ((1.5, 2, 3, 4, 5), (11.5, 12, 13, 14, 15)))
@@ -29,7 +39,7 @@ class Observed(FakeJob):
     """A job that tells of itself."""
 
     def execution(self) -> Execution:
-        return Execution((BUNDLE,), 4, "http://spark:4040")
+        return EXECUTION
 
     def series(self) -> tuple[StageSeries, ...]:
         return (SERIES,)
@@ -43,7 +53,7 @@ def test_what_a_job_does_arrives_as_it_was_told(
 ) -> None:
     monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
     job_id = client.submit(pipeline)
-    assert client.execution(job_id) == Execution((BUNDLE,), 4, "http://spark:4040")
+    assert client.execution(job_id) == EXECUTION
     assert client.stacks(job_id) == (STACK,)
     assert client.series(job_id) == (SERIES,)
     executor.job(job_id).reporter.state(JobState.CANCELLING)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from beam_runner_jobservices import JobState, Unavailable
+from beam_runner_jobservices import JobState, Unavailable, registry, threads
+from beam_runner_jobservices.records import JobMessage
 
 from .fakes import LIMIT, eventually, run_to_end
 from .successors import Servers
@@ -48,4 +49,72 @@ def test_a_job_for_which_there_is_nothing_to_run_on_is_left_to_the_next_server(t
     client = servers.start()
     run_to_end(servers.resumed(job_id))
     assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
+    servers.stop()
+
+
+def test_restored_job_that_can_not_be_taken_on_now_is_given_to_the_executor_again(
+    tmp_path, pipeline, monkeypatch
+):
+    monkeypatch.setattr(registry, "_RESUME_AGAIN_SECONDS", 0.05)
+    servers = Servers(tmp_path)
+    client = servers.start()
+    job_id = client.submit(pipeline)
+    servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+    asked = []
+
+    def can_not_yet(job):
+        asked.append(job)
+        if len(asked) < 4:
+            raise Unavailable("the disk is full")
+
+    client = servers.start(can_not_yet)
+    assert eventually(lambda: len(asked) == 4)
+    run_to_end(asked[-1])
+    assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
+    texts = [one.text for one in client.messages(job_id, LIMIT) if isinstance(one, JobMessage)]
+    assert texts.count("the job can't go on yet: the disk is full") == 1
+    assert sum("was started again" in text for text in texts) == 1
+    servers.stop()
+
+
+def test_restored_job_that_waits_is_cancelled_ends(tmp_path, pipeline, monkeypatch):
+    monkeypatch.setattr(registry, "_RESUME_AGAIN_SECONDS", 0.05)
+    servers = Servers(tmp_path)
+    client = servers.start()
+    job_id = client.submit(pipeline)
+    servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+    asked = threading.Event()
+
+    def can_not(job):
+        asked.set()
+        raise Unavailable("the disk is full")
+
+    client = servers.start(can_not)
+    assert asked.wait(LIMIT)
+    client.cancel(job_id)
+    assert client.wait_until_finish(job_id, LIMIT) is JobState.CANCELLED
+    servers.stop()
+
+
+def test_resuming_meets_an_error_of_its_own_other_jobs_go_on(tmp_path, pipeline, monkeypatch):
+    servers = Servers(tmp_path)
+    client = servers.start()
+    jobs = [client.submit(pipeline) for _ in range(3)]
+    for job_id in jobs:
+        servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+    errors = [SystemExit(0), MemoryError()]
+    missing = registry.Registry._missing
+
+    def broken(self, spec):
+        if errors:
+            raise errors.pop()
+        return missing(self, spec)
+
+    monkeypatch.setattr(registry.Registry, "_missing", broken)
+    monkeypatch.setattr(threads, "_AGAIN_SECONDS", 0.01)
+    client = servers.start()
+    for job_id in jobs:
+        run_to_end(servers.resumed(job_id))
+        assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
+    assert errors == []
     servers.stop()

@@ -24,10 +24,11 @@ def timer(
     processing: bool = False,
     key: bytes = KEY,
     window: bytes = DATA,
+    family: str = "f",
 ) -> Timer:
-    """Returns a timer of family `f`."""
+    """Returns a timer."""
     domain = TimeDomain.PROCESSING_TIME if processing else TimeDomain.EVENT_TIME
-    return Timer(key, window, "f", tag, domain, fire_time, hold)
+    return Timer(key, window, family, tag, domain, fire_time, hold)
 
 
 class Host:

@@ -21,17 +21,15 @@ from beam_runner_engine.values.panes import PaneInfo, PaneTiming
 from beam_runner_engine.values.strategy import (
     AccumulationMode,
     ClosingBehavior,
-    MergeStatus,
     OnTimeBehavior,
     WindowingStrategy,
 )
-from beam_runner_engine.values.times import MAX_TIMESTAMP
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.triggers import Trigger, may_fire_early
 from beam_runner_engine.values.window_coders import encode_window
 from beam_runner_engine.values.window_fns import (
     FixedWindows,
-    Sessions,
     assign_windows,
 )
 from beam_runner_engine.values.windows import IntervalWindow
@@ -132,6 +130,24 @@ def test_every_element_comes_out_or_is_dropped(
         if isinstance(step, Element)
     )
     assert sum(len(pane.values) for pane in panes) + run.dropped == came
+
+
+@given(STRATEGIES, schedules())
+def test_late_pane_has_no_element_that_was_on_time(
+    strategy: WindowingStrategy, schedule: list[Step]
+) -> None:
+    strategy = attrs.evolve(strategy, accumulation_mode=AccumulationMode.DISCARDING)
+    schedule = [*schedule, Watermark(MAX_TIMESTAMP)]
+    on_time = set()
+    watermark = MIN_TIMESTAMP
+    for number, step in enumerate(schedule):
+        if isinstance(step, Watermark):
+            watermark = step.time
+        elif isinstance(step, Element) and step.timestamp >= watermark:
+            on_time.add(number)
+    panes, _ = run_ours(strategy, schedule)
+    for pane in panes:
+        assert pane.timing != "LATE" or not on_time.intersection(pane.values)
 
 
 @given(STRATEGIES, schedules())
@@ -262,16 +278,6 @@ def test_elements_of_closed_windows_are_dropped() -> None:
     assert len(run.element(1, 3)) == 1
     run.time(watermark=15)
     assert run.element(2, 3) == []
-    assert run.dropped == 1
-
-
-def test_sessions_whose_trigger_finished_drop_what_joins_them() -> None:
-    strategy = WindowingStrategy(
-        Sessions(10), merge_status=MergeStatus.NEEDS_MERGE, trigger=t.AfterCount(1)
-    )
-    run = OurRun(strategy)
-    assert len(run.element(1, 3)) == 1
-    assert run.element(2, 5) == []
     assert run.dropped == 1
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import attrs
 import pytest
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing import MemoryStore
 from beam_runner_engine.values import triggers as t
 from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.window_coders import decode_window, encode_window
+from beam_runner_engine.values.window_coders import WindowCoder, decode_window, encode_window
 from beam_runner_engine.values.window_fns import OpaqueWindows
-from beam_runner_engine.values.windows import OpaqueWindow, Window
+from beam_runner_engine.values.windows import IntervalWindow, OpaqueWindow, Window
 
 from .triggering import KEY
+
+MERGING = WindowingStrategy(OpaqueWindows("some:windows"), merge_status=MergeStatus.NEEDS_MERGE)
 
 
 class _JoinAll:
@@ -54,16 +58,40 @@ def test_custom_windows_merge_as_the_host_says() -> None:
 
 
 def test_a_custom_window_that_is_alone_becomes_what_the_host_says() -> None:
-    strategy = WindowingStrategy(
-        OpaqueWindows("some:windows"), merge_status=MergeStatus.NEEDS_MERGE
-    )
-    grouper = TriggeredGrouper(strategy, MemoryStore(), _JoinAll())
+    grouper = TriggeredGrouper(MERGING, MemoryStore(), _JoinAll())
     for value, latest in enumerate((5, 9)):
         data = encode_window(OpaqueWindow(b"w", latest))
         assert grouper.process([KEY], [data], [1], [value], Now()) == []
     (group,) = grouper.advance(Now(10))
     assert sorted(group.values) == [0, 1]
     assert not grouper.commit().summary.holds
+
+
+class _BeamMerger(SessionMerger):
+    """Refuses a window that comes twice, which Beam's `WindowFn.merge` would remove twice."""
+
+    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+        for windows in windows_of_keys:
+            assert len(windows) == len(set(windows))
+        return super().merge(windows_of_keys)
+
+
+def _five_long(time: int) -> bytes:
+    return encode_window(IntervalWindow(time, time + 5))
+
+
+def test_custom_window_that_is_open_already_is_given_to_the_merger_once() -> None:
+    strategy = attrs.evolve(MERGING, window_coder=WindowCoder.INTERVAL)
+    store, out = MemoryStore(), list[Group]()
+    for times in ([20], [20, 18]):
+        grouper = TriggeredGrouper(strategy, store, _BeamMerger())
+        windows = [_five_long(time) for time in times]
+        out += grouper.process([KEY] * len(times), windows, times, times, Now())
+        store.commit(grouper.commit().deltas)
+    out += TriggeredGrouper(strategy, store, _BeamMerger()).advance(Now(100))
+    assert [(group.window, sorted(group.values)) for group in out] == [
+        (encode_window(IntervalWindow(18, 25)), [18, 20, 20])
+    ]
 
 
 def test_custom_windows_need_a_host_that_merges() -> None:

@@ -241,9 +241,29 @@ def _extends_an_ended_session(strategy: WindowingStrategy, schedule: list[Step])
     match strategy.window_fn:
         case Sessions(gap):
             return any(
-                session.max_timestamp() < watermark <= new.max_timestamp()
+                session.max_timestamp() < watermark <= last
                 for watermark, sessions, new in _session_joins(schedule, gap)
+                for last in [max(window.max_timestamp() for window in (new, *sessions))]
                 for session in sessions
+            )
+    return False
+
+
+def _joins_a_finished_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """In Beam's driver for Python a session whose trigger has finished still merges, and drops what
+    it merges with; in Java's and ours it doesn't merge.
+    """
+    match strategy.window_fn:
+        case Sessions(gap):
+            return any(
+                isinstance(step, Element)
+                and number > pane.step
+                and step.timestamp < pane.window[1]
+                and pane.window[0] < step.timestamp + gap
+                for together in (False, True)
+                for pane in run_ours(strategy, schedule, together=together)[0]
+                if pane.is_last
+                for number, step in enumerate(schedule)
             )
     return False
 
@@ -256,6 +276,7 @@ def _default_inside(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
 DEPARTURES = (
     _default_inside,
     _joins_a_closed_session,
+    _joins_a_finished_session,
     _extends_an_ended_session,
     _fires_once_more,
     _processing_time_after_the_end,
@@ -292,6 +313,18 @@ def _without_closing(
     return [p for p in ours if is_open(p)], [p for p in theirs if is_open(p)]
 
 
+def _without_late_for_on_time(schedule: list[Step], panes: list[FiredPane]) -> list[FiredPane]:
+    """Beam's driver says late of a pane that elements fire after the end of the window, even if an
+    element on time is in it; in the model the first such pane is on time.
+    """
+    return [
+        attrs.evolve(pane, timing="LATE")
+        if pane.timing == "ON_TIME" and isinstance(schedule[pane.step], Element)
+        else pane
+        for pane in panes
+    ]
+
+
 def _without_kept_holds(strategy: WindowingStrategy, panes: list[FiredPane]) -> list[FiredPane]:
     """Beam's driver keeps the hold of an early pane for the on-time pane, so that the timestamps
     of panes after it are not those of what is in them.
@@ -325,7 +358,7 @@ def test_same_panes_as_beam(
         assume(not departure(strategy, schedule))
     ours, _ = run_ours(strategy, schedule, together=together)
     theirs = run_beam(strategy, schedule, together=together)
-    ours = _without_kept_holds(strategy, ours)
+    ours = _without_kept_holds(strategy, _without_late_for_on_time(schedule, ours))
     theirs = _without_kept_holds(strategy, theirs)
     ours, theirs = _without_closing(strategy, schedule, ours, theirs)
     assert sorted(ours) == sorted(theirs)

@@ -5,26 +5,28 @@ from __future__ import annotations
 from itertools import accumulate
 
 import attrs
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing import MemoryStore
 from beam_runner_engine.values import triggers as t
 from beam_runner_engine.values.panes import PaneTiming
 from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.summary import ShardSummary
+from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_engine.values.times import MAX_TIMESTAMP
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.triggers import may_fire_early
+from beam_runner_engine.values.triggers import Trigger, may_fire_early
 from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import Sessions
+from beam_runner_engine.values.window_fns import OpaqueWindows, Sessions
 from beam_runner_engine.values.windows import IntervalWindow
 
 from .test_oracle import STRATEGIES
-from .triggering import KEY, OurRun
+from .triggering import KEY, OurRun, Watermark, fired
 
 GAP = 7
 GROWING = st.lists(
@@ -71,15 +73,96 @@ def test_sessions_do_not_tell_who_came_with_whom(
     assert run(size) == run(1) == run(len(times))
 
 
-def test_what_waits_in_a_session_that_merges_with_a_finished_one_is_counted_as_dropped() -> None:
-    run = OurRun(
-        WindowingStrategy(
-            Sessions(7), merge_status=MergeStatus.NEEDS_MERGE, trigger=t.AfterCount(2)
-        )
-    )
-    (pane,) = [pane for number, time in enumerate((0, 0, 7)) for pane in run.element(number, time)]
-    assert (pane.values, run.element(3, 1), run.dropped) == ((0, 1), [], 2)
-    assert run.time(watermark=MAX_TIMESTAMP) == []
+END, ONCE = t.AfterEndOfWindow(), t.AfterCount(1)
+ON_TIME, EARLY, LATE = "ON_TIME", "EARLY", "LATE"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "steps", "expected", "dropped"),
+    [
+        pytest.param(
+            END,
+            [0, Watermark(8), 9, 6, Watermark(30)],
+            [((0, 7), (0,), ON_TIME), ((6, 16), (2, 3), ON_TIME)],
+            0,
+            id="on-time-element-that-a-late-one-joins-to-it",
+        ),
+        pytest.param(
+            END,
+            [0, Watermark(8), 1],
+            [((0, 7), (0,), ON_TIME), ((1, 8), (2,), LATE)],
+            0,
+            id="late-element-that-overlaps-it",
+        ),
+        pytest.param(
+            END,
+            [0, Watermark(8), 0, 0],
+            [((0, 7), (0,), ON_TIME)],
+            2,
+            id="late-elements-in-the-very-window",
+        ),
+        pytest.param(
+            END,
+            [0, 6, Watermark(14), 0, 6, 0, Watermark(30)],
+            [((0, 13), (0, 1), ON_TIME), ((0, 7), (3,), LATE), ((6, 13), (4,), LATE)],
+            1,
+            id="late-elements-that-have-windows-in-it",
+        ),
+        pytest.param(
+            t.AfterCount(2),
+            [2, 2, 1, 2, 3],
+            [((2, 9), (0, 1), EARLY), ((1, 9), (2, 3), EARLY), ((3, 10), (4,), ON_TIME)],
+            0,
+            id="windows-around-it",
+        ),
+        pytest.param(
+            t.AfterCount(2),
+            [0, 5, 5, 4, 0, 1, Watermark(40)],
+            [((0, 12), (0, 1), EARLY), ((4, 12), (2, 3), EARLY), ((0, 8), (4, 5), EARLY)],
+            0,
+            id="one-after-the-other",
+        ),
+        pytest.param(
+            t.AfterCount(3),
+            [0, 5, 5, 0, 5, Watermark(40)],
+            [((0, 12), (0, 1, 2), EARLY), ((0, 12), (3, 4), ON_TIME)],
+            0,
+            id="open-sessions-that-become-the-same",
+        ),
+        pytest.param(
+            ONCE,
+            [3, 5, 5],
+            [((3, 10), (0,), EARLY), ((5, 12), (1,), EARLY)],
+            1,
+            id="element-by-one",
+        ),
+    ],
+)
+@pytest.mark.parametrize("one_bundle", [True, False])
+@pytest.mark.parametrize("custom", [False, True], ids=["sessions", "custom"])
+def test_session_whose_trigger_has_finished_merges_with_none(
+    trigger: Trigger,
+    steps: list[int | Watermark],
+    expected: list[tuple[tuple[int, int], tuple[int, ...], str]],
+    dropped: int,
+    one_bundle: bool,
+    custom: bool,
+) -> None:
+    """As with Java's runners; an element in exactly its window is dropped."""
+    strategy = attrs.evolve(sessions(), trigger=trigger, allowed_lateness=1000)
+    if custom:
+        strategy = attrs.evolve(strategy, window_fn=OpaqueWindows("sessions of an SDK's own"))
+    run = OurRun(strategy, SessionMerger(), one_bundle=one_bundle)
+    panes = []
+    for number, step in enumerate([*steps, Watermark(MAX_TIMESTAMP)]):
+        if isinstance(step, Watermark):
+            groups = run.step(number, step)
+        else:
+            groups = run.element(number, step, [IntervalWindow(step, step + GAP)])
+        panes += fired(strategy, number, groups)
+    run.commit()
+    assert [(pane.window, pane.values, pane.timing) for pane in panes] == expected
+    assert (run.dropped, run.store.cells(), run.summary) == (dropped, {}, EMPTY_SUMMARY)
 
 
 def test_an_ended_session_that_is_extended_waits_for_its_new_end_in_each() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import attrs
 import pytest
@@ -17,7 +17,6 @@ from beam_runner_engine.keyed.stateful import (
     TimerFired,
     WindowExpired,
 )
-from beam_runner_engine.keyed.timers import Timer
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.times import MAX_TIMESTAMP
@@ -43,7 +42,7 @@ def test_timers_fire_in_order_of_time_also_those_that_timers_set(commits: bool) 
         host.shard.set_timer(timer(time, tag))
     if commits:
         host.commit()
-        assert host.summary.next_event_timer == 10
+        assert host.summary.next_event_timer == 11
 
     def user(due: Due) -> None:
         if isinstance(due, TimerFired) and due.timer.tag == "a":
@@ -52,7 +51,7 @@ def test_timers_fire_in_order_of_time_also_those_that_timers_set(commits: bool) 
 
     assert _tags(host.run(Now(50), user)) == ["a", "b", "c"]
     host.commit()
-    assert host.summary.next_event_timer == 80
+    assert host.summary.next_event_timer == 81
 
 
 def test_setting_replaces_and_clearing_takes_back() -> None:
@@ -66,9 +65,9 @@ def test_setting_replaces_and_clearing_takes_back() -> None:
     host.shard.clear_timer(KEY, DATA, "f", "b")
     host.shard.clear_timer(KEY, DATA, "f", "unknown")
     host.commit()
-    assert (host.summary.holds, host.summary.next_event_timer) == (((7, 1),), 40)
-    assert host.run(Now(39)) == []
-    (due,) = host.run(Now(40))
+    assert (host.summary.holds, host.summary.next_event_timer) == (((7, 1),), 41)
+    assert host.run(Now(40)) == []
+    (due,) = host.run(Now(41))
     assert due == TimerFired(timer(40, "a", hold=7))
     host.commit()
     assert host.summary.holds == ()
@@ -86,23 +85,6 @@ def test_timers_change_their_time_domain() -> None:
     assert _tags(host.run(Now(50, 20))) == [""]
 
 
-def test_a_loop_of_timers_ends_where_its_window_does() -> None:
-    host = Host(StatefulSpec(FIXED))
-    host.admit(0, now=Now(0))
-    host.shard.set_timer(timer(10))
-
-    def user(due: Due) -> None:
-        assert isinstance(due, TimerFired)
-        host.shard.set_timer(timer(due.timer.fire_time + 20))
-
-    fired = host.run(Now(MAX_TIMESTAMP), user)
-    assert [due.timer.fire_time for due in fired if isinstance(due, TimerFired)] == list(
-        range(10, 111, 20)  # the window closes at 110, and a timer for that moment still fires
-    )
-    host.commit()
-    assert host.store.cells() == {}
-
-
 def test_a_host_may_stop_asking_and_go_on_in_another_bundle() -> None:
     host = Host(StatefulSpec(FIXED))
     host.admit(0, now=Now(0))
@@ -110,7 +92,7 @@ def test_a_host_may_stop_asking_and_go_on_in_another_bundle() -> None:
         host.shard.set_timer(timer(time, tag))
     assert host.shard.next_due(Now(50)) is not None
     host.commit()
-    assert host.summary.next_event_timer == 20
+    assert host.summary.next_event_timer == 21
     assert _tags(host.run(Now(50))) == ["b"]
 
 
@@ -118,10 +100,11 @@ def test_expiry_runs_user_code_then_releases_everything() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))
     host.shard.state(BagState, "seen", KEY, DATA).add(b"1")
-    host.shard.set_timer(timer(500, "never", hold=50))
+    host.shard.set_timer(timer(90, "cleared", hold=50))
     host.commit()
     assert host.summary.holds == ((50, 1), (99, 1))
     assert host.summary.next_expiry == 109
+    host.shard.clear_timer(KEY, DATA, "f", "cleared")
     assert host.run(Now(109)) == []
     seen: list[bytes] = []
 
@@ -166,108 +149,6 @@ def test_the_global_window_expires_only_for_user_code() -> None:
         assert len(host.run(Now(MAX_TIMESTAMP))) == calls_back
 
 
-def test_windows_expire_by_event_time_and_timers_in_processing_time_fire_before() -> None:
-    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
-    host.admit(0, now=Now(0))
-    for time, tag in ((1001, "later"), (1000, "late"), (10, "due")):
-        host.shard.set_timer(timer(time, tag, processing=True))
-    host.commit()
-    assert _tags(host.run(Now(109, 10))) == ["due"]
-    host.commit()
-    assert host.summary.next_processing_timer == 1000
-    assert _tags(host.run(Now(110, 11))) == ["late", "later", "WindowExpired"]
-    host.commit()
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
-
-
-def _fired(host: Host, now: Now, user: Callable[[Timer], None], *, commits: bool) -> list[Timer]:
-    """The timers that fire at a time, which `user` is called with; a bundle for each if wanted."""
-    fired = []
-    while (due := host.shard.next_due(now)) is not None:
-        assert isinstance(due, TimerFired)
-        fired.append(due.timer)
-        user(due.timer)
-        if commits:
-            host.commit()
-        assert len(fired) < 10
-    host.commit()
-    return fired
-
-
-def _waiting_for_the_clock(
-    strategy: WindowingStrategy, window: bytes, time: int, tag: str = ""
-) -> Host:
-    """One with an element, and a timer in processing time (ms)."""
-    host = Host(StatefulSpec(strategy))
-    host.admit(0, now=Now(0), window=window)
-    host.shard.set_timer(timer(time, tag, processing=True, window=window))
-    return host
-
-
-in_any_window = pytest.mark.parametrize(
-    ("strategy", "data"), [(FIXED, DATA), (WindowingStrategy(), b"")], ids=["fixed", "global"]
-)
-
-
-@in_any_window
-@pytest.mark.parametrize("commits", [False, True])
-def test_processing_time_timers_that_set_others_go_on_until_none_is_set(
-    strategy: WindowingStrategy, data: bytes, commits: bool
-) -> None:
-    """Their window waits for them, also if the host stops after each timer."""
-    host = _waiting_for_the_clock(strategy, data, 1000, "loop")
-
-    def user(fired: Timer) -> None:
-        if fired.tag == "loop" and fired.fire_time < 5000:
-            again = fired.fire_time + 2000
-            host.shard.set_timer(timer(again, "loop", processing=True, window=data))
-            host.shard.set_timer(timer(50, "event", window=data))
-
-    fired = _fired(host, Now(MAX_TIMESTAMP, 0), user, commits=commits)
-    event = ("event", 50)
-    assert [(each.tag, each.fire_time) for each in fired] == [
-        ("loop", 1000),
-        event,
-        ("loop", 3000),
-        event,
-        ("loop", 5000),
-    ]
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
-
-
-@in_any_window
-@pytest.mark.parametrize("commits", [False, True])
-def test_loops_of_processing_time_timers_end_with_their_window_in_a_drain(
-    strategy: WindowingStrategy, data: bytes, commits: bool
-) -> None:
-    """Also if the host stops after each timer. What the loop sets in event time still fires."""
-    host = _waiting_for_the_clock(strategy, data, 1000, "loop")
-
-    def user(fired: Timer) -> None:
-        if fired.tag == "loop":
-            for tag, processing in (("loop", True), ("event", False)):
-                host.shard.set_timer(timer(50, tag, processing=processing, window=data))
-
-    fired = _fired(host, Now(MAX_TIMESTAMP, 0, draining=True), user, commits=commits)
-    assert [each.tag for each in fired] == ["loop", "event"]
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
-
-
-@in_any_window
-@pytest.mark.parametrize("draining", [False, True])
-def test_the_end_of_a_window_wakes_timers_that_would_wait_for_the_clock(
-    strategy: WindowingStrategy, data: bytes, draining: bool
-) -> None:
-    host = _waiting_for_the_clock(strategy, data, 3_600_000)
-    host.commit()
-    last = host.summary.next_expiry
-    assert last is not None and last < MAX_TIMESTAMP
-    assert host.run(Now(last, 0)) == []
-    assert len(host.run(Now(last + 1, 0, draining=draining))) == 1
-    host.commit()
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
-
-
 def test_a_shard_can_be_pickled_in_the_middle_of_a_bundle() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))
@@ -302,7 +183,7 @@ def test_sorted_input_comes_in_order_of_time_between_the_timers() -> None:
     host.shard.set_timer(timer(20, "t"))
     host.commit()
     assert host.summary.holds == ((10, 1), (20, 1), (30, 1))
-    assert host.summary.next_event_timer == 10
+    assert host.summary.next_event_timer == 11
     due = host.run(Now(25))
     assert due == [
         ElementsSorted(KEY, DATA, 10, (10, 10)),
@@ -319,10 +200,22 @@ def test_sorted_input_comes_in_order_of_time_between_the_timers() -> None:
 def test_sorted_input_waits_for_those_that_may_still_come_late() -> None:
     host = Host(StatefulSpec(FIXED, time_sorted_input=True))
     host.admit(20, now=Now(0))
-    assert host.run(Now(29)) == []
-    host.admit(15, now=Now(29))
-    due = host.run(Now(30))
+    assert host.run(Now(30)) == []
+    host.admit(15, now=Now(30))
+    due = host.run(Now(31))
     assert [d.timestamp for d in due if isinstance(d, ElementsSorted)] == [15, 20]
+
+
+def test_sorted_input_beyond_its_window_goes_on_before_the_window_expires() -> None:
+    """What timers and groups put out may have such a timestamp, in any window."""
+    host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True, time_sorted_input=True))
+    host.admit(500, 20, 300, now=Now(0))
+    host.commit()
+    assert host.summary.holds == ((20, 1), (99, 1), (109, 2))
+    due = host.run(Now(110))
+    assert [d.timestamp for d in due if not isinstance(d, TimerFired)] == [20, 300, 500, 99]
+    host.commit()
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
 
 
 def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:

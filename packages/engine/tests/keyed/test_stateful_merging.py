@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
+import attrs
 import pytest
 
+from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful import Due, ElementsSorted, StatefulSpec, TimerFired
 from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
 from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import Sessions
-from beam_runner_engine.values.windows import IntervalWindow
+from beam_runner_engine.values.window_coders import WindowCoder, encode_window
+from beam_runner_engine.values.window_fns import OpaqueWindows, Sessions
+from beam_runner_engine.values.windows import IntervalWindow, Window
 
 from .stateful_host import KEY, Host, timer
 
 SESSIONS = WindowingStrategy(Sessions(10), merge_status=MergeStatus.NEEDS_MERGE)
+CUSTOM = attrs.evolve(
+    SESSIONS, window_fn=OpaqueWindows("some:windows"), window_coder=WindowCoder.INTERVAL
+)
 
 
 def _session(start: int, end: int | None = None) -> bytes:
@@ -64,3 +71,42 @@ def test_rows_are_admitted_into_the_window_they_end_up_in() -> None:
     windows = [_session(0), _session(30), _session(8)]
     admitted = host.shard.admit([KEY] * 3, windows, [0, 30, 8], [b""] * 3, Now(-1))
     assert list(admitted.windows) == [_session(0, 18), _session(30), _session(0, 18)]
+
+
+class _OnceEach(SessionMerger):
+    """Merges windows as sessions, and refuses a window that comes twice."""
+
+    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+        for windows in windows_of_keys:
+            assert len(windows) == len(set(windows)), "Beam's merge removes such a window twice"
+        return super().merge(windows_of_keys)
+
+
+def test_merger_of_stateful_windows_is_given_each_window_once() -> None:
+    host = Host(StatefulSpec(CUSTOM), _OnceEach())
+    for starts in ([20], [20, 12, 20]):
+        windows = [_session(start) for start in starts]
+        admitted = host.shard.admit([KEY] * len(starts), windows, starts, starts, Now(-1))
+        host.commit()
+    assert list(admitted.windows) == [_session(12, 30)] * 3
+
+
+class _JoinAs:
+    """Merges all windows of a key; the calls after the first take the names from a list."""
+
+    def __init__(self, *names: Window) -> None:
+        self._names = list(names)
+
+    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+        (windows,) = windows_of_keys
+        name = self._names.pop(0)
+        return [dict.fromkeys(windows, name)]
+
+
+def test_stateful_window_that_comes_back_as_a_merged_one_is_current() -> None:
+    """The merged window of the second merge is one that the first merge took away."""
+    a, b, c = (IntervalWindow(start, 100) for start in (0, 10, 20))
+    host = Host(StatefulSpec(CUSTOM, {"seen": BagState}), _JoinAs(a, b, a))
+    windows = [encode_window(window) for window in (a, b, c)]
+    admitted = host.shard.admit([KEY] * 3, windows, [0] * 3, [0] * 3, Now(-1))
+    assert list(admitted.windows) == [encode_window(a)] * 3

@@ -19,6 +19,7 @@ from apache_beam.utils.windowed_value import PaneInfoTiming, WindowedValue
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.testing.stores import MemoryStore
 from beam_runner_engine.values import triggers as t
 from beam_runner_engine.values.strategy import WindowingStrategy
@@ -77,12 +78,19 @@ class FiredPane:
 class OurRun:
     """Feeds a grouper; every step is a bundle of its own unless `one_bundle`."""
 
-    def __init__(self, strategy: WindowingStrategy, *, one_bundle: bool = False) -> None:
+    def __init__(
+        self,
+        strategy: WindowingStrategy,
+        merger: WindowMerger | None = None,
+        *,
+        one_bundle: bool = False,
+    ) -> None:
         self.strategy = strategy
+        self.merger = merger
         self.store = MemoryStore()
         self.now = Now()
         self.one_bundle = one_bundle
-        self.grouper = TriggeredGrouper(strategy, self.store)
+        self.grouper = TriggeredGrouper(strategy, self.store, merger)
         self.dropped = 0
         self.summary: Any = None
 
@@ -145,7 +153,7 @@ class OurRun:
         self.store.commit(commit.deltas)
         self.dropped += commit.dropped
         self.summary = commit.summary
-        self.grouper = TriggeredGrouper(self.strategy, self.store)
+        self.grouper = TriggeredGrouper(self.strategy, self.store, self.merger)
 
 
 def fired(strategy: WindowingStrategy, step: int, groups: Iterable[Group]) -> list[FiredPane]:

@@ -12,6 +12,7 @@ from beam_runner_engine.scheduler.specs import (
     AdvanceWatermark,
     GraphSpec,
     Limits,
+    Pauses,
     SideInputReadiness,
     SideInputSpec,
     SideWindowOf,
@@ -66,11 +67,14 @@ def jobs(draw: st.DrawFn) -> Job:
     limits = Limits(
         parallelism=draw(st.integers(1, 4)),
         bundles_per_stage=draw(st.integers(1, 4)),
-        user_attempts=draw(st.integers(1, 4)),
-        outside_attempts=draw(st.integers(2, 5)),
+        user_attempts=draw(st.none() | st.integers(1, 4)),
+        outside_attempts=draw(st.none() | st.integers(2, 5)),
         backlog_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
         joint_bytes=draw(st.sampled_from((1, 50, 1 << 30))),
         section_exchanges=draw(st.sampled_from((1, 2, 8))),
+        pauses=draw(st.sampled_from((Pauses(0, 0), Pauses(2, 12), Pauses(7, 7)))),
+        outage_pauses=draw(st.sampled_from((Pauses(1, 5), Pauses(4, 4)))),
+        outage_limit=draw(st.none() | st.integers(1, 20)),
     )
     policy = DefaultSectionPolicy(draw(st.sampled_from((0, 0, 40))), draw(st.booleans()))
     host = SimulatedHost(graph, behaviours, limits, late, policy)
@@ -152,6 +156,7 @@ def _stage(
     behaviour = Behaviour(
         unbounded=splittable and draw(st.integers(0, 2)) == 0,
         delay=draw(st.sampled_from((0, 0, 5))),
+        drain_keeps=draw(st.sampled_from((None, 0, 1))) if splittable else None,
         processing_timers=draw(st.booleans()),
         leaks=leaks,
         lateness=draw(st.sampled_from((0, 7))),

@@ -27,6 +27,7 @@ from beam_runner_engine.scheduler.commands import (
 )
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import (
+    AttemptsLost,
     BundleFailed,
     Event,
     FailureKind,
@@ -38,7 +39,8 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
-from beam_runner_engine.scheduler.policy import SectionPolicy
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.policy import DefaultPolicy, SectionPolicy
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AddElements,
@@ -46,6 +48,7 @@ from beam_runner_engine.scheduler.specs import (
     Limits,
 )
 
+from .failing import Failed, Paused
 from .sections import SectionRunner
 from .usercode import Behaviour, Element, Keep
 
@@ -68,12 +71,17 @@ class SimulatedHost(SectionRunner):
         self.stages = {stage.name: stage for stage in graph.stages}
         self.section_policy = section_policy
         self.scheduler = self.new_scheduler()
+        self.watch = WatermarkWatch()
         self.log: list[Event] = []
         self.answers: list[tuple[Command, ...]] = []
         self.open: dict[int, Bundle] = {}
         self.opened: dict[int, str] = {}
         """The stage of every bundle there was, but of sections."""
         self.asked: dict[int, SplitBundle] = {}
+        self.checkpointed: dict[int, set[int]] = {}
+        self.whole: set[int] = set()
+        self.paused: dict[int, Paused] = {}
+        self.failed: dict[int, Failed] = {}
         self.now = 0
         self.wake: int | None = None
         self.next_ident = 0
@@ -99,7 +107,10 @@ class SimulatedHost(SectionRunner):
         )
 
     def new_scheduler(self) -> Scheduler:
-        return Scheduler(self.graph, self.limits, section_policy=self.section_policy)
+        # As in a stream: the half of a restriction without end might have none either.
+        bounded = not any(one.unbounded for one in self.behaviours.values())
+        policy = DefaultPolicy(halves_restrictions=bounded)
+        return Scheduler(self.graph, self.limits, policy, self.section_policy)
 
     # What goes in.
 
@@ -125,7 +136,8 @@ class SimulatedHost(SectionRunner):
     # The one way to the scheduler.
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        commands = self.scheduler.handle(event)
+        commands = self.watch.handle(self.scheduler, event)
+        assert self.watch.take_found() == []
         self.log.append(event)
         self.answers.append(commands)
         self.check_watermarks()
@@ -140,7 +152,7 @@ class SimulatedHost(SectionRunner):
             case OpenBundles(stage, bundles):
                 for bundle in bundles:
                     self.check_opened(stage, bundle)
-                    self.open[bundle.number] = bundle
+                    self.begin_attempt(bundle)
                     self.opened[bundle.number] = "" if bundle.parts else stage
             case SplitBundle(number, attempt, _):
                 assert self.open[number].attempt == attempt
@@ -164,10 +176,21 @@ class SimulatedHost(SectionRunner):
                 self.end = command
                 self.open.clear()
                 self.asked.clear()
+                self.paused.clear()
+
+    def begin_attempt(self, bundle: Bundle) -> None:
+        self.open[bundle.number] = bundle
+        self.checkpointed.pop(bundle.number, None)
+        self.whole.discard(bundle.number)
+        if all(one.whole or one.truncate for one in bundle.inputs):
+            self.whole.add(bundle.number)
 
     def check_opened(self, stage: str, bundle: Bundle) -> None:
         earlier = self.open.get(bundle.number)
-        if earlier is not None:
+        paused = self.paused.pop(bundle.number, None)
+        if paused is not None:
+            self.check_resumed(paused, bundle)
+        elif earlier is not None:
             assert bundle.attempt == earlier.attempt + 1
             assert bundle.parts == earlier.parts
         elif bundle.parts:
@@ -223,20 +246,37 @@ class SimulatedHost(SectionRunner):
     def fail(self, number: int, kind: FailureKind) -> None:
         bundle = self.open[number]
         self.asked.pop(number, None)
+        pause = self.failed.setdefault(number, Failed()).pause(
+            kind, self.limits, self.scheduler.now, scripted=self.scheduler.state.scripted_clock
+        )
+        if pause:
+            self.paused[number] = Paused(self.open.pop(number), self.scheduler.now + pause)
         self.handle(BundleFailed(number, bundle.attempt, f"cause {len(self.log)}", kind))
+        if pause is None:
+            assert isinstance(self.end, FailJob), "tried beyond the last attempt"
+        elif not pause and self.end is None:
+            assert self.open[number].attempt == bundle.attempt + 1
+
+    def lose(self) -> None:
+        """Loses all that runs, and is there again."""
+        self.asked.clear()
+        self.handle(AttemptsLost())
 
     def progress(self, number: int, fraction: float, elapsed: int) -> None:
         self.handle(Progress(number, self.open[number].attempt, fraction, elapsed))
 
-    def answer_split(self, number: int, keep: int) -> None:
-        """Splits a bundle after `keep` of its inputs, and what is there in two."""
+    def answer_split(self, number: int, keep: int, done: int = 1) -> None:
+        """Splits a bundle after `keep` of its inputs, and what is there in two.
+
+        A checkpoint leaves `done` positions.
+        """
         bundle, asked = self.open[number], self.asked.pop(number)
         keyed = self.stages[bundle.stage].keyed
         cut = self.cut_between_shards(bundle, keep) if keyed else min(keep, len(bundle.inputs))
         primary = list(bundle.inputs[:cut])
         residuals = [self.residual_of(one) for one in bundle.inputs[cut:]]
         if primary and not keyed:
-            first, rest = self.cut_input(bundle, primary.pop(), asked.fraction)
+            first, rest = self.cut_input(bundle, primary.pop(), asked.fraction, done)
             primary.append(first)
             residuals += [] if rest is None else [rest]
         event = SplitDone(number, asked.attempt, tuple(primary), tuple(residuals))
@@ -260,10 +300,11 @@ class SimulatedHost(SectionRunner):
             windows=one.windows,
             estimator_state=one.estimator_state,
             untouched=True,
+            whole=one.whole,
         )
 
     def cut_input(
-        self, bundle: Bundle, one: Input, fraction: float
+        self, bundle: Bundle, one: Input, fraction: float, done: int
     ) -> tuple[Input, Residual | None]:
         """Cuts an input between its elements, or the restriction of its only one."""
         elements, shard = one.data.ref.elements, one.data.facts.shard
@@ -275,18 +316,25 @@ class SimulatedHost(SectionRunner):
                 attrs.evolve(self.residual_of(one), data=rest),
             )
         spec = self.stages[bundle.stage]
-        if not spec.splittable or one.truncate:
+        if not spec.splittable:
             return one, None
         (element,) = elements
         high = self.length(spec.name, element) if element.high is None else element.high
-        cut = element.low + max(1, int((min(high, element.low + 8) - element.low) * fraction))
+        if one.truncate:
+            high = self.truncated(self.behaviours[spec.name], element.low, high)
+        cut = element.low + (int((min(high, element.low + 8) - element.low) * fraction) or done)
         if cut >= high:
             return one, None
         first = self.data((attrs.evolve(element, high=cut),), shard)
         rest = self.data((attrs.evolve(element, low=cut, high=high),), shard)
+        if fraction:
+            self.whole.add(bundle.number)
+        else:
+            self.checkpointed.setdefault(bundle.number, set()).add(first.ref.number)
+        watermark, whole = self.stamp(element, cut), one.whole or one.truncate
         return (
-            attrs.evolve(one, data=first),
-            Residual(rest, watermark=self.stamp(element, cut), windows=one.windows),
+            attrs.evolve(one, data=first, truncate=False, whole=True),
+            Residual(rest, watermark=watermark, windows=one.windows, whole=whole),
         )
 
     def tick(self, now: int) -> None:

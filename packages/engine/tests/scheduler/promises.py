@@ -29,9 +29,11 @@ from beam_runner_engine.scheduler.specs import (
     SideInputReadiness,
     StageSpec,
 )
+from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_engine.values.windows import Window
 
+from .failing import Paused
 from .usercode import ENDLESS, Element, Keep, Result, UserCode
 
 
@@ -51,6 +53,7 @@ class Promises(UserCode):
     end: FinishJob | FailJob | None
     open: dict[int, Bundle]
     opened: dict[int, str]
+    paused: dict[int, Paused]
     asked: dict[int, SplitBundle]
     watermarks: dict[str, tuple[int, int, int]]
     committed: dict[str, dict[int, Element]]
@@ -65,12 +68,12 @@ class Promises(UserCode):
         spec = self.stages[stage]
         assert bundle.stage == stage
         assert bundle.attempt == 1
-        sections = [one for one in self.open.values() if one.parts]
+        sections = [one for one in self.unfinished if one.parts]
         begun = {part.stage for one in sections for part in one.parts}
         assert stage not in begun, "begun beside its section"
         if spec.keyed:
             shards = shards_of(bundle)
-            others = [one for one in self.open.values() if one.stage == stage]
+            others = [one for one in self.unfinished if one.stage == stage]
             assert not any(shards & shards_of(one) for one in others), "a shard is open twice"
             if len(shards) > 1:
                 assert spec.joint_shards
@@ -115,7 +118,7 @@ class Promises(UserCode):
     def check_release(self, data: Data) -> None:
         number = data.ref.number
         assert number not in self.released, "released twice"
-        for bundle in self.open.values():
+        for bundle in self.unfinished:
             assert all(one.data.ref.number != number for one in bundle.inputs)
             assert all(
                 one.data.ref.number != number for part in bundle.parts for one in part.inputs
@@ -127,8 +130,41 @@ class Promises(UserCode):
             assert number not in origins or other in self.released, "its storage is still in use"
         self.released.add(number)
 
+    @property
+    def unfinished(self) -> list[Bundle]:
+        """The bundles that run, and those that wait for another attempt."""
+        return [*self.open.values(), *(one.bundle for one in self.paused.values())]
+
+    def check_resumed(self, paused: Paused, bundle: Bundle) -> None:
+        draining = self.scheduler.phase is Phase.DRAINING
+        assert self.scheduler.now >= paused.due or draining, "a pause was cut short"
+        assert bundle.attempt == paused.bundle.attempt + 1
+        assert bundle.parts == paused.bundle.parts
+        if not draining:
+            assert bundle.inputs == paused.bundle.inputs
+
+    def check_paused(self) -> None:
+        """Each paused bundle is known with its time, and no pause lasts longer than it should."""
+        known = {one.bundle.number: one.due for one in self.scheduler.retries() if one.due}
+        assert known == {number: one.due for number, one in self.paused.items()}
+        assert {one.number for one in self.scheduler.paused_bundles} == self.paused.keys()
+        assert all(due > self.scheduler.now for due in known.values()), "a pause was not ended"
+        if self.end is not None:
+            return
+        counts = Counter(
+            stage
+            for one in self.scheduler.paused_bundles
+            for stage in [part.stage for part in one.parts] or [one.stage]
+        )
+        assert counts == {
+            stage: paused
+            for stage in self.stages
+            if (paused := self.scheduler.report(stage).paused)
+        }
+
     def check_open(self) -> None:
         """A host that was lost would run and ask for the same as this one."""
+        self.check_paused()
         assert {bundle.number: bundle for bundle in self.scheduler.open_bundles} == self.open
         assert {split.bundle: split for split in self.scheduler.open_splits} == self.asked
 
@@ -149,7 +185,7 @@ class Promises(UserCode):
         assert self.end is not None
         if not isinstance(self.end, FinishJob) or self.end.outcome is Outcome.CANCELLED:
             return
-        assert not self.open
+        assert not self.unfinished
         for name, spec in self.stages.items():
             self.check_exactly_once(name, spec)
             assert self.watermarks[name] == (MAX_TIMESTAMP,) * 3
@@ -213,7 +249,8 @@ class Promises(UserCode):
     ) -> list[tuple[int, Window, int]]:
         positions = [key[2] for key in done if key[:2] == (element.ident, window)]
         whole = self.length(name, element)
-        if whole == ENDLESS:
+        drained = self.end == FinishJob(Outcome.DRAINED)
+        if whole == ENDLESS or (drained and self.behaviours[name].drain_keeps is not None):
             whole = max(positions, default=-1) + 1
         return [(element.ident, window, position) for position in range(whole)]
 

@@ -36,6 +36,12 @@ from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
 from .graphs import Job, jobs
 
+FAILURES = (
+    *(None,) * 4,
+    *(FailureKind.USER, FailureKind.OUTSIDE, FailureKind.UNAVAILABLE) * 3,
+    FailureKind.PERMANENT,
+)
+"""A permanent failure ends the job, so it is rare."""
 RUNS = int(os.environ.get("BEAM_ENGINE_RUNS", "100"))
 
 
@@ -60,7 +66,7 @@ class JobRun(RuleBasedStateMachine):
         if twice:
             self.repeat(self.host.log[-1])
 
-    @rule(which=st.integers(0, 20), kind=st.sampled_from((None, None, *FailureKind)))
+    @rule(which=st.integers(0, 20), kind=st.sampled_from(FAILURES))
     def fail(self, which: int, kind: FailureKind | None) -> None:
         if kind is not None and self.host.open:
             self.host.fail(self.pick(which), kind)
@@ -112,6 +118,11 @@ class JobRun(RuleBasedStateMachine):
     def restart(self) -> None:
         self.host.scheduler = pickle.loads(pickle.dumps(self.host.scheduler))
 
+    @rule()
+    def lose(self) -> None:
+        if self.host.end is None:
+            self.host.lose()
+
     @rule(which=st.integers(0, 60))
     def send_late(self, which: int) -> None:
         """An event of a bundle that is closed, or of an attempt that is over, comes once more."""
@@ -162,6 +173,11 @@ class JobRun(RuleBasedStateMachine):
                 illegal.append(BundleDone(number, bundle.attempt))
             if number not in self.host.asked:
                 illegal.append(SplitDone(number, bundle.attempt))
+        for number, paused in self.host.paused.items():
+            attempt = paused.bundle.attempt + 1
+            illegal.append(BundleDone(number, attempt))
+            illegal.append(BundleFailed(number, attempt, "it has not begun"))
+            illegal.append(SplitDone(number, attempt))
         event = illegal[which % len(illegal)]
         asked = isinstance(event, Progress) and event.bundle in self.host.asked
         if asked:
@@ -196,8 +212,10 @@ class JobRun(RuleBasedStateMachine):
         elif end.reason != "lost":
             assert end.stage is not None
             assert end.causes[-1] in end.reason or end.causes
-            failures = [event.cause for event in self.host.log if isinstance(event, BundleFailed)]
-            assert set(end.causes) <= set(failures)
+            failures = [event for event in self.host.log if isinstance(event, BundleFailed)]
+            assert set(end.causes) <= {event.cause for event in failures}
+            of_culprit = [event for event in failures if event.bundle == failures[-1].bundle]
+            assert 1 <= end.attempts <= len(of_culprit)
 
     def check_replay(self) -> None:
         """The log gives the same commands again, from the start and from a snapshot."""

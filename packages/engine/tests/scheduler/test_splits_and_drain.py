@@ -9,8 +9,10 @@ import attrs
 import pytest
 
 from beam_runner_engine.scheduler.commands import (
+    Bundle,
     CancelBundles,
     FinishJob,
+    Input,
     OpenBundles,
     Outcome,
     ReleaseData,
@@ -18,15 +20,18 @@ from beam_runner_engine.scheduler.commands import (
 )
 from beam_runner_engine.scheduler.errors import IllegalEvent
 from beam_runner_engine.scheduler.events import (
+    AttemptsLost,
     BundleDone,
     BundleFailed,
     Cancel,
     Drain,
+    Event,
     Output,
     Progress,
     Residual,
     SplitDone,
     Start,
+    Tick,
 )
 from beam_runner_engine.scheduler.policy import DefaultPolicy, Load, RunningBundle
 from beam_runner_engine.scheduler.scheduler import Scheduler
@@ -201,6 +206,18 @@ def test_dynamic_split(changes: dict[str, Any], load: Load, fraction: float | No
     assert DefaultPolicy().dynamic_split(bundle, load) == fraction
 
 
+@pytest.mark.parametrize(
+    ("changes", "fraction"),
+    [({}, None), ({"elapsed": 10_000}, 0.0), ({"splittable": False}, 0.5)],
+)
+def test_restrictions_are_only_checkpointed_by_a_policy_that_does_not_halve_them(
+    changes: dict[str, Any], fraction: float | None
+) -> None:
+    bundle = attrs.evolve(RunningBundle("read", 0.0, 0, 5, True), **changes)
+    policy = DefaultPolicy(halves_restrictions=False)
+    assert policy.dynamic_split(bundle, Load(1, 2)) == fraction
+
+
 def test_a_stalled_bundle_is_split() -> None:
     scheduler = reading("a", limits=Limits(parallelism=2))
     for _ in range(2):
@@ -213,3 +230,90 @@ def test_a_bundle_is_not_split_for_one_that_would_only_take_turns_with_it() -> N
     for _ in range(4):
         assert scheduler.handle(Progress(0, 1, 0.0, 5, takes_turns=True)) == ()
     assert only(scheduler.handle(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5
+
+
+def cut_in_two(scheduler: Scheduler, *kept: str) -> None:
+    """Checkpoints bundle 0 within its last input, which is "x"; before it stay the inputs `kept`."""
+    only(scheduler.handle(LONG), SplitBundle)
+    first = [one for one in scheduler.open_bundles[0].inputs if one.data.ref in kept]
+    primary = (*first, Input(data("x.1"), whole=True))
+    scheduler.handle(SplitDone(0, 1, primary, (Residual(data("x.2")),)))
+
+
+def parts(bundle: Bundle) -> list[tuple[Any, bool, bool]]:
+    return [(one.data.ref, one.truncate, one.whole) for one in bundle.inputs]
+
+
+@pytest.mark.parametrize("lost", [BundleFailed(0, 1, "lost"), AttemptsLost()])
+def test_primary_of_a_checkpoint_is_not_truncated_when_tried_again(lost: Event) -> None:
+    scheduler = reading("x")
+    cut_in_two(scheduler)
+    drained = scheduler.handle(Drain())
+    assert only(drained, SplitBundle).bundle == 1
+    scheduler.handle(lost)
+    assert scheduler.open_bundles[0].attempt == 2
+    assert parts(scheduler.open_bundles[0]) == [("x.1", False, True)]
+    assert scheduler.handle(Progress(0, 2, 0.1, 1)) == ()
+
+
+def test_open_bundles_are_truncated_when_all_attempts_are_lost_in_a_drain() -> None:
+    scheduler = reading("a", "b")
+    scheduler.handle(Drain())
+    (again,) = only(scheduler.handle(AttemptsLost()), OpenBundles).bundles
+    assert (again.attempt, parts(again)) == (2, [("a", True, False), ("b", True, False)])
+    assert scheduler.open_splits == ()
+
+
+def test_attempts_that_are_lost_are_no_failures() -> None:
+    scheduler = reading("a", limits=Limits(user_attempts=1, outside_attempts=1))
+    for attempt in range(2, 7):
+        again = only(scheduler.handle(AttemptsLost()), OpenBundles)
+        assert again.bundles[0].attempt == attempt
+    assert only(scheduler.handle(BundleDone(0, 6)), FinishJob).outcome is Outcome.DONE
+
+
+def test_primary_of_a_checkpoint_is_tried_again_apart_from_untouched_restrictions() -> None:
+    scheduler = reading("a", "x")
+    cut_in_two(scheduler, "a")
+    again = only(scheduler.handle(BundleFailed(0, 1, "lost")), OpenBundles)
+    assert [(b.number, b.attempt, *parts(b)) for b in again.bundles] == [
+        (0, 2, ("x.1", False, True)),
+        (2, 1, ("a", False, False)),
+    ]
+    scheduler.handle(BundleDone(0, 2))
+    scheduler.handle(BundleDone(1, 1))
+    assert only(scheduler.handle(BundleDone(2, 1)), FinishJob).outcome is Outcome.DONE
+
+
+def test_whole_restrictions_share_no_bundle_with_others() -> None:
+    scheduler = reading("x", limits=Limits(bundles_per_stage=2))
+    rest = (Residual(data("x.1.2"), delay=5, whole=True), Residual(data("y"), delay=5))
+    scheduler.handle(BundleDone(0, 1, residuals=rest))
+    resumed = only(scheduler.handle(Tick(5)), OpenBundles)
+    assert [parts(bundle) for bundle in resumed.bundles] == [
+        [("x.1.2", False, True)],
+        [("y", False, False)],
+    ]
+
+
+def test_whole_restrictions_keep_their_delay_in_a_drain() -> None:
+    scheduler = reading("x")
+    whole = Residual(data("x.2"), delay=5, whole=True)
+    scheduler.handle(BundleDone(0, 1, residuals=(whole, Residual(data("x.3"), delay=5))))
+    drained = scheduler.handle(Drain())
+    assert parts(only(drained, OpenBundles).bundles[0]) == [("x.3", True, False)]
+    assert scheduler.next_wake == 5
+    later = only(scheduler.handle(Tick(5)), OpenBundles)
+    assert [parts(bundle) for bundle in later.bundles] == [[("x.2", False, True)]]
+
+
+def test_residuals_of_truncated_restrictions_keep_their_delay_and_are_not_truncated_again() -> None:
+    scheduler = reading("x")
+    scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("x.2"), delay=5),)))
+    drained = only(scheduler.handle(Drain()), OpenBundles)
+    assert parts(drained.bundles[0]) == [("x.2", True, False)]
+    polls = Residual(data("x.3"), delay=50, whole=True)
+    done = scheduler.handle(BundleDone(1, 1, residuals=(polls,)))
+    assert not any(isinstance(command, OpenBundles) for command in done)
+    again = only(scheduler.handle(Tick(50)), OpenBundles)
+    assert parts(again.bundles[0]) == [("x.3", False, True)]

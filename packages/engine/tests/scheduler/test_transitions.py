@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
+import attrs
 import pytest
 
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, OpenBundles, SplitBundle
@@ -26,7 +28,7 @@ from beam_runner_engine.scheduler.events import (
     Tick,
 )
 from beam_runner_engine.scheduler.scheduler import Scheduler
-from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageSpec
+from beam_runner_engine.scheduler.specs import GraphSpec, Limits, Pauses, StageSpec
 from beam_runner_engine.scheduler.transitions import (
     BUNDLE_TABLE,
     JOB_TABLE,
@@ -114,11 +116,12 @@ def test_every_phase_ends_in_exactly_one_terminal_one() -> None:
 
 
 def in_bundle_state(state: BundleState, graph: GraphSpec = GRAPH) -> Scheduler:
-    scheduler = Scheduler(graph, Limits(user_attempts=2))
+    pause = 1_000 if state is BundleState.PAUSED else 0
+    scheduler = Scheduler(graph, Limits(user_attempts=2, pauses=Pauses(pause, pause)))
     scheduler.handle(Start(roots=(Output("root", data("d")),)))
     if state is BundleState.SPLITTING:
         only(scheduler.handle(Progress(0, 1, 0.1, 60_000)), SplitBundle)
-    if state is BundleState.CLOSED:
+    if state in (BundleState.CLOSED, BundleState.PAUSED):
         scheduler.handle(BundleFailed(0, 1, "a cause"))
     return scheduler
 
@@ -130,7 +133,9 @@ def in_bundle_state(state: BundleState, graph: GraphSpec = GRAPH) -> Scheduler:
 def test_bundle_table(state: BundleState, kind: type) -> None:
     graph = GRAPH if state is BundleState.SPLITTING else graph_for(kind)
     scheduler = in_bundle_state(state, graph)
-    event = JOB_EVENTS[kind]
+    event: Any = JOB_EVENTS[kind]
+    if state is BundleState.PAUSED:
+        event = attrs.evolve(event, attempt=2)
     before = pickle.dumps(scheduler)
     transition = BUNDLE_TABLE.get((state, kind))
     if transition is None:

@@ -56,6 +56,8 @@ class Behaviour:
     """Restrictions of a splittable stage have no end."""
     delay: int = 0
     """Residuals resume after this time."""
+    drain_keeps: int | None = None
+    """How many positions truncation leaves of a restriction; None for all, but none of an endless one."""
     processing_timers: bool = False
     """Timers of a stateful stage are in processing time."""
     leaks: bool = False
@@ -93,6 +95,10 @@ class UserCode:
     made: dict[int, Data]
     next_ident: int
     next_ref: int
+    checkpointed: dict[int, set[int]]
+    """By bundle, the data that its latest attempt has nothing left of beyond what is kept at a checkpoint."""
+    whole: set[int]
+    """The bundles of which the latest attempt hands back what no drain truncates: that is all it knows."""
 
     def element(self, time: int, windows: frozenset[Window]) -> Element:
         self.next_ident += 1
@@ -169,15 +175,17 @@ class UserCode:
         processed: Counter[Any] = Counter()
         elements, residuals = [], []
         behaviour = self.behaviours[spec.name]
+        ends = self.checkpointed.get(bundle.number, ())
         for one in bundle.inputs:
             for element in one.data.ref.elements:
                 windows = element.windows if one.windows is None else element.windows & one.windows
                 if not windows:
                     continue
                 high = self.length(spec.name, element) if element.high is None else element.high
-                if one.truncate and high == ENDLESS:
-                    high = element.low
-                claimed = range(element.low, min(high, element.low + most))
+                if one.truncate:
+                    high = self.truncated(behaviour, element.low, high)
+                last = high if one.data.ref.number in ends else min(high, element.low + most)
+                claimed = range(element.low, last)
                 for position in claimed:
                     processed.update((element.ident, window, position) for window in windows)
                     elements.append((self.stamp(element, position), windows))
@@ -189,9 +197,16 @@ class UserCode:
                             delay=behaviour.delay,
                             watermark=self.stamp(element, claimed.stop),
                             estimator_state=claimed.stop,
+                            whole=bundle.number in self.whole,
                         )
                     )
         return self.result(spec, bundle, elements, processed, tuple(residuals))
+
+    def truncated(self, behaviour: Behaviour, low: int, high: int) -> int:
+        """Returns where a restriction ends that a drain has truncated."""
+        if behaviour.drain_keeps is not None:
+            return min(high, low + behaviour.drain_keeps)
+        return low if high == ENDLESS else high
 
     def stamp(self, element: Element, position: int) -> int:
         """The time of a position of a restriction: later ones later, all inside the windows."""

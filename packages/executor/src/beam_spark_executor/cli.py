@@ -18,6 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from beam_runner_worker.threads import start_essential
+
 from beam_spark_executor import garbage, logs, pack, share_classes
 from beam_spark_executor.server import extensions, lifelines
 from beam_spark_executor.server.flags import PROGRAM, ServerSettings, parse
@@ -191,8 +193,10 @@ def _start(server: Server, signals: _Signals) -> str | None:
                 log.exception("the server did not start")
             failures.append(str(error) or type(error).__name__)
 
-    thread = threading.Thread(target=run, name="start", daemon=True)
-    thread.start()
+    def broke(error: BaseException) -> None:
+        failures.append(f"its start ended by {type(error).__name__}: {error}")
+
+    thread = start_essential(run, "start", broke)
     while thread.is_alive() and not signals.received.is_set():
         thread.join(_START_CHECK_SECONDS)
     if thread.is_alive():

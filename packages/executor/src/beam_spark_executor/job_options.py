@@ -100,8 +100,8 @@ TASK_ATTEMPTS = JobOption(
     "beam_spark_task_attempts",
     1,
     100,
-    "how often a bundle is tried whose user code raises, before the job fails (default: what the"
-    " server was started with)",
+    "most attempts at a bundle whose user code raises, before the job fails (default: what the server"
+    " was started with, and without limit in a stream)",
 )
 KEY_SHARDS = JobOption(
     "beam_spark_key_shards",

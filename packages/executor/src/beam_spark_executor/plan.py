@@ -276,6 +276,16 @@ class JobPlan:
     one_interpreter: bool = False
 
     @property
+    def is_endless(self) -> bool:
+        """Whether a source of it may give elements for ever: a splittable DoFn, or a stream of Spark's.
+
+        A pipeline with a TestStream ends with it. A bounded pipeline that is sent with ``--streaming``
+        ends, too.
+        """
+        sources = (stage.truncation for stage in self.stages.values())
+        return not self.test_streams and any(one is not None and one.endless for one in sources)
+
+    @property
     def needs_stable_input(self) -> bool:
         """Whether some stage's input must be committed before user code sees it."""
         return any(stage.stable_input for stage in self.stages.values())

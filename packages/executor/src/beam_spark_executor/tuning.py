@@ -42,6 +42,8 @@ class Tuning:
         lingers_ms: what a source that waits has put out by then is handed on.
         source_look_seconds: how often a source is looked at.
         source_busy_share: one whose thread wanted a core for more of the time is busy.
+        hold_seconds: a worker process of a stream keeps a finished bundle for so long while a store or a disk that must take its files is away; after that the bundle runs again later.
+        hold_in_batch_seconds: the same in a batch.
         section_tasks_per_core: so many Spark tasks has each level of a section for a core, or one for each key shard if these are fewer; on one machine, where all of them run at once and each in a process of its own, one for a core.
     """
 
@@ -74,6 +76,8 @@ class Tuning:
     lingers_ms: int = 50
     source_look_seconds: float = 0.025
     source_busy_share: float = 0.5
+    hold_seconds: float = 900.0
+    hold_in_batch_seconds: float = 60.0
     section_tasks_per_core: int = 4
 
 

@@ -28,7 +28,7 @@ from small_plans import (
 )
 from worker_doubles import FakeHarness, keyed_chunk
 
-from beam_spark_executor.bundles.bundle import RunningBundle, broke
+from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.inputs import element_chunks
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
@@ -375,17 +375,3 @@ def test_no_progress_where_nothing_runs(tmp_path: Path) -> None:
 
 def test_the_chunk_that_tests_write_is_what_an_sdk_would(tmp_path: Path) -> None:
     assert values_of(chunk_of([b"a", b"", b"ccc"], 77)) == [b"a", b"", b"ccc"]
-
-
-@pytest.mark.parametrize(
-    ("hides", "text"),
-    [
-        (False, "ValueError: no [while running 'T']\nThe element: ('a', 1)\ntrace"),
-        (True, "ValueError: no [while running 'T']\ntrace"),
-    ],
-)
-def test_the_element_is_told_unless_it_is_to_be_hidden(hides: bool, text: str) -> None:
-    error = BundleFailed("T", "ValueError: no", "trace", "('a', 1)")
-    broken = broke(Attempt(1, 1), error, hides_elements=hides)
-    assert broken.failure is not None
-    assert broken.failure.text == text

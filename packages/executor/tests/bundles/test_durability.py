@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.scheduler import BundleDone
+from beam_runner_engine.scheduler import BundleDone, FailureKind
 from small_plans import buffer, bundle_of, plan_of, stage
 from worker_doubles import keyed_chunk
 
 from beam_spark_executor.bundles.durability import CommittedFiles, SharedFolder
+from beam_spark_executor.bundles.neighbour_wait import NeighbourWait
 from beam_spark_executor.channel.attempts import BundleBroke
-from beam_spark_executor.channel.messages import BundleReply, RunBundle, RunLoop
+from beam_spark_executor.channel.messages import (
+    BundleReply,
+    NeighbourAwaited,
+    RunBundle,
+    RunLoop,
+)
+from beam_spark_executor.channel.wire import decode_message, encode_message
 from beam_spark_executor.data.copies import LocalCopies
 from beam_spark_executor.data.files import read_ref
 from beam_spark_executor.data.machine_files import MachineFiles
@@ -26,6 +35,7 @@ from beam_spark_executor.plan import BufferKind
 from beam_spark_executor.state.segments import open_segment
 from beam_spark_executor.state.store import ShardStore
 from beam_spark_executor.stores.spec import NO_STORE
+from beam_spark_executor.unavailable import NeighbourUnavailable
 
 
 class Disk:
@@ -83,7 +93,7 @@ def check(folder: Path, reply: BundleReply) -> None:
 
 
 def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
-    files = CommittedFiles(SharedFolder(disk.folder, durable=True), {})
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {})
     first = reply_of(disk.folder, "1-1-1")
     files.sync([first])
     check(disk.after_a_power_cut(tmp_path / "later"), first)
@@ -97,7 +107,7 @@ def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
 def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     assert reply.state is not None
-    files = CommittedFiles(SharedFolder(disk.folder, durable=True), {})
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {})
     order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
     files.begin(order)
     files.sync([attrs.evolve(reply, done=BundleDone(1, 1))])
@@ -108,7 +118,7 @@ def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
 
 
 def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
-    CommittedFiles(SharedFolder(disk.folder, durable=False), {}).sync(
+    CommittedFiles(SharedFolder(disk.folder, durable=False), disk.folder, {}).sync(
         [reply_of(disk.folder, "1-1-1")]
     )
     assert disk.syncs == 0
@@ -118,14 +128,14 @@ def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
-        CommittedFiles(SharedFolder(disk.folder, durable=True), {}).sync([reply])
+        CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {}).sync([reply])
 
 
 def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
     (tmp_path / "job").mkdir()
     copies = LocalCopies(MachineFiles(NO_STORE.open(), tmp_path), tmp_path / "job")
-    files = CommittedFiles(copies, plan.stages)
+    files = CommittedFiles(copies, tmp_path / "job", plan.stages)
     files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
     reply = reply_of(tmp_path / "job", "1-1-1")
     for told, reason in (
@@ -146,3 +156,47 @@ def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: 
 
 
 _ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]
+
+
+class Away(SharedFolder):
+    """Keeps nothing until these errors have been raised, one after the other."""
+
+    def __init__(self, folder: Path, *errors: Exception) -> None:
+        super().__init__(folder, durable=False)
+        self.errors = list(errors)
+        self.kept: list[str] = []
+
+    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.kept += names
+
+
+STORE = NeighbourUnavailable("the data store at s3://b", "503 SlowDown")
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("error", "neighbour"), [(STORE, "the data store at s3://b"), (FULL, "the disk of ")]
+)
+def test_reply_neighbour_stays_away_is_a_failure_that_names_the_neighbour(
+    tmp_path: Path, error: Exception, neighbour: str
+) -> None:
+    reply = reply_of(tmp_path, "1-1-1")
+    broken = CommittedFiles(Away(tmp_path, error), tmp_path, {}).synced(reply)
+    assert isinstance(broken, BundleBroke)
+    assert broken.kind is FailureKind.UNAVAILABLE
+    assert broken.neighbour.startswith(neighbour)
+    assert decode_message(encode_message(broken)) == broken
+
+
+def test_reply_neighbour_is_away_for_a_moment_is_sent_later(tmp_path: Path) -> None:
+    told: list[NeighbourAwaited] = []
+    wait = NeighbourWait(told.append, 60.0, lambda: True, tmp_path)
+    away = Away(tmp_path, FULL, STORE)
+    reply = reply_of(tmp_path, "1-1-1")
+    assert CommittedFiles(away, tmp_path, {}, wait).synced(reply) == reply
+    assert len(away.kept) > 0
+    disk = NeighbourAwaited(f"the disk of {tmp_path}", "No space left on device")
+    store = NeighbourAwaited("the data store at s3://b", "503 SlowDown")
+    assert told == [disk, store, NeighbourAwaited()]

@@ -21,8 +21,11 @@ from small_plans import chunk_of, cut, elements, encoded, values_of
 
 from beam_spark_executor.bundles.bundle_data import FolderData
 from beam_spark_executor.bundles.inputs import (
+    Windows,
     count_of,
     element_chunks,
+    input_of,
+    left_by,
     residuals_of,
     split_inputs,
 )
@@ -146,6 +149,44 @@ def test_whole_inputs_stay_what_they_are(case: tuple[list[Input], BundleSplit]) 
         start = end
 
 
+@given(splits(), st.lists(st.booleans(), min_size=4, max_size=4))
+def test_what_is_cut_from_an_input_is_whole_if_the_input_is(
+    case: tuple[list[Input], BundleSplit], marks: list[bool]
+) -> None:
+    inputs, split = case
+    inputs = [attrs.evolve(one, whole=mark) for one, mark in zip(inputs, marks, strict=False)]
+    whole = {each for one in inputs if one.whole for each in read([one])}
+    kept, given_away = split_inputs(inputs, split, "name")
+    cut_one = split.last_primary + 1
+    for part in kept:
+        assert part.whole == (read([part]) == [b"primary"] or set(read([part])) <= whole)
+    for residual in given_away:
+        values = read([Input(residual.data)])
+        of_whole = input_of(inputs, cut_one).whole if values == [b"residual"] else None
+        assert residual.whole == (set(values) <= whole if of_whole is None else of_whole)
+
+
+@given(splits())
+def test_elements_keep_their_numbers_in_what_a_split_has_left(
+    case: tuple[list[Input], BundleSplit],
+) -> None:
+    inputs, split = case
+    left = left_by(split, inputs, is_cut=bool(split.primaries))
+    assert read(left) == read(inputs)[: split.first_residual]
+    if split.primaries:
+        assert [one.whole for one in left] == [False] * (len(left) - 1) + [True]
+        assert read(left[-1:]) == read(inputs)[split.last_primary + 1 : split.first_residual]
+    else:
+        assert not any(one.whole for one in left)
+
+
+def test_a_primary_that_was_not_cut_is_not_whole() -> None:
+    halves = (encoded(b"cut"), encoded(b"uncut"))
+    split = BundleSplit(-1, 1, halves, (ResidualElement(encoded(b"residual")),))
+    kept, _ = split_inputs([Input(elements("x", b"1"))], split, "name", uncut=halves[1:])
+    assert [one.whole for one in kept] == [True, False]
+
+
 @given(splits())
 def test_sizes_add_up(case: tuple[list[Input], BundleSplit]) -> None:
     inputs, split = case
@@ -178,14 +219,18 @@ def test_residuals_tell_their_windows_one_by_one() -> None:
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
     element = coder.encode_nested(WindowedValue(b"x", 0.007, beam_windows))
-    residuals = residuals_of([ResidualElement(element, 9, 5)], "name", WindowCoder.INTERVAL)
+    residuals = residuals_of(
+        [ResidualElement(element, 9, 5)], "name", Windows(WindowCoder.INTERVAL, told=True)
+    )
     assert [residual.data.facts.windows for residual in residuals] == [{w} for w in windows]
     assert len({residual.data.ref for residual in residuals}) == 2
     for residual, window in zip(residuals, beam_windows, strict=True):
         assert (residual.delay, residual.watermark) == (9, 5)
         (chunk,) = element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
         assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
-    (single,) = residuals_of([ResidualElement(encoded(b"x"))], "name", WindowCoder.GLOBAL)
+    (single,) = residuals_of(
+        [ResidualElement(encoded(b"x"))], "name", Windows(WindowCoder.GLOBAL, told=True)
+    )
     assert single.data.facts.windows == {GLOBAL_WINDOW}
 
 
@@ -193,3 +238,16 @@ def test_residuals_tell_their_windows_one_by_one() -> None:
 def test_the_time_of_a_residual_is_that_of_its_element(timestamp: int) -> None:
     (residual,) = residuals_of([ResidualElement(encoded(b"x", timestamp))], "name")
     assert residual.data.facts.min_timestamp == timestamp
+
+
+def test_residual_beyond_its_window_holds_watermarks_until_the_window_ends() -> None:
+    """As the whole restriction did before: else its outputs would be late in their window."""
+    coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
+    element = coder.encode_nested(WindowedValue(b"x", 0.012, [beam_window.IntervalWindow(0, 0.01)]))
+    windows = Windows(WindowCoder.INTERVAL)
+    (deferred,) = residuals_of([ResidualElement(element)], "name", windows)
+    split = BundleSplit(-1, 1, (element,), (ResidualElement(element),))
+    (kept,), (given_away,) = split_inputs([Input(elements("a", element))], split, "name", windows)
+    for data in (deferred.data, kept.data, given_away.data):
+        assert data.facts.min_timestamp == 9
+        assert data.facts.windows is None

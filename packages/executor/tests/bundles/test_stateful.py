@@ -103,10 +103,10 @@ def test_state_and_timers_wait_for_the_next_bundle(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     code = Collect()
     summary, state = run(PLAN, code, MIXED[:1], stores=stores, end=MIN_TIMESTAMP)
-    assert summary.next_event_timer == 50 and code.shown == []
-    summary, state = run(PLAN, code, MIXED[1:], stores=stores, state=state, end=49, name="2")
+    assert summary.next_event_timer == 51 and code.shown == []
+    summary, state = run(PLAN, code, MIXED[1:], stores=stores, state=state, end=50, name="2")
     assert code.shown == []
-    summary, state = run(PLAN, code, stores=stores, state=state, end=50, name="3")
+    summary, state = run(PLAN, code, stores=stores, state=state, end=51, name="3")
     assert sorted(code.shown) == [(b"a", b"25"), (b"b", b"136"), (b"c", b"4")]
     assert summary.next_event_timer is None
 
@@ -183,6 +183,41 @@ def test_late_elements_are_dropped(tmp_path: Path) -> None:
     run(PLAN, code, rows, **more)
     run(PLAN, code, [batch(Row(b"a3", 3, W0))], **more, name="2")
     assert code.calls == [b"a2", ""]
+
+
+LATE, TIMELY = (W0, 1), (W10, 12)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["state-kept", "bounded"])
+@pytest.mark.parametrize("time_sorted", [False, True], ids=["as-it-comes", "time-sorted"])
+@pytest.mark.parametrize(
+    "places",
+    [[LATE] * 5, [LATE] * 3 + [TIMELY] * 2, [TIMELY] * 5],
+    ids=["all-late", "some-late", "none-late"],
+)
+def test_late_elements_are_counted_once_each(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    places: list[tuple[bytes, int]],
+    time_sorted: bool,
+    kept: bool,
+) -> None:
+    """Several elements of a key in a batch, in one part and in several."""
+    for part_rows in (1, 2, 100):
+        monkeypatch.setattr(key_runs, "_PART_ROWS", part_rows)
+        code = UserCode()
+        rows = [Row(b"%c%d" % (b"aab"[n % 3], n), time, w) for n, (w, time) in enumerate(places)]
+        run(
+            attrs.evolve(PLAN, time_sorted=time_sorted),
+            code,
+            [batch(*rows)],
+            strategy=FIXED,
+            stores=ShardStores(tmp_path / str(part_rows)) if kept else None,
+            begin=10,
+        )
+        processed = [call for call in code.calls if call != ""]
+        assert len(processed) == places.count(TIMELY)
+        assert code.dropped == places.count(LATE)
 
 
 @pytest.mark.parametrize("strategy", [SESSIONS, CUSTOM], ids=["sessions", "custom"])

@@ -11,7 +11,7 @@ import pytest
 from beam_runner_engine.scheduler import Input
 from beam_runner_engine.values.windows import GLOBAL_WINDOW
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.records import BundleSplit, OutputEdge, OutputKind
+from beam_runner_worker.records import BundleSplit, OutputEdge, OutputKind, ResidualElement
 from small_plans import buffer, bundle_of, elements, encoded, plan_of, stage, values_of, work_of
 from worker_doubles import FakeHarness, Transform
 
@@ -76,7 +76,7 @@ def seen_by(harness: FakeHarness) -> list[bytes]:
 
 GIVEN = (
     Input(elements("x", b"abc", b"d"), truncate=True),
-    Input(elements("y", b"efg")),
+    Input(elements("y", b"efg"), whole=True),
     Input(elements("z", b"h"), truncate=True),
 )
 
@@ -124,9 +124,17 @@ def test_a_split_counts_what_is_left_and_nothing_is_truncated_twice(tmp_path: Pa
     bundle.run()
     assert harness.asked == [(0.5, 2)]
     done = answers[0].done
-    assert [one.truncate for one in done.primary] == [False]
+    assert [(one.truncate, one.whole) for one in done.primary] == [(False, True)]
     (rest,) = done.residuals
-    assert (rest.data, rest.untouched) == (GIVEN[1].data, False)
+    assert (rest.data, rest.untouched, rest.whole) == (GIVEN[1].data, False, True)
+
+
+@pytest.mark.parametrize("plan", [ASKED, TruncationPlan(None, endless=False)])
+def test_what_truncated_restrictions_defer_is_whole(tmp_path: Path, plan: TruncationPlan) -> None:
+    harness = FakeHarness(lambda values: {}, residuals=(ResidualElement(encoded(b"x"), 5_000),))
+    reply = running(tmp_path, GIVEN[:1], harness, plan=plan).run()
+    assert isinstance(reply, BundleReply)
+    assert [(one.delay, one.whole) for one in reply.done.residuals] == [(5_000, True)]
 
 
 def test_an_sdk_that_raises_fails_the_bundle(tmp_path: Path) -> None:

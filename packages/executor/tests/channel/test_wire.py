@@ -42,6 +42,8 @@ MESSAGES: dict[str, FromWorker] = {
         attempts.SectionRefusal(Attempt(1, 2), "a checkpoint"),
         messages.LoopProgress(1, (REPLY, REPLY.done)),
         messages.LoopReply(1, (REPLY,), Attempt(1, 2), True),
+        messages.LoopBroke(1, "OSError: why \ud800"),
+        messages.NeighbourAwaited("the data store at s3://b", "no answer"),
         messages.SplitReply(SplitDone(1, 2, (), ())),
         messages.Logged((LogRecord(Severity.WARN, 5, "text"),)),
         messages.ExternalWorkerStarted("localhost:1", "1-2"),

@@ -23,6 +23,7 @@ from beam_spark_executor.data.refs import FileRows, Segment
 from beam_spark_executor.data.rows import Row, RowKind
 from beam_spark_executor.driver.job_data import StoredJobData
 from beam_spark_executor.stores.ports import StoreError
+from beam_spark_executor.unavailable import NeighbourUnavailable
 
 NAMES = "abcdefgh"
 
@@ -200,12 +201,12 @@ def test_what_a_loop_has_begun_with_and_written_stays_until_another_begins(tmp_p
     assert files_in(own).keys() == {"b"}
 
 
-def test_a_store_that_does_not_answer_fails_the_bundle(tmp_path: Path) -> None:
+def test_store_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
     copies = process(Watched(fails=True), tmp_path)
     (tmp_path / "own" / "new").write_bytes(b"rows")
-    with pytest.raises(OSError, match="503 SlowDown"):
+    with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
         copies.need([segment("a")])
-    with pytest.raises(OSError, match="503 SlowDown"):
+    with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
         copies.keep(["new"])
 
 

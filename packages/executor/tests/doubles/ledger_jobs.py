@@ -9,6 +9,7 @@ from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
     BundleFailed,
+    Command,
     Data,
     FailureKind,
     Input,
@@ -16,6 +17,7 @@ from beam_runner_engine.scheduler import (
     Output,
     Progress,
     Residual,
+    SplitBundle,
     SplitDone,
     Start,
 )
@@ -59,9 +61,9 @@ class Job:
         self.entries: list[Any] = []
         self.apply(Start(0, roots_of(plan)))
 
-    def apply(self, entry: Any) -> None:
+    def apply(self, entry: Any) -> tuple[Command, ...]:
         self.entries.append(entry)
-        self.ledger.apply(entry)
+        return self.ledger.apply(entry)
 
     def open(self, stage_id: str) -> tuple[Bundle, ...]:
         return tuple(one for one in self.ledger.open_bundles if one.stage == stage_id)
@@ -97,8 +99,8 @@ def failed(bundle: Bundle, kind: FailureKind = FailureKind.OUTSIDE, cause: str =
 def split(job: Job, bundle: Bundle, at: int) -> Bundle:
     """Splits an only input; gives the bundle with what it keeps."""
     data = bundle.inputs[0].data
-    job.apply(Progress(bundle.number, bundle.attempt, 0.01, 60_000))
-    assert [one.bundle for one in job.ledger.open_splits] == [bundle.number]
+    commands = job.apply(Progress(bundle.number, bundle.attempt, 0.01, 60_000))
+    assert [one.bundle for one in commands if isinstance(one, SplitBundle)] == [bundle.number]
     kept, given = Input(cut(data, 0, at)), Residual(cut(data, at, data.facts.count))
     job.apply(SplitDone(bundle.number, bundle.attempt, (kept,), (given,)))
     return next(one for one in job.ledger.open_bundles if one.number == bundle.number)

@@ -168,6 +168,8 @@ class Server:
     plan: JobPlan = PLAN
     transforms: Any = attrs.field(factory=lambda: TRANSFORMS)
     section_policy: SectionPolicy | None = None
+    limits: Any = attrs.field(factory=dict)
+    keep_seconds: float = 0.0
 
     def __attrs_post_init__(self) -> None:
         self.folder = self.place / "files"
@@ -179,7 +181,7 @@ class Server:
             ledger = recover(self.journal)
             SharedJobData(self.folder).sweep(ledger.files())
         else:
-            limits = Limits(parallelism=4, user_attempts=self.attempts)
+            limits = Limits(parallelism=4, **{"user_attempts": self.attempts, **self.limits})
             ledger = Ledger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
             ledger.apply(Start(int(time.time() * 1000), roots_of(self.plan)))
             self.journal.snapshot(ledger.snapshot())
@@ -187,7 +189,13 @@ class Server:
         stages = harnesses(self.plan, self.transforms)
         self.spark = FakeSpark(self.folder, stages, plan=self.plan)
         settings = JobSettings(
-            self.folder, self.store.epoch, self.cores, 4, self.loop_bytes, self.resumable
+            self.folder,
+            self.store.epoch,
+            self.cores,
+            4,
+            self.loop_bytes,
+            self.resumable,
+            keep_seconds=self.keep_seconds,
         )
         self.job = self.spark.job = RunningJob(
             ledger,
@@ -223,3 +231,17 @@ class Server:
 
     def stop(self) -> None:
         self.store.close()
+
+
+def blocked(server: Server) -> threading.Event:
+    """Starts the job, up to where its last stage waits for the event."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(chunk: Any) -> None:
+        begun.set()
+        go_on.wait(SECONDS)
+
+    server.spark.stages["see"].during = wait
+    server.start()
+    assert begun.wait(SECONDS)
+    return go_on

@@ -40,7 +40,7 @@ def text(rig: Rig) -> str:
     return end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
 
 
-def running(place: Path) -> tuple[Rig, FakeWorker, RunBundle]:
+def running(place: Path, **more: Any) -> tuple[Rig, FakeWorker, RunBundle]:
     """A rig whose only lane has the bundle that sees all values, while nothing else is open."""
     rig = Rig(
         place,
@@ -49,6 +49,7 @@ def running(place: Path) -> tuple[Rig, FakeWorker, RunBundle]:
             [buffer("values", BufferKind.STORED)],
         ),
         TRANSFORMS,
+        **more,
     )
     rig.begin()
     rig.run(until=lambda: any(o.bundle.stage == "see" for o in orders(rig)))

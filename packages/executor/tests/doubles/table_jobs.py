@@ -19,7 +19,7 @@ from beam_spark_executor.data.columns import to_bytes
 from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan, StagePlan, TablePlan
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.table_bundles import TableBundles, TableData
-from beam_spark_executor.spark.threads import job_thread
+from beam_spark_executor.spark.threads import start_job_thread
 from beam_spark_executor.tables import TableTarget
 
 BUFFER = BufferPlan("out", BufferKind.STORED)
@@ -53,9 +53,8 @@ class TableJob:
         order = RunBundle(bundle, f"1-7-{attempt}")
         self.running[:] = [bundles]
         replies: list[Any] = []
-        thread = job_thread("table", lambda: replies.append(bundles.run(order, "It")))
-        thread.start()
-        thread.join(60)
+        run = lambda: replies.append(bundles.run(order, "It"))  # noqa: E731
+        start_job_thread("table", run, replies.append).join(60)
         return replies[0]
 
     def done(self, *args: Any, **more: Any) -> tuple[Output, ...]:

@@ -103,11 +103,13 @@ class UserCode:
 
     Attributes:
         calls: elements' values, and tags of timers; a blank is where it was to settle.
+        dropped: the number of elements that its bundles dropped.
     """
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
         self.state: ShardUserState
+        self.dropped = 0
 
     def element(self, row: Row) -> None:
         """An element is processed."""
@@ -174,4 +176,5 @@ def run(
     code.state = stateful.user_state
     code.play(stateful.chunks(batches, parts), strategy.window_coder)
     commit = stateful.commit(name)
+    code.dropped += commit.dropped
     return commit.summary, () if commit.state is None else commit.state.segments

@@ -63,6 +63,7 @@ def test_a_loop_that_is_lost_is_run_bundle_by_bundle(tmp_path: Path) -> None:
     (worker,) = rig.workers
     rig.lose(worker)
     rig.coordinator.work()
+    assert [bundle.attempt for bundle in rig.ledger.open_bundles] == [2]
     again = rig.open_lane(0)
     rig.run()
     assert rig.ledger.end == DONE

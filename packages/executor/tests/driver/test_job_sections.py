@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_engine.scheduler import DefaultSectionPolicy
+from beam_runner_engine.scheduler import DefaultSectionPolicy, Limits
 from beam_runner_jobservices.records import JobState
 from beam_runner_worker.errors import BundleFailed
 from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
@@ -77,10 +76,9 @@ def test_cancel_does_not_wait_for_a_section(new: New) -> None:
     server.spark.section = blocked = Blocked()
     server.start()
     assert blocked.begun.wait(SECONDS)
-    began = time.monotonic()
     server.job.cancel()
     assert server.wait() is JobState.CANCELLED
-    assert time.monotonic() < began + 5
+    assert server.spark.cancelled.is_set()
     assert not server.folder.exists()
 
 
@@ -140,17 +138,14 @@ def test_the_next_server_goes_on_with_a_section_that_was_running(new: New) -> No
 
 
 def test_spark_that_ends_costs_no_attempt(new: New) -> None:
-    server = new(resumable=True)
-
     def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
         spark.end()
         return broken(order)
 
-    server.spark.section = section
-    server.start()
-    assert server.job.join(SECONDS)
-    assert not any(state.is_terminal for state, _ in server.reporter.states)
-    after = new(resumable=True)
-    (bundle,) = after.job._ledger.open_bundles
-    assert bundle.attempt == 1
-    assert after.run() is JobState.DONE
+    for _ in range(2 * Limits().outside_attempts):
+        server = new(resumable=True)
+        server.spark.section = section
+        server.start()
+        assert server.job.join(SECONDS)
+        assert not any(state.is_terminal for state, _ in server.reporter.states)
+    assert new(resumable=True).run() is JobState.DONE

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import Tick
+from beam_runner_engine.scheduler import Limits, Pauses, Tick
 from ledger_jobs import CHAIN, Job, rows
 
 from beam_spark_executor.driver import kept
@@ -42,9 +42,9 @@ def test_jobs_of_a_version_with_records_go_on(store: Store) -> None:
     assert store.damage == ()
     bounded, keyed = (recover(store.journal(job_id)) for job_id in ("bounded", "keyed"))
     assert [(b.number, b.attempt, b.stage) for b in bounded.open_bundles] == [
-        (1, 1, "end"),
-        (3, 1, "end"),
-        (4, 1, "end"),
+        (1, 2, "end"),
+        (3, 2, "end"),
+        (4, 2, "end"),
     ]
     assert sorted(bounded.files()) == ["f", "g"]
     assert [(b.number, b.stage, b.shard) for b in keyed.open_bundles] == [
@@ -55,6 +55,15 @@ def test_jobs_of_a_version_with_records_go_on(store: Store) -> None:
     for ledger in (bounded, keyed):
         ledger.apply(Tick(1_000_000))
         assert ledger.end is None
+
+
+@pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
+def test_job_of_another_version_gets_the_limits_of_this_one(store: Store) -> None:
+    limits = Limits(user_attempts=None, pauses=Pauses(5, 9))
+    changed = recover(store.journal("keyed"), lambda ledger: limits)
+    assert changed.limits == limits
+    other = Limits(user_attempts=7)
+    assert recover(store.journal("keyed"), lambda ledger: other).limits == limits, "by this version"
 
 
 def test_a_new_layout_begins_with_a_snapshot(
@@ -76,10 +85,23 @@ def test_a_new_layout_begins_with_a_snapshot(
     newer = Registry({**REGISTRY._classes, "More": More}, REGISTRY._shared)
     monkeypatch.setattr(kept, "REGISTRY", newer)
     ledger = recover(journal)
-    assert ledger.open_bundles == job.ledger.open_bundles
+    journal.append([encode_entries([Tick(5)])])
     recovered = journal.recover()
-    assert recovered.entries == ()
-    assert Kept(recovered.snapshot or b"").is_of_this_version
+    again = Kept(recovered.snapshot or b"")
+    assert again.ledger.open == {bundle.number: bundle for bundle in ledger.open_bundles}
+    assert [again.entries(blob) for blob in recovered.entries] == [(Tick(5),)]
+    store.close()
+
+
+def test_open_bundles_of_a_lost_server_are_tried_again(tmp_path: Path) -> None:
+    """Also by the server after the next one, whose attempts follow those of the next one."""
+    job = Job(CHAIN)
+    store = Store(tmp_path, durable=False)
+    journal = store.journal("job")
+    journal.snapshot(job.ledger.snapshot())
+    for attempt in (2, 3):
+        (bundle,) = recover(journal).open_bundles
+        assert bundle == attrs.evolve(*job.ledger.open_bundles, attempt=attempt)
     store.close()
 
 

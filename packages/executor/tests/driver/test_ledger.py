@@ -5,11 +5,13 @@ from __future__ import annotations
 import attrs
 import pytest
 from beam_runner_engine.scheduler import (
+    Bundle,
     Cancel,
     FailJob,
     FailureKind,
     FinishJob,
     Outcome,
+    Pauses,
     Residual,
     Tick,
 )
@@ -29,8 +31,9 @@ from ledger_jobs import (
 )
 from small_plans import buffer, plan_of, stage
 
+from beam_spark_executor.channel.attempts import Attempt
 from beam_spark_executor.data.refs import FileRows
-from beam_spark_executor.driver.kept import Kept
+from beam_spark_executor.driver.kept import Kept, Tally
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.plan import BufferKind, SideInputUse
 
@@ -299,3 +302,49 @@ def test_a_late_failure_is_not_the_last() -> None:
     job.apply(failed(bundle, cause="first again"))
     assert job.ledger.last_failure is not None
     assert job.ledger.last_failure.cause == "second"
+
+
+def paused_job() -> tuple[Job, Bundle]:
+    """A job whose only bundle has failed and runs again a second later."""
+    job = Job(CHAIN, user_attempts=None, pauses=Pauses(1_000, 1_000))
+    (bundle,) = job.open("read")
+    job.apply(failed(bundle, FailureKind.USER))
+    return job, bundle
+
+
+def test_bundle_in_a_pause_is_not_open() -> None:
+    job, bundle = paused_job()
+    assert job.ledger.open_bundles == ()
+    assert not job.ledger.is_open(Attempt(bundle.number, 1))
+    assert not job.ledger.is_open(Attempt(bundle.number, 2))
+    assert job.ledger.opened() == {"read": bundle.processing_time}
+    job.apply(Tick(1_000))
+    assert job.ledger.is_open(Attempt(bundle.number, 2))
+
+
+def test_late_reply_to_a_bundle_in_a_pause_changes_nothing() -> None:
+    job, bundle = paused_job()
+    job.commit(bundle, rows("f", 0))
+    assert committed(job.ledger) == 0
+    assert list(job.ledger.files()) == []
+    job.apply(Tick(1_000))
+    job.commit(*job.open("read"), rows("g", 0))
+    assert committed(job.ledger) == 1
+
+
+def test_outage_is_not_counted_as_a_failed_attempt() -> None:
+    job = Job(CHAIN)
+    (bundle,) = job.open("read")
+    job.apply(failed(bundle, FailureKind.UNAVAILABLE))
+    assert job.ledger.tallies["read"] == Tally(interrupted=1)
+    job.apply(Tick(1_000))
+    assert job.ledger.tallies["read"] == Tally(retried=1, interrupted=1)
+
+
+def test_files_of_open_bundles_are_needed_after_the_job_has_failed() -> None:
+    job = Job(READERS)
+    job.commit(*job.open("read"), rows("f", 0))
+    job.apply(failed(*job.open("one"), FailureKind.USER))
+    assert isinstance(job.ledger.end, FailJob)
+    assert list(job.ledger.files()) == ["f"]
+    assert job.ledger.take_garbage() == []

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 from beam_runner_engine.scheduler import (
+    BundleFailed,
+    FailureKind,
+    Pauses,
     Residual,
     Tick,
 )
@@ -20,7 +23,7 @@ from ledger_jobs import (
     split,
 )
 
-from beam_spark_executor.channel.attempts import Attempt
+from beam_spark_executor.channel.attempts import Attempt, FailedStep
 from beam_spark_executor.driver.kept import Kept, encode_entries, entries_of
 from beam_spark_executor.driver.ledger import Ledger
 
@@ -60,12 +63,30 @@ def failed_history() -> Job:
     return job
 
 
+def paused_history() -> Job:
+    """Failures of every kind that is followed by a pause, and bundles that go on beside."""
+    job = Job(CHAIN, user_attempts=None, pauses=Pauses(1_000, 4_000))
+    (first,) = job.open("read")
+    job.commit(first, rows("f", 0), rows("f", 1), rows("g", 0))
+    one, two, three = job.open("end")
+    detail = FailedStep("step", "ValueError: mine", "element")
+    job.apply(BundleFailed(one.number, 1, "mine", FailureKind.USER, detail=detail))
+    job.apply(BundleFailed(two.number, 1, "away", FailureKind.UNAVAILABLE, "the store"))
+    job.commit(three)
+    job.apply(Tick(1_000))
+    for bundle in job.open("end"):
+        job.apply(failed(bundle, FailureKind.USER))
+    job.apply(Tick(2_500))
+    return job
+
+
 def look(ledger: Ledger) -> dict[str, Any]:
     """All that a server asks of a ledger."""
     return {
         "open": ledger.open_bundles,
+        "retries": ledger.retries(),
+        "opened": ledger.opened(),
         "awaited": [ledger.is_open(Attempt.of(b)) for b in ledger.open_bundles],
-        "splits": ledger.open_splits,
         "wake": ledger.next_wake,
         "end": ledger.end,
         "last failure": ledger.last_failure,
@@ -80,7 +101,7 @@ def restored(snapshot: bytes) -> Ledger:
     return Ledger.of_state(Kept(snapshot).ledger)
 
 
-@pytest.mark.parametrize("make", [history, keyed_history, failed_history])
+@pytest.mark.parametrize("make", [history, keyed_history, failed_history, paused_history])
 def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
     job = make()
     expected = look(job.ledger)
@@ -98,7 +119,7 @@ def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
     assert sorted(ledger.take_garbage()) == expected_garbage
 
 
-@pytest.mark.parametrize("make", [history, keyed_history])
+@pytest.mark.parametrize("make", [history, keyed_history, paused_history])
 def test_replay_gives_the_same_commands(make: Any) -> None:
     job = make()
     ledgers = [restored(job.begun) for _ in range(2)]

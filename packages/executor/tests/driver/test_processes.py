@@ -53,7 +53,7 @@ def test_every_process_is_told_and_waited_for(abort: bool, command: Any) -> None
     goers = [threading.Timer(0.1, ours.detached, (worker,)) for worker in workers]
     for goer in goers:
         goer.start()
-    assert ours.end(abort=abort, seconds=5)
+    assert ours.end(abort=abort, seconds=60)
     assert [told(worker) for worker in workers] == [[command], [command]]
 
 
@@ -63,7 +63,7 @@ def test_processes_can_tear_down_before_they_are_to_end() -> None:
     ours.attached(worker)
     ours.tear_down()
     threading.Timer(0.1, ours.detached, (worker,)).start()
-    assert ours.end(abort=False, seconds=5)
+    assert ours.end(abort=False, seconds=60)
     assert told(worker) == [TearDown(), EndJob()]
 
 

@@ -21,6 +21,7 @@ from worker_doubles import harnesses
 from beam_spark_executor.channel.attempts import (
     Attempt,
     BundleBroke,
+    FailedStep,
     SectionRefusal,
     UserFailure,
 )
@@ -125,7 +126,13 @@ def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) ->
         ),
         (
             BundleBroke(Attempt(1, 2), UserFailure("Count", "no", "")),
-            BundleFailed(1, 2, "no [while running 'Count']", FailureKind.USER),
+            BundleFailed(
+                1,
+                2,
+                "no [while running 'Count']",
+                FailureKind.USER,
+                detail=FailedStep("Count", "no"),
+            ),
         ),
     ],
     ids=["refused", "refused after it ran", "broken", "of user code"],

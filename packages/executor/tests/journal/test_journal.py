@@ -127,7 +127,7 @@ def test_an_append_that_fails_leaves_nothing(store: Store) -> None:
         journal.append([b"2", None])  # type: ignore[list-item]
     with store.writing() as (connection, _):
         connection.execute("PRAGMA max_page_count = 20")
-    with pytest.raises(JournalError, match="cannot be used: database or disk is full"):
+    with pytest.raises(JournalError, match="is unavailable: database or disk is full"):
         journal.append([b"2", bytes(1_000_000)])
     journal.append([b"3"])
     assert journal.recover().entries == (b"1", b"3")

@@ -62,6 +62,7 @@ def test_all_flags() -> None:
             *("--spark-conf", "spark.a=1", "--spark-conf=spark.b_c=x=y", "--log-kind", "json"),
             *("--allow-remote", "--token-file", "/t", "--tls-cert=/c", "--tls-key=/k"),
             *("--tls-client-ca=/ca", "--hide-elements", "--bulk=always"),
+            *("--max-stream-attempts=7", "--outage-limit=90s", "--keep-failed-streams=1d12h"),
         ]
     )
     assert settings == ServerSettings(
@@ -72,6 +73,9 @@ def test_all_flags() -> None:
         artifacts_dir=Path("/a/b"),
         on_sigterm="suspend",
         max_task_attempts=3,
+        max_stream_attempts=7,
+        outage_limit=90.0,
+        keep_failed_streams=36 * 3600.0,
         hide_elements=True,
         bulk=Bulk.ALWAYS,
         spark=SparkSettings("spark://host:7077", {"spark.a": "1", "spark.b_c": "x=y"}, "error"),
@@ -165,6 +169,10 @@ def test_an_unknown_flag_like_no_other(capsys: pytest.CaptureFixture[str]) -> No
         (["--log-kind", "xml"], "choose from"),
         (["--log-level", "loud"], "choose from"),
         (["--max-task-attempts", "0"], "expected a number from 1 on"),
+        (["--max-stream-attempts", "many"], "expected a number from 1 on, or unlimited"),
+        (["--outage-limit", "10"], "expected a duration as in 90s or 1h30m"),
+        (["--state-dir=/s", "--keep-failed-streams=-1"], "expected a duration from 0 on"),
+        (["--keep-failed-streams=7d"], "--keep-failed-streams needs a --state-dir"),
         (["--on-sigterm", "wait"], "choose from"),
         (["--on-sigterm=suspend"], "needs a --state-dir"),
         (["--sync-data"], "--sync-data needs a --state-dir"),
@@ -248,3 +256,15 @@ def test_the_file_for_spark_is_all_that_is_printed(capsys: pytest.CaptureFixture
     assert ended.value.code == 0
     printed = Path(capsys.readouterr().out.rstrip("\n"))
     assert "beam_spark_executor.cli import main" in printed.read_text()
+
+
+def test_failed_streams_are_kept_for_a_week_where_state_is_kept_at_all() -> None:
+    assert parse([]).keep_failed_streams == 0
+    assert parse(["--state-dir=/s"]).keep_failed_streams == 7 * 24 * 3600
+    assert parse(["--state-dir=/s", "--keep-failed-streams=0"]).keep_failed_streams == 0
+
+
+def test_limits_of_attempts_and_outages_may_be_lifted() -> None:
+    settings = parse(["--max-stream-attempts=unlimited", "--outage-limit=-1"])
+    assert (settings.max_stream_attempts, settings.outage_limit) == (None, None)
+    assert parse([]).outage_limit == 600

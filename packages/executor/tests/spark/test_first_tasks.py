@@ -73,10 +73,20 @@ class FakeCluster:
 def plain_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's own need a real session."""
 
-    def thread(name: str, run: Callable[[], None]) -> threading.Thread:
-        return threading.Thread(target=run, daemon=True)
+    def start(
+        name: str, work: Callable[[], None], on_break: Callable[[BaseException], None]
+    ) -> threading.Thread:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                on_break(error)
 
-    monkeypatch.setattr(first_tasks, "job_thread", thread)
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    monkeypatch.setattr(first_tasks, "start_job_thread", start)
 
 
 def check(cluster: Any, needs: Needs) -> frozenset[str]:

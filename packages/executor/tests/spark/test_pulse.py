@@ -42,3 +42,16 @@ def test_what_does_not_answer_is_told_once_and_asked_by_one_thread(
     told = [record.getMessage() for record in caplog.records]
     assert told[0] == "Spark's Java process has not answered for 0.05 s"
     assert told[-1] == "Spark's Java process answers again"
+
+
+def test_pulse_asking_thread_ends_by_an_error_next_question_is_answered() -> None:
+    questions: list[bool] = []
+
+    def ask() -> bool:
+        questions.append(True)
+        if len(questions) == 1:
+            raise SystemExit(0)
+        return True
+
+    pulse = Pulse(ask, limit=0.5)
+    assert [pulse.answer(), pulse.answer()] == [None, True]

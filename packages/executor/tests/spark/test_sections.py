@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,32 +106,36 @@ def test_rows_go_through_the_shuffle(start: Any, tmp_path: Path, spark: RunningS
     assert len(names) >= 4
 
 
-def shuffled(spark: RunningSpark) -> list[str]:
-    """The files of shuffles that are there."""
+def shuffle_files(spark: RunningSpark, shuffles: Collection[int]) -> set[str]:
+    """Returns the names of the files that Spark holds for these shuffles."""
     jvm = spark.context._jvm
     assert jvm is not None
     temporary = Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))
-    return [path.name for path in temporary.glob("blockmgr-*/*/shuffle_*")]
+    names = [path.name for path in temporary.glob("blockmgr-*/*/shuffle_*")]
+    return {name for name in names if int(name.split("_")[1]) in shuffles}
 
 
 @pytest.mark.parametrize("build", [joined, failing])
-def test_what_was_shuffled_goes_with_its_end(
+def test_shuffle_files_of_an_ended_section_are_removed(
     build: Build, start: Any, spark: RunningSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[str] = []
+    # Other tests share this Spark, and Spark keeps their shuffle files until Java collects garbage.
+    shuffles: set[int] = set()
+    files: set[str] = set()
     remove = Exchanges.remove
 
-    def look(self: Exchanges) -> None:
-        seen.extend(shuffled(spark))
+    def remove_after_a_look(self: Exchanges) -> None:
+        shuffles.update(self._shuffles)
+        files.update(shuffle_files(spark, shuffles))
         remove(self)
 
-    monkeypatch.setattr(Exchanges, "remove", look)
+    monkeypatch.setattr(Exchanges, "remove", remove_after_a_look)
     run(*start(build))
-    assert seen
+    assert files
     deadline = time.monotonic() + SECONDS
-    while shuffled(spark) and time.monotonic() < deadline:
+    while (left := shuffle_files(spark, shuffles)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert shuffled(spark) == []
+    assert left == set()
 
 
 def test_user_code_that_fails_is_not_tried_again_by_spark(start: Any, spark: RunningSpark) -> None:

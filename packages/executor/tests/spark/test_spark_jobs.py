@@ -31,10 +31,20 @@ REFUSAL = SectionRefusal(Attempt(7, 2), "no")
 
 @pytest.fixture(autouse=True)
 def _threads_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def thread(name: str, run: Callable[..., None], *arguments: Any) -> threading.Thread:
-        return threading.Thread(target=run, args=arguments, name=name, daemon=True)
+    def start(
+        name: str, work: Callable[[], None], on_break: Callable[[BaseException], None]
+    ) -> threading.Thread:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                on_break(error)
 
-    monkeypatch.setattr(module, "job_thread", thread)
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    monkeypatch.setattr(module, "start_job_thread", start)
 
 
 class Runner:

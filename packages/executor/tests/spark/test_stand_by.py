@@ -186,11 +186,10 @@ def test_where_spark_has_ended_none_waits_and_nobody_fails(
 ) -> None:
     """PySpark asks Java, and raises, where a thread is started."""
 
-    class NoThread:
-        def start(self) -> None:
-            raise ConnectionRefusedError(111, "Connection refused")
+    def no_thread(*_: Any) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(stand_by, "job_thread", lambda *_: NoThread())
+    monkeypatch.setattr(stand_by, "start_job_thread", no_thread)
     no_context: Any = None
     pools = WorkerPools(no_context)
     stand_bys = StandBys(pools, cast("Any", None), wanted=True)

@@ -31,7 +31,7 @@ from beam_spark_executor.spark.reading import TableData, Written
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.stream_position import Position
 from beam_spark_executor.spark.table_bundles import TableBundles
-from beam_spark_executor.spark.threads import job_thread
+from beam_spark_executor.spark.threads import start_job_thread
 from beam_spark_executor.tables import StreamSource
 
 pytestmark = pytest.mark.spark
@@ -83,9 +83,8 @@ class Stream:
         self.bundles = TableBundles(self.session, self.pools, self.slot, self._plan, self.data)
         replies: list[Any] = []
         run = self.bundles.run
-        thread = job_thread("turn", lambda: replies.append(run(order, "It")))
-        thread.start()
-        thread.join(60)
+        begin = lambda: replies.append(run(order, "It"))  # noqa: E731
+        start_job_thread("turn", begin, replies.append).join(60)
         (reply,) = replies
         assert not list(Path(self.data.folder).glob("*-checkpoint"))
         return decode_message(encode_message(reply))  # type: ignore[return-value]

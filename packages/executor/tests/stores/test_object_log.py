@@ -7,10 +7,12 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
-from beam_runner_jobservices.logged import LogFailed, LogFenced, Transaction
+from beam_runner_jobservices.logged import LogAway, LogFailed, LogFenced, Transaction
+from beam_runner_worker.threads import start_helper
 from faulty_store import FaultyLine, MemoryStore
 
 from beam_spark_executor.stores import object_log
@@ -21,6 +23,7 @@ from beam_spark_executor.stores.ports import StateStore, StoreError
 
 ROUNDS = 30
 NEVER = 3600.0
+SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +41,7 @@ def open_server(shared: MemoryStore, tmp_path: Path) -> Iterator[Callable[..., S
     opened: list[Server] = []
     numbers = itertools.count()
 
-    def opening(line: StateStore | None = None, **settings: float) -> Server:
+    def opening(line: StateStore | None = None, **settings: Any) -> Server:
         made = Server(
             line or shared, tmp_path / f"server-{next(numbers)}", **{"look": NEVER} | settings
         )
@@ -48,6 +51,14 @@ def open_server(shared: MemoryStore, tmp_path: Path) -> Iterator[Callable[..., S
     yield opening
     for server in opened:
         server.log.close()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("not within 50 s")
 
 
 def transaction(text: str) -> Transaction:
@@ -62,7 +73,7 @@ class Server:
     path: Path
     texts: list[str]
 
-    def __init__(self, store: StateStore, path: Path, **settings: float) -> None:
+    def __init__(self, store: StateStore, path: Path, **settings: Any) -> None:
         self.log = ObjectLog(store, Ownership(), "memory", **settings)
         self.path = path
         after = self.log.take_over(path)
@@ -273,15 +284,80 @@ class TestDamage:
 
 
 class TestAStoreThatFails:
-    def test_one_that_is_away_for_long_ends_the_server(self, open_server: Opening) -> None:
+    def test_commit_store_is_away_waits_until_it_is_back(
+        self, open_server: Opening, caplog: pytest.LogCaptureFixture
+    ) -> None:
         line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
-        server = open_server(line, patience=0.05)
+        server = open_server(line)
         line.share = 1.0
-        with pytest.raises(LogFailed, match=r"connection reset by peer; that was asked for \d+ s"):
+        committing = start_helper(lambda: server.commit("a"), "commit")
+        wait_for(lambda: "jobs wait until their commits are taken" in caplog.text)
+        committing.join(0.2)
+        assert committing.is_alive()
+        line.share = 0.0
+        committing.join(SECONDS)
+        assert not committing.is_alive()
+        assert "the state store at memory takes commits again" in caplog.text
+        assert open_server(line.store).texts == ["a"]
+
+    @pytest.mark.parametrize("answers", [True, False])
+    def test_commit_with_a_limit_store_is_away_is_told_and_can_be_waited_for_again(
+        self, open_server: Opening, monkeypatch: pytest.MonkeyPatch, answers: bool
+    ) -> None:
+        store, back = MemoryStore(), threading.Event()
+        server = open_server(store)
+        create = MemoryStore.create
+
+        def away(store: MemoryStore, name: str, contents: bytes) -> bool:
+            if not back.is_set():
+                if answers:
+                    raise StoreError("connection refused")
+                assert back.wait(SECONDS)
+            return create(store, name, contents)
+
+        monkeypatch.setattr(MemoryStore, "create", away)
+        server.add("a")
+        with pytest.raises(LogAway) as raised:
+            server.log.wait(0.1)
+        assert raised.value.place == "the state store at memory"
+        reason = "connection refused" if answers else "it has not answered for 0 s"
+        assert raised.value.reason == reason
+        back.set()
+        server.log.wait(SECONDS)
+        assert open_server(store).texts == ["a"]
+
+    def test_commit_server_stops_while_the_store_is_away_fails(self, open_server: Opening) -> None:
+        line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
+        server = open_server(line)
+        line.share = 1.0
+        server.log.hurry(0.05)
+        with pytest.raises(LogFailed, match="connection reset by peer|has not answered"):
             server.commit("a")
         line.share = 0.0
         with pytest.raises(LogFailed):
             server.commit("b")
+
+    def test_commit_server_stops_while_the_store_never_answers_fails(
+        self, open_server: Opening, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store, never = MemoryStore(), threading.Event()
+        server = open_server(store)
+        monkeypatch.setattr(MemoryStore, "create", lambda *_: never.wait(SECONDS))
+        server.log.hurry(0.05)
+        with pytest.raises(LogFailed, match="the server stops, and the state store at memory has"):
+            server.commit("a")
+        never.set()
+
+    def test_commit_writing_thread_ends_by_an_error_fails(
+        self, open_server: Opening, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object) -> bool:
+            raise SystemExit(0)
+
+        server = open_server(MemoryStore())
+        monkeypatch.setattr(MemoryStore, "create", broken)
+        with pytest.raises(LogFailed, match="the log in memory has broken off"):
+            server.commit("a")
 
     @pytest.mark.parametrize("seed", range(ROUNDS))
     def test_what_was_acknowledged_is_there_once_and_in_order(
@@ -300,7 +376,8 @@ class TestAStoreThatFails:
             if not servers or choose.random() < 0.15:
                 line = FaultyLine(shared, random.Random(choose.random()), 0.1)
                 try:
-                    servers.append(open_server(line, patience=0.02))
+                    servers.append(open_server(line))
+                    servers[-1].log.hurry(0.02)
                 except (LogFailed, StoreError):
                     continue
             server = choose.choice(servers)

@@ -123,7 +123,7 @@ def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
         began = time.monotonic()
         with pytest.raises(StoreError, match=f"does not take file: .*{nowhere}.*after .* retries"):
             put(StoreSpec("s3://bucket/x").open(patience), tmp_path, "file", b"x")
-    assert patience <= time.monotonic() - began < 25
+    assert patience <= time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import apache_beam as beam
 import attrs
 import pytest
 import samples
+import table_samples
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.triggers import DefaultTrigger
 from beam_runner_engine.values.window_fns import FixedWindows, Sessions
@@ -252,6 +253,27 @@ def test_edges_tell_the_times_that_are_needed(build: samples.Build) -> None:
 )
 def test_what_is_streaming(build: samples.Build, streaming: bool) -> None:
     assert samples.plan_of(build).streaming is streaming
+
+
+def periodic_beside_a_script(p: beam.Pipeline) -> None:
+    samples.periodic(p)
+    p | "script" >> samples.TestStream().add_elements([1]).advance_watermark_to_infinity()
+
+
+@pytest.mark.parametrize(
+    ("build", "endless"),
+    [
+        (samples.group, False),
+        (samples.periodic, True),
+        (table_samples.stream, True),
+        (samples.scripted, False),
+        (periodic_beside_a_script, False),
+    ],
+)
+def test_pipeline_is_endless_if_it_has_an_unbounded_source_and_no_script(
+    build: samples.Build, endless: bool
+) -> None:
+    assert samples.plan_of(build).is_endless is endless
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,19 @@ from .errors import (
     Unavailable,
     Unguarded,
 )
-from .failures import Failure, Frame, is_users
+from .failures import Failure, Frame, is_retried, is_users
 from .guard import Guard
 from .job_log import LogQuery, LogRecord, Logs, select_logs
 from .limits import Limits
 from .metric_values import Distribution, Latest, MetricValue, metric_value
 from .observation import (
+    OUTSIDE,
     STARTING_HARNESS,
+    UNAVAILABLE,
+    USER_CODE,
+    AwaitedNeighbour,
     Execution,
+    FailedBundle,
     JobTimes,
     RunningBundle,
     SeriesPoint,
@@ -65,9 +70,13 @@ from .wire.descriptions import describe_pipeline
 from .wire.jobs import Prepared
 
 __all__ = [
+    "OUTSIDE",
     "STARTING_HARNESS",
+    "UNAVAILABLE",
+    "USER_CODE",
     "AddressError",
     "Artifact",
+    "AwaitedNeighbour",
     "Credentials",
     "Distribution",
     "Door",
@@ -75,6 +84,7 @@ __all__ = [
     "Errors",
     "Execution",
     "ExecutorFailed",
+    "FailedBundle",
     "Failure",
     "FailureGroup",
     "Frame",
@@ -125,6 +135,7 @@ __all__ = [
     "Unguarded",
     "describe_pipeline",
     "grouped",
+    "is_retried",
     "is_users",
     "metric_value",
     "seconds_of",

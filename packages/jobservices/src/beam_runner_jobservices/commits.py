@@ -5,6 +5,7 @@ So a hundred jobs that begin together wait for the disk a few times, and not one
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -12,11 +13,13 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from .databases import transaction
+from .databases import is_unavailable, transaction
 from .logged import LoggedConnection
 from .seals import Change, Seals
 
 _Result = TypeVar("_Result")
+_AGAIN_SECONDS = 0.5
+_LOGGER = logging.getLogger(__name__)
 
 Write = Callable[[sqlite3.Connection, Change], _Result]
 """Writes by the connection, within a transaction of others, and tells which items of the seal changed."""
@@ -50,6 +53,32 @@ class Commits:
         self._turn = threading.Condition()
         self._waiting: list[_Waiting[Any]] = []
         self._someone_writes = False
+        self._hurried = threading.Event()
+
+    def hurry(self) -> None:
+        """From now on `patient` waits no longer."""
+        self._hurried.set()
+
+    def patient(self, write: Write[_Result]) -> _Result:
+        """As `durable`, but tries again while the disk is full, or can't be read or written, up to `hurry`.
+
+        Raises:
+            sqlite3.Error, OSError, LogFailed: see `durable`.
+        """
+        told = False
+        while True:
+            try:
+                result = self.durable(write)
+            except sqlite3.Error as error:
+                if not is_unavailable(error) or self._hurried.wait(_AGAIN_SECONDS):
+                    raise
+                if not told:
+                    _LOGGER.warning("the list of jobs can't be written, and jobs wait: %s", error)
+                told = True
+            else:
+                if told:
+                    _LOGGER.warning("the list of jobs can be written again")
+                return result
 
     def durable(self, write: Write[_Result]) -> _Result:
         """What `write` returns, when all it wrote is on the disk, or in the database's log, with all before

@@ -22,6 +22,9 @@ SEAL_SUFFIX = "-seal"
 
 _COMPANIONS = ("", "-wal", "-shm", SEAL_SUFFIX)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_UNAVAILABLE = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY}
+)
 _BUSY_SECONDS = 10.0
 
 
@@ -87,6 +90,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether SQLite says that the file, and not the moment or the statement, is wrong."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
+def is_unavailable(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that the disk is full or away, so that the same transaction may succeed later."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNAVAILABLE
 
 
 def _name_aside(path: Path) -> Path:

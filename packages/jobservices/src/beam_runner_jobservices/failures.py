@@ -18,7 +18,9 @@ _FRAME = re.compile(
 )
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
 _ELEMENT = re.compile(r"^The element: (?P<element>.+)$", re.MULTILINE)
-_AGAIN = re.compile(r"^attempt \d+ at a bundle failed, and it is tried again: ")
+_AGAIN = re.compile(
+    r"^attempt \d+ at a bundle(?: of '.{,2000}?')? failed, and it is tried again(?: in \d+ s)?: "
+)
 _TRACEBACK = "Traceback (most recent call last):"
 _NOT_THE_USERS = (
     "/apache_beam/",

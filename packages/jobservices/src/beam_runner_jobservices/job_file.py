@@ -234,7 +234,7 @@ class JobFile:
             seal(connection, change, job_id)
 
         with self._told():
-            self._commits.durable(write)
+            self._commits.patient(write)
 
     def state(self, job_id: str, event: StateEvent) -> None:
 
@@ -243,7 +243,7 @@ class JobFile:
             seal(connection, change, job_id)
 
         with self._told():
-            self._commits.durable(write)
+            self._commits.patient(write)
 
     def messages(
         self,
@@ -287,7 +287,7 @@ class JobFile:
 
         size = None
         with self._told():
-            size = self._commits.durable(write)
+            size = self._commits.patient(write)
         self._last_message_ids.pop(spec.job_id, None)
         return size
 
@@ -323,6 +323,10 @@ class JobFile:
 
         with self._told():
             self._commits.durable(write)
+
+    def hurry(self) -> None:
+        """The server stops: states are no longer waited for that the disk does not take."""
+        self._commits.hurry()
 
     def close(self) -> None:
         """Give up the folder. What is recorded afterwards is not kept. May be called again."""

@@ -268,7 +268,12 @@ def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
     times = JobTimes.of(job_id, states, last_error(archive.entries))
     connection.execute(
         "UPDATE jobs SET end = ?, end_time = ?, times = ?, artifacts = '{}' WHERE job_id = ?",
-        (states[-1].state.value, states[-1].time, json.dumps(attrs.asdict(times)), job_id),
+        (
+            states[-1].state.value,
+            states[-1].time,
+            json.dumps(attrs.asdict(times, filter=_is_recorded)),
+            job_id,
+        ),
     )
     packed = pack(archive)
     put_content(connection, job_id, packed)
@@ -278,3 +283,8 @@ def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
 
 
 SCHEMA = Schema(4, ";".join((*_TABLES, SEAL_TABLE)))
+
+
+def _is_recorded(field: attrs.Attribute[object], value: object) -> bool:
+    """Whether a field of `JobTimes` is kept with the job; the runner knows what it keeps."""
+    return field.name != "kept_until"

@@ -31,6 +31,19 @@ class LogFailed(JobServicesError):
     """
 
 
+class LogAway(JobServicesError):
+    """A log has not taken something yet, since the place where it is kept is away; it will take it later.
+
+    - `place`: where the log is kept.
+    - `reason`: the cause.
+    """
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place} is unavailable: {reason}")
+        self.place = place
+        self.reason = reason
+
+
 class LogFenced(LogFailed):
     """Another server has taken the log over."""
 
@@ -59,10 +72,11 @@ class TransactionLog(Protocol):
     def keep(self, copy: Path) -> None:
         """Keeps a copy, which has all that was added so far; returns at once. The file goes when it is done."""
 
-    def wait(self) -> None:
+    def wait(self, seconds: float | None = None) -> None:
         """Returns when all that was added before is durable.
 
         Raises:
+            LogAway: it is not, after so many seconds. What was added stays, in its order.
             LogFailed: that is not known.
         """
 
@@ -126,14 +140,14 @@ class LoggedConnection(sqlite3.Connection):
             except (sqlite3.Error, OSError):
                 _LOGGER.warning("%s can't be copied; its log grows", self._path, exc_info=True)
 
-    def wait(self) -> None:
+    def wait(self, seconds: float | None = None) -> None:
         """Returns when all that was committed before is in the log; may be called from any thread.
 
         Raises:
-            LogFailed: see `TransactionLog.wait`.
+            LogAway, LogFailed: see `TransactionLog.wait`.
         """
         if self._log is not None:
-            self._log.wait()
+            self._log.wait(seconds)
 
     def _copy(self) -> Path:
         copy = self._path.with_name(f"{self._path.name}.copy")

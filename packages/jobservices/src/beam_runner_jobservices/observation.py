@@ -37,13 +37,18 @@ _Record = TypeVar("_Record", bound=attrs.AttrsInstance)
 
 @attrs.frozen
 class JobTimes:
-    """When a job was submitted, came to run and ended, and the first line of the error it failed with."""
+    """When a job was submitted, came to run and ended, and the first line of the error it failed with.
+
+    `kept_until` is the time at which the state of a job that has ended is removed; None if nothing is
+    kept.
+    """
 
     job_id: str
     submitted: float | None = None
     started: float | None = None
     ended: float | None = None
     error: str = ""
+    kept_until: float | None = None
 
     @classmethod
     def of(cls, job_id: str, states: Iterable[StateEvent], last_error: str) -> JobTimes:
@@ -92,17 +97,67 @@ class RunningBundle:
 
 
 @attrs.frozen
+class FailedBundle:
+    """A bundle that is not committed, and of which an attempt failed.
+
+    - `steps`: the full names of the transforms in its stage.
+    - `attempts`: how many attempts failed; one that found a neighbour unavailable isn't counted.
+    - `kind`: the cause of the last failure, `USER_CODE`, `OUTSIDE` or `UNAVAILABLE`.
+    - `step`: the full name of the transform that failed, empty if it isn't known.
+    - `error`: what the last failure reported, in one line; `element`: the element, if it is known.
+    - `neighbour`: the name of what is unavailable, if something is.
+    - `away`: for how long the neighbour has been unavailable.
+    - `next_in`: how long until the next attempt begins; None while it runs.
+    """
+
+    stage: str
+    bundle: int
+    steps: tuple[str, ...] = ()
+    attempts: int = 0
+    kind: str = ""
+    step: str = ""
+    error: str = ""
+    element: str = ""
+    neighbour: str = ""
+    away: float = 0.0
+    next_in: float | None = None
+
+
+USER_CODE, OUTSIDE, UNAVAILABLE = "user code", "outside", "unavailable"
+"""The causes of failures, as `FailedBundle.kind`."""
+
+
+@attrs.frozen
+class AwaitedNeighbour:
+    """Something outside of the job that the whole job waits for.
+
+    - `neighbour`: its name; `reason`: why it is unavailable, in one line.
+    - `away`: for how long it has been unavailable.
+    - `next_in`: how long until the runner tries again.
+    """
+
+    neighbour: str
+    reason: str = ""
+    away: float = 0.0
+    next_in: float = 0.0
+
+
+@attrs.frozen
 class Execution:
     """What a job does now.
 
     - `bundles`: the attempts that run, those first that have run for longest.
     - `without_place`: how many bundles wait for a place on the cluster.
     - `interface`: the address of the cluster's own pages, empty where it has none.
+    - `failed`: the bundles of which an attempt failed, those first that failed most often.
+    - `neighbours`: what the whole job waits for.
     """
 
     bundles: tuple[RunningBundle, ...] = ()
     without_place: int = 0
     interface: str = ""
+    failed: tuple[FailedBundle, ...] = ()
+    neighbours: tuple[AwaitedNeighbour, ...] = ()
 
 
 SeriesPoint: TypeAlias = tuple[float, int, int, int, int]
@@ -147,6 +202,8 @@ class ThreadStack:
 
 _PARTS: Mapping[tuple[type, str], type] = {
     (Execution, "bundles"): RunningBundle,
+    (Execution, "failed"): FailedBundle,
+    (Execution, "neighbours"): AwaitedNeighbour,
     (ThreadStack, "frames"): StackFrame,
     (Errors, "groups"): FailureGroup,
     (FailureGroup, "failure"): Failure,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 import grpc
 
 from .answering import answering
@@ -18,10 +19,16 @@ from .registry import Registry
 
 
 class ObservationService:
-    """Answers from `registry`, and asks the executor's handle of a job where it is a `JobObserver`."""
+    """Answers from `registry`, and asks the executor's handle of a job where it is a `JobObserver`.
 
-    def __init__(self, registry: Registry) -> None:
+    `kept_until` tells of which ended jobs the runner keeps the state, and until when.
+    """
+
+    def __init__(
+        self, registry: Registry, kept_until: Callable[[], Mapping[str, float]] = dict
+    ) -> None:
         self._registry = registry
+        self._kept_until = kept_until
 
     def handlers(self) -> Any:
         """What is to be added to a gRPC server."""
@@ -45,7 +52,14 @@ class ObservationService:
 
     @answering
     def ListJobs(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return {"jobs": [job.times() for job in self._registry.jobs()]}
+        kept = self._kept_until()
+        times = (job.times() for job in self._registry.jobs())
+        return {
+            "jobs": [
+                attrs.evolve(one, kept_until=kept[one.job_id]) if one.job_id in kept else one
+                for one in times
+            ]
+        }
 
     @answering
     def GetExecution(self, request: bytes, context: grpc.ServicerContext) -> Any:

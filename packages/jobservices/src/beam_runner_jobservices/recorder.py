@@ -68,7 +68,7 @@ class EndedJob:
 
 class Recorder(Protocol):
     """Keeps jobs. Thread-safe. A method that cannot keep what it is given says so in the log, except
-    `add`.
+    `add`. `taken_on`, `state` and `end` wait while a disk is full, or a store is away.
     """
 
     def add(self, job: KeptJob) -> None:

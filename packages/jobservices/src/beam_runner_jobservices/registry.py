@@ -30,6 +30,7 @@ from .texts import one_line
 from .wire.descriptions import step_names
 from .wire.pipelines import PrepareRequest, with_staged
 
+_RESUME_AGAIN_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -66,7 +67,7 @@ class Registry:
         self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
-        self._refusing = False
+        self._refused = threading.Event()
         self._starts: dict[str, _Start] = {}
         self._jobs: dict[str, Job | Ended] = {}
         self._ended: deque[tuple[_Start, int]] = deque()
@@ -74,6 +75,7 @@ class Registry:
         in_memory = isinstance(recorder, Unrecorded)
         self._most_bytes = limits.ended_bytes_in_memory if in_memory else limits.ended_bytes
         self._unfinished: list[KeptJob] = []
+        self._waits_told: dict[str, str] = {}
 
     def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
         """Start the prepared job and return its id, which differs from the preparation's. The job
@@ -92,7 +94,7 @@ class Registry:
         with self._lock:
             start = self._starts.get(preparation_id)
             if start is None:
-                if self._refusing:
+                if self._refused.is_set():
                     raise Unavailable("the job server is shutting down and takes no more jobs")
                 preparation = self._preparations.take(preparation_id)
                 start = _Start(preparation_id, self._new_job_id(preparation), Future())
@@ -185,34 +187,55 @@ class Registry:
     def resume(self, retrieval_endpoint: str) -> None:
         """Give the jobs that were brought back and have not ended to the executor again.
 
-        Returns when it has taken them on; those that it does not take on are FAILED, or left to the
-        next server where it says that it can't now. Stops early after `refuse`.
+        Returns when it has taken them on; those that it does not take on are FAILED. If the executor says that
+        it can't take a job on now, the job is given to it again a few seconds later. Stops early after `refuse`;
+        then the other jobs are left to the next server.
         """
-        for kept in self._unfinished:
-            if self._refusing:
-                return
-            job = self.job(kept.spec.job_id)
-            if isinstance(job, Ended):
-                continue
-            if missing := self._missing(kept.spec):
-                job.state(JobState.FAILED, f"the job cannot be resumed: {missing}")
-                continue
+        while self._unfinished and not self._refused.is_set():
+            # Each stays on the list until it is dealt with, so that an error leaves no job standing.
+            for kept in tuple(self._unfinished):
+                if self._refused.is_set():
+                    return
+                if self._resumed(kept, retrieval_endpoint):
+                    self._unfinished.remove(kept)
+            if self._unfinished:
+                self._refused.wait(_RESUME_AGAIN_SECONDS)
+
+    def _resumed(self, kept: KeptJob, retrieval_endpoint: str) -> bool:
+        """Gives a job to the executor again; returns whether nothing is left to do for it."""
+        job = self.job(kept.spec.job_id)
+        if isinstance(job, Ended) or job.current.state.is_terminal:
+            return True
+        if missing := self._missing(kept.spec):
+            job.state(JobState.FAILED, f"the job cannot be resumed: {missing}")
+            return True
+        spec = attrs.evolve(
+            kept.spec,
+            artifacts=self._located(kept.spec),
+            retrieval_endpoint=retrieval_endpoint,
+            resumed=kept.taken_on,
+        )
+        if spec.job_id not in self._waits_told:
             job.message(
                 Importance.BASIC,
                 "the job server was started again; the job goes on from what was committed",
             )
-            spec = attrs.evolve(
-                kept.spec,
-                artifacts=self._located(kept.spec),
-                retrieval_endpoint=retrieval_endpoint,
-                resumed=kept.taken_on,
-            )
-            try:
-                self._launch(job, spec, restored=True)
-            except Unavailable as error:
-                _LOGGER.warning("job %s is left to the next server: %s", spec.job_id, error)
-            except JobServicesError as error:
-                _LOGGER.warning("a job could not be resumed: %s", error)
+        try:
+            self._launch(job, spec, restored=True)
+        except Unavailable as error:
+            if job.current.state is JobState.CANCELLING:
+                return job.state(JobState.CANCELLED)
+            self._tell_that_it_waits(job, str(error))
+            return False
+        except JobServicesError as error:
+            _LOGGER.warning("a job could not be resumed: %s", error)
+        return True
+
+    def _tell_that_it_waits(self, job: Job, reason: str) -> None:
+        if self._waits_told.get(job.spec.job_id) != reason:
+            self._waits_told[job.spec.job_id] = reason
+            _LOGGER.warning("job %s can't go on yet: %s", job.spec.job_id, reason)
+            job.message(Importance.WARNING, f"the job can't go on yet: {reason}")
 
     def _located(self, spec: JobSpec) -> dict[str, tuple[Artifact, ...]]:
         """The artifacts of a job, with the paths they have here; an earlier server may have had other ones."""
@@ -334,7 +357,7 @@ class Registry:
     def refuse(self) -> None:
         """Take no more jobs."""
         with self._lock:
-            self._refusing = True
+            self._refused.set()
 
 
 def _bare(error: BaseException) -> BaseException:

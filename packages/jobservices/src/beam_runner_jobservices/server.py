@@ -7,7 +7,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -30,7 +31,7 @@ from .recorder import EndedJob, KeptJob, Unrecorded
 from .records import JobInfo, JobState, PipelineOption
 from .registry import Registry
 from .store import ArtifactStore, FarFiles
-from .threads import ThreadPerCall
+from .threads import ThreadPerCall, start_lasting
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ class JobServer:
     - `socket_path`: a path for a Unix socket at which it serves without TLS, too, for programs of its
       owner's: in a folder that nobody else may open.
     - `clock`: gives wall-clock seconds since the epoch.
+    - `kept_until`: gives the ended jobs of which the runner keeps the state, and the time at which each
+      is removed.
 
     Raises:
         AddressError: it cannot listen there, or may not.
@@ -103,6 +106,7 @@ class JobServer:
         guard: Guard | None = None,
         socket_path: Path | None = None,
         clock: Callable[[], float] = time.time,
+        kept_until: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         limits = limits or Limits()
         guard = guard or Guard()
@@ -135,26 +139,24 @@ class JobServer:
         if self._file is not None:
             self._registry.restore(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
-        self._add_services(tuple(options), limits)
+        self._add_services(tuple(options), limits, kept_until)
         self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
         self._stopping = threading.Event()
-        self._keeper = threading.Thread(
-            target=self._keep_house, name="beam-job-api-housekeeping", daemon=True
-        )
-        self._resumer = threading.Thread(
-            target=self._registry.resume,
-            args=(self.address,),
-            name="beam-job-api-resuming",
-            daemon=True,
-        )
+        self._resumer: threading.Thread | None = None
 
-    def _add_services(self, options: tuple[PipelineOption, ...], limits: Limits) -> None:
+    def _add_services(
+        self,
+        options: tuple[PipelineOption, ...],
+        limits: Limits,
+        kept_until: Callable[[], Mapping[str, float]],
+    ) -> None:
         jobs = JobService(self._preparations, self._registry, options, self.address, limits.streams)
         retrieval = RetrievalService(self._store)
         add_job_service(jobs, self._server)
         add_staging_service(self._staging, self._server)
         add_retrieval_service(retrieval, self._server)
-        self._server.add_generic_rpc_handlers((ObservationService(self._registry).handlers(),))
+        observation = ObservationService(self._registry, kept_until)
+        self._server.add_generic_rpc_handlers((observation.handlers(),))
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -167,10 +169,12 @@ class JobServer:
         The jobs of an earlier server that have not ended are given to the executor on a thread of
         their own.
         """
-        self._keeper.start()
+        start_lasting(self._keep_house, "beam-job-api-housekeeping")
         self._server.start()
         self._started = True
-        self._resumer.start()
+        self._resumer = start_lasting(
+            partial(self._registry.resume, self.address), "beam-job-api-resuming"
+        )
         _LOGGER.info("serving the Beam Job API at %s", self.address)
         return self.address
 
@@ -211,13 +215,14 @@ class JobServer:
         """
         self._registry.refuse()
         if self._file is not None:
+            self._file.hurry()
             self._registry.note_series()
             left = self._registry.suspend_all()
         elif left := self.cancel_all(grace):
             _LOGGER.warning("jobs that did not end within %.0f s: %s", grace, ", ".join(left))
         self._stopping.set()
         self._give_port_back(_LAST_WORDS)
-        if self._resumer.is_alive():
+        if self._resumer is not None:
             self._resumer.join(_STOPPING_LIMIT)
         self._store.close()
         if self._file is not None:

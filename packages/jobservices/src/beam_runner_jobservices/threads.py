@@ -1,14 +1,16 @@
-"""A thread for each call, so that no open stream and no slow call ever keeps another waiting."""
+"""Threads: one for each call, so that no call keeps another waiting, and those that last."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
+_AGAIN_SECONDS = 1.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -61,3 +63,20 @@ class ThreadPerCall(Executor):
                     self._running -= 1
                     return
                 call = self._waiting.popleft()
+
+
+def start_lasting(work: Callable[[], None], name: str) -> threading.Thread:
+    """Starts a daemon thread that calls ``work``, again after a second if it raises, until it returns."""
+
+    def run() -> None:
+        while True:
+            try:
+                work()
+                return
+            except BaseException:
+                _LOGGER.exception("the thread %s has met an error, and goes on", name)
+            time.sleep(_AGAIN_SECONDS)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread

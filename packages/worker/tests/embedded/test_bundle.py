@@ -280,10 +280,18 @@ class BrokenViews:
         raise Cancelled("no side input")
 
 
-def test_errors_of_the_side_input_reader_come_out_as_they_are() -> None:
+def read_or_give_up(_: bytes, side: Any) -> list[Any]:
+    try:
+        return list(side)
+    except Cancelled:
+        return []
+
+
+@pytest.mark.parametrize("user", [lambda x, s: list(s), read_or_give_up], ids=["read", "caught"])
+def test_errors_of_the_side_input_reader_come_out_as_they_are(user: Any) -> None:
     pipeline = beam.Pipeline()
     side = pipeline | "side" >> beam.Impulse()
-    pipeline | beam.Impulse() | beam.Map(lambda x, s: list(s), beam.pvalue.AsIter(side))
+    pipeline | beam.Impulse() | beam.Map(user, beam.pvalue.AsIter(side))
     plan = Plan(pipeline)
     harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
     stage = harness.stage(plan.stages[-1].spec, BrokenViews())

@@ -28,7 +28,7 @@ from beam_runner_worker.records import Environment
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
 pickle_by_value("desk")
-SOON_SECONDS = 5.0
+SOON_SECONDS = 30.0
 
 
 class Notes(beam.DoFn):

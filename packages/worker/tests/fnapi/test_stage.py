@@ -290,10 +290,24 @@ def test_side_inputs_of_several_pages(serve, tmp_path: Path, size: int):
     assert groups == [[key, list(range(key, 10_000, 3))] for key in range(3)]
 
 
-def test_a_side_input_that_cannot_be_read_fails_the_bundle(serve):
+def use(_, ones):
+    return list(ones)
+
+
+def use_or_give_up(_, ones):
+    try:
+        return list(ones)
+    except Exception:
+        return []
+
+
+@pytest.mark.parametrize("user", [use, use_or_give_up])
+def test_side_input_that_the_host_cannot_read_fails_the_bundle_with_the_error_of_the_host(
+    serve, user
+):
     p = new_pipeline()
     side = p | beam.Create([1])
-    p | beam.Impulse() | "Use" >> beam.Map(lambda x, ones: list(ones), beam.pvalue.AsIter(side))
+    p | beam.Impulse() | "Use" >> beam.Map(user, beam.pvalue.AsIter(side))
     host = TinyHost(p)
     (spec,) = [spec for spec in host.specs if "Use" in spec.name]
 
@@ -302,7 +316,7 @@ def test_a_side_input_that_cannot_be_read_fails_the_bundle(serve):
             raise OSError("the file is gone")
 
     stage = serve(host).harness(spec.environment_id).stage(spec, Gone())
-    with pytest.raises(BundleFailed, match="the file is gone"):
+    with pytest.raises(OSError, match="the file is gone"):
         stage.process_bundle("b", host.inputs(spec), host.outputs(spec))
 
 

@@ -16,7 +16,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from life import wait_until
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
 
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi import FnApiServer, Limits
 from beam_runner_worker.records import Environment, JobContext
 
 pytestmark = [
@@ -122,7 +122,7 @@ def test_threads_that_have_torn_down_are_not_waited_for(kind: type[PoolOfGo]):
     environment = external(f"127.0.0.1:{threads.add_insecure_port('127.0.0.1:0')}")
     threads.start()
     job = JobContext("job", "name", "{}", {"go": environment})
-    server = FnApiServer(job, Artifacts(), Logs())
+    server = FnApiServer(job, Artifacts(), Logs(), limits=Limits(teardown=300.0))
     try:
         connection = server.harness("go").sdk().connection
         wait_until(lambda: not connection.wait_data_ended(0.5))  # once it has begun
@@ -131,5 +131,5 @@ def test_threads_that_have_torn_down_are_not_waited_for(kind: type[PoolOfGo]):
         server.close()
         took = time.monotonic() - before
         threads.stop(0).wait(5)
-    assert took < 3
+    assert took < 60
     assert pool.stopped == [connection.worker_id]

@@ -60,7 +60,7 @@ class Firing:
         window.fresh += len(values)
         self._combine_times(window, times)
         if self.machine.ready(window.trigger, at):
-            self._fire(window, at, on_time=False)
+            self._fire(window, at, on_time=window.timestamp is not None)
 
     def pass_end(self, window: OpenWindow) -> None:
         """Fires the window when the watermark has passed its end."""
@@ -73,7 +73,7 @@ class Firing:
         """Fires the window when processing time has passed what its trigger waits for."""
         at = self.at(window)
         if not window.finished and self.machine.ready(window.trigger, at):
-            self._fire(window, at, on_time=False)
+            self._fire(window, at, on_time=window.timestamp is not None)
 
     def close(self, window: OpenWindow) -> None:
         """Fires the window for the last time when the watermark is beyond its expiry."""
@@ -96,7 +96,7 @@ class Firing:
         """Makes all that the parts have the merged window's, which may have something itself.
 
         Panes are counted from the start again unless the merged window is one of those there were.
-        If one of them is finished, all are, and what has not been fired yet is dropped.
+        Windows whose trigger is finished don't merge.
         """
         at = self.at(into)
         into.trigger = self.machine.merge([part.trigger for part in (into, *parts)], at)
@@ -105,9 +105,6 @@ class Firing:
         into.timestamp = combine_timestamps(self._combiner, into.window, times) if times else None
         for part in parts:
             into.absorb(part)
-        if into.finished:
-            self.dropped += into.fresh
-            self._forget_values(into)
 
     def save_values(self, window: OpenWindow) -> None:
         """Writes the values that came in this bundle to the window's first bag."""
@@ -140,7 +137,12 @@ class Firing:
         window.timestamp = None
 
     def _combine_times(self, window: OpenWindow, times: Sequence[Timestamp]) -> None:
-        """Combines the timestamps that are not too late to be held for with those before."""
+        """Combines the timestamps of elements that are on time with those before.
+
+        An element is late if its window has ended, or its timestamp is behind the output watermark.
+        """
+        if window.ended:
+            return
         output_watermark = self.now.output_watermark
         if self._combine is None:
             if window.max_timestamp >= output_watermark:

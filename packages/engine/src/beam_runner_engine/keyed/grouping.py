@@ -31,7 +31,7 @@ from beam_runner_engine.values.strategy import (
     WindowingStrategy,
 )
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.times import Timestamp, passing_watermark
 from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
 from beam_runner_engine.values.window_coders import encoded_max_timestamp
 from beam_runner_engine.values.window_fns import Sessions
@@ -229,10 +229,12 @@ class TriggeredGrouper:
     def _settle(self, window: OpenWindow) -> None:
         """Brings agenda and holds in line with what the window waits for now."""
         trigger = self._firing.machine
+        if window.finished and not isinstance(self._table, SeparateWindows):
+            self._table.retire(window)
         if window.ended or window.finished or not trigger.watches_end:
             wake = window.closes
         else:
-            wake = window.max_timestamp + 1
+            wake = passing_watermark(window.max_timestamp)
         process_wake = None if window.finished else trigger.wake(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None
@@ -257,17 +259,15 @@ class TriggeredGrouper:
     def _hold(self, window: OpenWindow) -> Timestamp | None:
         """Returns the time the output watermark must not pass until the window fires.
 
-        That is the output timestamp of what waits in it, its end if it may fire there, and its
-        expiry if all that waits is late, or if it fires anyway when it closes, so that what comes
-        out then is not dropped downstream.
+        That is the output timestamp of the elements on time that wait in it, its end if it may fire
+        there, and its expiry if all that waits is late, or if it fires anyway when it closes, so
+        that what comes out then is not dropped downstream.
         """
         if window.finished:
             return None
         if window.timestamp is not None:
             # Times may be beyond the window they are in: see `held_until` of windowed values.
-            return min(
-                window.timestamp, window.closes - 1 if window.ended else window.max_timestamp
-            )
+            return min(window.timestamp, window.max_timestamp)
         if not window.ended and (window.fresh or self._awaits_end):
             return window.max_timestamp
         return window.closes - 1 if window.fresh or self._always_closes else None

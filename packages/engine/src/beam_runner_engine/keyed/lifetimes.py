@@ -43,10 +43,15 @@ class Lifetimes:
         self._calls_back = calls_back
         self._matters = calls_back or not isinstance(strategy.window_fn, GlobalWindows)
         self._seen: set[tuple[bytes, bytes]] = set()
+        self._expiries: dict[bytes, Timestamp] = {}
 
     def expiry(self, window: bytes) -> Timestamp:
         """Returns the last time (ms) an encoded window is open."""
-        return self._strategy.expiry(decode_window(self._strategy.window_coder, window))
+        expiry = self._expiries.get(window)
+        if expiry is None:
+            decoded = decode_window(self._strategy.window_coder, window)
+            expiry = self._expiries[window] = self._strategy.expiry(decoded)
+        return expiry
 
     def begin(self, key: bytes, window: bytes, now: Now) -> None:
         """Notes that a key has an element in a window; the bundle's first reads one cell."""

@@ -35,35 +35,48 @@ Leave: TypeAlias = Callable[[OpenWindow], None]
 
 
 class KeyWindows:
-    """The open windows of one key by their bytes, and the number the next bag of values gets.
+    """The windows of one key by their bytes, and the number the next bag of values gets.
 
-    They are also kept in order of their ends, which are `ends`.
+    Windows whose trigger has not finished are also in `in_order`, by their ends, which are `ends`:
+    only these merge. The others are `retired`: they are kept until they close, so that what comes
+    for exactly them is dropped.
     """
 
-    __slots__ = ("ends", "in_order", "next_address", "windows")
+    __slots__ = ("ends", "in_order", "next_address", "retired", "windows")
 
     def __init__(self) -> None:
         self.windows: dict[bytes, OpenWindow] = {}
         self.next_address = 0
         self.ends: list[Timestamp] = []
         self.in_order: list[OpenWindow] = []
+        self.retired: set[bytes] = set()
 
     def place(self, window: OpenWindow) -> int:
         """Returns which of the windows in order it is."""
         return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
 
     def add(self, window: OpenWindow) -> None:
-        """Adds a window that opened."""
+        """Adds a window that opened, or that an earlier bundle has left."""
         self.windows[window.encoded] = window
+        if window.finished:
+            self.retired.add(window.encoded)
+            return
         place = bisect_right(self.ends, window.max_timestamp)
         self.ends.insert(place, window.max_timestamp)
         self.in_order.insert(place, window)
 
     def remove(self, window: OpenWindow) -> None:
-        """Takes away a window that closed or became part of another one."""
+        """Removes a window that closed or became part of another one."""
+        self.retire(window)
+        self.retired.discard(window.encoded)
         del self.windows[window.encoded]
-        place = self.place(window)
-        del self.ends[place], self.in_order[place]
+
+    def retire(self, window: OpenWindow) -> None:
+        """Takes a window out of those that merge; does nothing to one that is out already."""
+        if window.encoded not in self.retired:
+            self.retired.add(window.encoded)
+            place = self.place(window)
+            del self.ends[place], self.in_order[place]
 
 
 class MergingWindows(ABC):
@@ -93,7 +106,12 @@ class MergingWindows(ABC):
     def put_back(self, window: OpenWindow) -> None:
         """Puts a window back that was taken out."""
         window.closes = self._windows.closes(window.window)
+        self._evict(window.key, window.encoded)
         self._keys[window.key].add(window)
+
+    def retire(self, window: OpenWindow) -> None:
+        """Takes a window whose trigger has finished out of those that merge."""
+        self._keys[window.key].retire(window)
 
     def get(self, key: bytes, data: bytes) -> OpenWindow | None:
         """Returns a window of a key if it is open."""
@@ -130,6 +148,13 @@ class MergingWindows(ABC):
                     of_key.add(window)
         return of_key
 
+    def _evict(self, key: bytes, data: bytes) -> None:
+        """Forgets a window whose trigger has finished, for another window that becomes the same."""
+        of_key = self._keys[key]
+        if data in of_key.retired:
+            self._leave(of_key.windows[data])
+            of_key.remove(of_key.windows[data])
+
     def _open(self, of_key: KeyWindows, key: bytes, data: bytes) -> OpenWindow:
         opened = self._windows.open(key, data)
         opened.addresses = (encode_varint(of_key.next_address),)
@@ -155,8 +180,9 @@ class CustomWindows(MergingWindows):
     def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load(key)
         decoded = {data: self._windows.decode(data) for data in dict.fromkeys(column)}
-        known = list(of_key.windows.values())
-        answer = self._merger.merge([[*[part.window for part in known], *decoded.values()]])[0]
+        known = list(of_key.in_order)
+        windows = dict.fromkeys([*[part.window for part in known], *decoded.values()])
+        answer = self._merger.merge([list(windows)])[0]
         parts_of: dict[Window, list[OpenWindow]] = {}
         for part in known:
             parts_of.setdefault(answer.get(part.window, part.window), []).append(part)
@@ -179,4 +205,5 @@ class CustomWindows(MergingWindows):
         others = [part for part in parts if part.window != result]
         for part in others:
             of_key.remove(part)
+        self._evict(key, encode_window(result))
         self._merge_into(others, self._find(of_key, key, result))

@@ -2,13 +2,14 @@
 
 | event | trigger is asked | fires if | timing of the pane |
 |---|---|---|---|
-| elements came | yes | the trigger is ready | early before the window's end, late after it |
+| elements came | yes | the trigger is ready | early before the window's end, then on time if held |
 | the watermark passed the end | yes | ready; something is new or on-time always fires | on time |
-| processing time passed | yes | ready, and there is something new | early or late |
-| the window closes | no | something is new, or closing always fires | on time if held, or late |
+| processing time passed | yes | ready, and there is something new | the same as of elements |
+| the window closes | no | something is new, or closing always fires | on time if held |
 
-When end and closing pass at once they fire once. A window fires no more once its trigger is
-finished, and what comes for it is dropped.
+A pane is *held* if an element waits in it that was on time. It is late if the end has passed and it
+is not held, or follows another pane that is not early. When end and closing pass at once they fire
+once. A window fires no more once its trigger is finished, and what comes for it is dropped.
 """
 
 from __future__ import annotations
@@ -109,7 +110,6 @@ class OpenWindow:
         else:
             self.buffer = part.buffer
         self.fresh += part.fresh
-        self.finished = self.finished or part.finished
 
     def next_pane(self, *, ended: bool, on_time: bool, is_last: bool) -> PaneInfo:
         """Counts a firing and returns its pane.

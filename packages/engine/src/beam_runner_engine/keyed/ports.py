@@ -19,8 +19,10 @@ class WindowMerger(Protocol):
     ) -> Sequence[Mapping[Window, Window]]:
         """Returns, for each key's windows, the merged window of each of them.
 
-        Many keys are asked about at once because the answer may be a round trip away. A window
-        that merges with no other may be left out. Must be deterministic.
+        Many keys are asked about at once because the answer may be a round trip away. Each
+        collection holds a window once, because Beam's `WindowFn.merge` removes the windows it merges
+        from a list. A window that merges with no other may be left out of the answer. The answer
+        must be deterministic.
         """
 
 

@@ -1,7 +1,8 @@
 """The open sessions of keys, which merge when they overlap.
 
-A session grows as elements come to it, without being made anew for each of them. Open sessions of a
-key never overlap, so each element concerns those next to it only.
+A session grows as elements come to it, without being made anew for each of them. Sessions of a key
+that merge never overlap, so each element concerns those next to it only. Sessions whose trigger has
+finished don't merge.
 """
 
 from __future__ import annotations
@@ -31,23 +32,34 @@ class SessionWindows(MergingWindows):
     def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load(key)
         hulls = list(sweep([(*self._span(data), data) for data in dict.fromkeys(column)]))
-        for start, end, _ in hulls:
-            self._reach(of_key, key, start, end)
+        finished = {
+            start: window
+            for start, end, _ in hulls
+            if (window := self._reach(of_key, key, start, end)) is not None
+        }
         # Only now, since a session that was reached first may have become part of another one.
         return {
-            data: of_key.in_order[bisect_left(of_key.ends, start)]
+            data: finished.get(start) or of_key.in_order[bisect_left(of_key.ends, start)]
             for start, _, members in hulls
             for data in members
         }
 
-    def _reach(self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp) -> None:
-        """Sees to it that a session of the key holds these times, one with all it overlaps."""
+    def _reach(
+        self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp
+    ) -> OpenWindow | None:
+        """Makes a session of the key hold these times, one with all that it overlaps.
+
+        Returns the session of exactly these times if its trigger has finished, and does nothing then.
+        """
         first = stop = bisect_left(of_key.ends, start)
         while stop < len(of_key.ends) and self._span(of_key.in_order[stop].encoded)[0] < end:
             stop += 1
         if first == stop:
-            self._open(of_key, key, encode_interval(start, end))
-            return
+            data = encode_interval(start, end)
+            if data in of_key.retired:
+                return of_key.windows[data]
+            self._open(of_key, key, data)
+            return None
         session, *others = of_key.in_order[first:stop]
         before = self._span(session.encoded)
         hull = (min(start, before[0]), max(end, of_key.ends[stop - 1] + 1))
@@ -58,6 +70,7 @@ class SessionWindows(MergingWindows):
             session.grow(hull)
             self.put_back(session)
             self._merge_into(others, session)
+        return None
 
     def _span(self, data: bytes) -> Span:
         span = self._spans.get(data)

@@ -10,15 +10,15 @@ shard.commit()
 
 | due | when | in which order |
 |---|---|---|
-| sorted elements | the watermark is at their timestamp plus lateness | by time, before timers |
-| event-time timer | the watermark has come to its time | by time, also those that timers set |
-| window expiration | the watermark is beyond it | by time, after timers |
-| processing-time timer | processing time has come to its time | by time, after the others |
+| sorted elements | the watermark has passed their timestamp plus lateness | by time, before timers |
+| event-time timer | the watermark has passed its time | by time, also those that timers set |
+| window expiration | the watermark has passed its expiry | by time, after timers |
+| processing-time timer | processing time is at its time | by time, after the others |
 
-Windows expire by event time alone. For timers in processing time that still wait in a window then,
-processing time goes to its end: they fire, by time, before the window expires, and so do those that
-they set. So neither bounded input nor a drain waits for the clock, or ends without them. In a drain
-what they set is dropped: a timer that sets itself for ever must not keep the job from its end.
+A watermark passes a time when it is beyond it, see `passing_watermark`. Windows expire by event
+time alone. All timers that still wait in a window then ring before the window expires: those set
+for a later time, and those that wait for the clock. So neither bounded input nor a drain waits for
+the clock or ends without them. `endings` has the rules.
 
 The order holds for each key and window. User code that runs for one of them can't change what is due
 for another, so the first thing of each can run at once.
@@ -35,6 +35,7 @@ from beam_runner_engine.keyed.agenda import Agenda, Entry
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.columns import check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
+from beam_runner_engine.keyed.endings import Endings
 from beam_runner_engine.keyed.holds import Holds
 from beam_runner_engine.keyed.lifetimes import Lifetimes
 from beam_runner_engine.keyed.merging import merger_for
@@ -44,10 +45,14 @@ from beam_runner_engine.keyed.sorted_input import ELEMENTS, SortedInput
 from beam_runner_engine.keyed.state import State
 from beam_runner_engine.keyed.stateful_merging import StatefulWindows
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.timers import TimeDomain, Timer, TimerTable
+from beam_runner_engine.keyed.timers import Timer, TimerTable
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from beam_runner_engine.values.times import (
+    MAX_TIMESTAMP,
+    Timestamp,
+    passing_watermark,
+)
 from beam_runner_engine.values.window_coders import decode_instant, decode_window
 
 AnyState = TypeVar("AnyState", bound=State)
@@ -135,15 +140,17 @@ class StatefulShard:
         self._expiries = Agenda(self._cells, "~expiry agenda")
         self._holds = Holds(self._cells)
         self._timers = TimerTable(self._cells, self._events, self._processing, self._holds)
-        self._sorted = SortedInput(
-            self._cells, self._events, self._holds, spec.strategy.allowed_lateness
-        )
+        self._endings = Endings(self._timers)
         self._lifetimes = Lifetimes(
             spec.strategy,
             self._cells,
             self._expiries,
             self._holds,
             calls_back=spec.on_window_expiration,
+        )
+        lateness = spec.strategy.allowed_lateness
+        self._sorted = SortedInput(
+            self._cells, self._events, self._holds, lateness, self._lifetimes.expiry
         )
         merging = merger_for(spec.strategy, merger)
         self._windows = (
@@ -154,9 +161,13 @@ class StatefulShard:
             )
         )
         self._expiring: dict[tuple[bytes, bytes], None] = {}
-        self._watermark = MIN_TIMESTAMP
         self._draining = False
         self._dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        """The number of elements that were dropped because their window had expired."""
+        return self._dropped
 
     def admit(
         self,
@@ -165,20 +176,22 @@ class StatefulShard:
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
         now: Now,
+        counts: Sequence[int] | None = None,
     ) -> Admitted:
         """Takes elements in, as columns of one length, and returns those to process now.
 
         Keys and windows are encoded, timestamps in ms. Elements whose window has expired are
-        dropped and counted; time-sorted input waits, and comes back from `next_due`.
+        dropped and counted; time-sorted input waits, and comes back from `due_together`. A row is one
+        element, or as many as `counts` says if a host admits the elements of a key together.
         """
         check_lengths(keys, windows, timestamps, values)
-        self._watermark = max(self._watermark, now.watermark)
         expired = {w: now.watermark > self._lifetimes.expiry(w) for w in dict.fromkeys(windows)}
         rows = range(len(keys))
         admitted: Sequence[int] = rows
         if any(expired.values()):
             admitted = [row for row in rows if not expired[windows[row]]]
-            self._dropped += len(rows) - len(admitted)
+            gone = (row for row in rows if expired[windows[row]])
+            self._dropped += sum(1 if counts is None else counts[row] for row in gone)
         if self._windows is None:
             of_rows = windows if admitted is rows else [windows[row] for row in admitted]
         else:
@@ -200,24 +213,24 @@ class StatefulShard:
     def set_timer(self, timer: Timer) -> None:
         """Sets a timer, in place of one of the same key, window, family and tag.
 
-        Event-time timers beyond their window's expiry never fire, nor, in a drain, do
-        processing-time timers that are set when the watermark is beyond it. Raises ValueError while
-        the window expires: there is no time left for a timer.
+        A timer for a time beyond its window's expiry rings when the window expires, and holds the
+        watermark no longer than that. A call that would repeat a family in a chain of timers past
+        the window's end changes nothing, see `endings`. Raises ValueError while the window expires:
+        no time is left for a timer.
         """
         if (timer.key, timer.window) in self._expiring:
             raise ValueError(f"timer {timer.family!r} is set while its window expires")
-        in_processing_time = timer.domain is TimeDomain.PROCESSING_TIME
-        if (
-            self._draining
-            and in_processing_time
-            and self._watermark > self._lifetimes.expiry(timer.window)
-        ):
-            self._timers.clear(timer.key, timer.window, timer.family, timer.tag)
-        else:
-            self._timers.set(timer)
+        linked = self._endings.link(timer, draining=self._draining)
+        if linked is None:
+            return
+        expiry = self._lifetimes.expiry(timer.window)
+        if linked.hold is not None and linked.hold > expiry:
+            linked = attrs.evolve(linked, hold=expiry)
+        self._timers.set(linked)
 
     def clear_timer(self, key: bytes, window: bytes, family: str, tag: str = "") -> None:
         """Clears a timer if it is set."""
+        self._endings.change(key, window)
         self._timers.clear(key, window, family, tag)
 
     def next_due(self, now: Now) -> Due | None:
@@ -241,7 +254,6 @@ class StatefulShard:
                 more: for a host whose turns are dear.
         """
         self._finish_expiries()
-        self._watermark = max(self._watermark, now.watermark)
         self._draining = now.draining
         due: list[Due] = []
         busy: set[tuple[bytes, ...]] = set()
@@ -258,7 +270,7 @@ class StatefulShard:
                 agenda.pass_over(*entry)
                 passed += 1
                 continue
-            one = self._take(agenda, entry)
+            one = self._take(agenda, entry, now)
             if one is not None:
                 due.append(one)
                 if self._spec.timers or not isinstance(one, ElementsSorted):
@@ -280,7 +292,7 @@ class StatefulShard:
         self._holds.save()
         summary = ShardSummary(
             holds=self._holds.earliest(),
-            next_event_timer=None if event is None else event[0],
+            next_event_timer=None if event is None else passing_watermark(event[0]),
             next_processing_timer=None if processing is None else processing[0],
             next_expiry=self._next_expiry(expiry, processing),
         )
@@ -303,43 +315,43 @@ class StatefulShard:
         return [self._windows.current(keys[row], windows[row]) for row in rows]
 
     def _first_due(self, now: Now) -> tuple[Agenda, Entry] | None:
-        """The earliest entry that is due, and the agenda that it is on."""
+        """Returns the earliest entry that is due, and the agenda that it is on."""
         event, expiry = self._events.first(), self._expiries.first()
-        expires = expiry is not None and expiry[0] < now.watermark
-        # A timer for the moment a window closes, a millisecond after its expiry, still fires.
-        until = expiry[0] + 1 if expiry is not None and expires else now.watermark
-        if event is not None and event[0] <= min(until, now.watermark):
+        expires = expiry if expiry is not None and expiry[0] < now.watermark else None
+        if event is not None and _is_due(event, expires, now.watermark):
             return self._events, event
-        if expiry is not None and expires:
-            return self._expiries, expiry
+        if expires is not None:
+            return self._expiries, expires
         at_end = self._lifetimes.all_ended(now.watermark)
         waiting = self._processing.first()
         if waiting is None or waiting[0] > (MAX_TIMESTAMP if at_end else now.processing_time):
             return None
         return self._processing, waiting
 
-    def _take(self, agenda: Agenda, entry: Entry) -> Due | None:
+    def _take(self, agenda: Agenda, entry: Entry, now: Now) -> Due | None:
         """Takes an entry off its agenda; None if user code has nothing to do for it."""
         if agenda is self._expiries:
             return self._expire(entry)
         agenda.remove(*entry)
         if entry[1][0] != ELEMENTS:
-            return TimerFired(self._timers.take(entry[1]))
+            timer = self._timers.take(entry[1])
+            if agenda is self._processing:
+                return self._ring(timer, at_end=self._lifetimes.all_ended(now.watermark))
+            # A timer for a time past its window gets here in the global one only, and only if
+            # nobody is to be told its end.
+            at_end = timer.fire_time > self._lifetimes.expiry(timer.window)
+            return self._ring(timer, at_end=at_end)
         _, key, window, subkey = entry[1]
         timestamp = decode_instant(subkey)
         return ElementsSorted(key, window, timestamp, self._sorted.take(key, window, timestamp))
 
-    def _first_in_processing_time(self, key: bytes, window: bytes) -> Timer | None:
-        timers = self._timers.of_window(key, window)
-        waiting = [timer for timer in timers if timer.domain is TimeDomain.PROCESSING_TIME]
-        return min(waiting, key=_order, default=None)
-
     def _expire(self, entry: Entry) -> TimerFired | WindowExpired | None:
+        """Returns the next timer that waits in a window that ends, or its expiration."""
         key, window = entry[1]
-        waiting = self._first_in_processing_time(key, window)
-        if waiting is not None:
-            self._timers.clear(key, window, waiting.family, waiting.tag)
-            return TimerFired(waiting)
+        timer = self._endings.first(key, window)
+        if timer is not None:
+            self._timers.clear(key, window, timer.family, timer.tag)
+            return self._ring(timer, at_end=True)
         self._expiries.remove(*entry)
         self._expiring[key, window] = None
         if not self._spec.on_window_expiration:
@@ -348,6 +360,10 @@ class StatefulShard:
         last = decode_window(self._spec.strategy.window_coder, window).max_timestamp()
         return WindowExpired(key, window, last)
 
+    def _ring(self, timer: Timer, *, at_end: bool) -> TimerFired:
+        self._endings.ring(timer, at_end=at_end)
+        return TimerFired(timer)
+
     def _finish_expiries(self) -> None:
         """Releases everything that keys have in the windows that have just expired."""
         for key, window in self._expiring:
@@ -355,11 +371,13 @@ class StatefulShard:
                 self._timers.clear(key, window, timer.family, timer.tag)
             for name in self._spec.states:
                 self._cells.clear(CellId(name, key, window))
+            self._endings.forget(key, window)
             self._lifetimes.end(key, window)
             if self._windows is not None:
                 self._windows.close(key, window)
         self._expiring.clear()
 
 
-def _order(timer: Timer) -> tuple[Timestamp, str, str]:
-    return timer.fire_time, timer.family, timer.tag
+def _is_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:
+    """Whether an event-time entry comes before the window that expires next, or without one, now."""
+    return event[0] <= expiry[0] if expiry is not None else passing_watermark(event[0]) <= watermark

@@ -60,7 +60,10 @@ class StatefulWindows:
             into = answer.get(source, source)
             open_windows[into] = None
             if into != source:
-                self._merged.setdefault(key, {})[source] = into
+                merged = self._merged.setdefault(key, {})
+                merged[source] = into
+                # A custom WindowFn may bring back a window that an earlier merge took away.
+                merged.pop(into, None)
                 if open_windows.pop(source, 0) is None:
                     gone.append(encode_window(source))
                 self._move(key, encode_window(source), encode_window(into))

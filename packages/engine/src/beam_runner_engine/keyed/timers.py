@@ -35,9 +35,10 @@ class TimeDomain(enum.Enum):
 class Timer:
     """A timer that is set; times in ms, key and window encoded.
 
-    It fires when its domain's time comes to `fire_time`. Until then the output watermark is held
-    at `hold`, which is also the timestamp of what its firing outputs; None holds nothing. `pane` is
-    that of the element that set it.
+    It fires when the watermark has passed `fire_time`, or in the other domain when processing time
+    is there. Until then the output watermark is held at `hold`, which is also the timestamp of what
+    its firing outputs; None holds nothing. `pane` is that of the element that set it. `chain` is the
+    engine's own: the families of the timers that led to it past the end of its window.
     """
 
     key: bytes
@@ -48,6 +49,7 @@ class Timer:
     fire_time: Timestamp
     hold: Timestamp | None
     pane: PaneInfo = NO_FIRING
+    chain: tuple[str, ...] = ()
 
 
 class TimerTable:
@@ -152,11 +154,20 @@ def _reference(timer: Timer) -> tuple[bytes, ...]:
 
 
 def _to_record(timer: Timer) -> bytes:
-    return write_record((timer.domain.value, timer.fire_time, timer.hold, encode_pane(timer.pane)))
+    record = (timer.domain.value, timer.fire_time, timer.hold, encode_pane(timer.pane))
+    return write_record((*record, timer.chain) if timer.chain else record)
 
 
 def _from_record(key: bytes, window: bytes, family: str, tag: str, record: bytes) -> Timer:
-    domain, fire_time, hold, pane = read_record(record)
+    domain, fire_time, hold, pane, *rest = read_record(record)
     return Timer(
-        key, window, family, tag, TimeDomain(domain), fire_time, hold, decode_pane(pane)[0]
+        key,
+        window,
+        family,
+        tag,
+        TimeDomain(domain),
+        fire_time,
+        hold,
+        decode_pane(pane)[0],
+        chain=rest[0] if rest else (),
     )

@@ -14,7 +14,7 @@ from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.triggers import State
 from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.times import Timestamp
+from beam_runner_engine.values.times import Timestamp, passing_watermark
 from beam_runner_engine.values.window_coders import decode_window
 from beam_runner_engine.values.windows import Window
 
@@ -40,7 +40,7 @@ class Windows:
 
     def closes(self, window: Window) -> Timestamp:
         """Returns the watermark (ms) at which a window is gone."""
-        return self._strategy.expiry(window) + 1
+        return passing_watermark(self._strategy.expiry(window))
 
     def _find(self, data: bytes) -> tuple[Window, Timestamp]:
         found = self._decoded.get(data)

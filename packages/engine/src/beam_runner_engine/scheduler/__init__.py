@@ -27,6 +27,7 @@ from beam_runner_engine.scheduler.errors import (
 )
 from beam_runner_engine.scheduler.events import (
     Abort,
+    AttemptsLost,
     BundleDone,
     BundleFailed,
     Cancel,
@@ -51,7 +52,13 @@ from beam_runner_engine.scheduler.policy import (
     SectionPolicy,
     SplittingPolicy,
 )
-from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor, describe_waits
+from beam_runner_engine.scheduler.reports import (
+    Retry,
+    StageReport,
+    Wait,
+    WaitFor,
+    describe_waits,
+)
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AddElements,
@@ -59,6 +66,7 @@ from beam_runner_engine.scheduler.specs import (
     AdvanceWatermark,
     GraphSpec,
     Limits,
+    Pauses,
     SideInputReadiness,
     SideInputSpec,
     SideWindowOf,
@@ -75,6 +83,7 @@ __all__ = [
     "AddElements",
     "AdvanceProcessingTime",
     "AdvanceWatermark",
+    "AttemptsLost",
     "Bundle",
     "BundleDone",
     "BundleFailed",
@@ -100,11 +109,13 @@ __all__ = [
     "OpenBundles",
     "Outcome",
     "Output",
+    "Pauses",
     "Phase",
     "Progress",
     "ReleaseData",
     "ReleaseState",
     "Residual",
+    "Retry",
     "RunningBundle",
     "Scheduler",
     "SchedulerError",

@@ -2,98 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import attrs
-
-from beam_runner_engine.scheduler.checkpoints import forget_update
+from beam_runner_engine.scheduler.attempts import begin_attempt, lose_attempt, open_bundle
+from beam_runner_engine.scheduler.checkpoints import ask_soon, forget_update, is_outdated
 from beam_runner_engine.scheduler.commands import (
-    Bundle,
     CancelBundles,
     FailJob,
     FinalizeBundles,
-    Input,
     OpenBundles,
 )
 from beam_runner_engine.scheduler.delivery import deliver, look_at, remove_work
-from beam_runner_engine.scheduler.events import BundleDone, BundleFailed, FailureKind
-from beam_runner_engine.scheduler.readiness import Opening, openings, producers
+from beam_runner_engine.scheduler.events import BundleDone, BundleFailed
+from beam_runner_engine.scheduler.readiness import openings, producers
 from beam_runner_engine.scheduler.residuals import take_back
-from beam_runner_engine.scheduler.side_inputs import give_back, make_room, views_for
-from beam_runner_engine.scheduler.splits import must_checkpoint
-from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
+from beam_runner_engine.scheduler.retries import is_last, note_failure, pause_after
+from beam_runner_engine.scheduler.side_inputs import give_back, make_room
+from beam_runner_engine.scheduler.state import RETRY, BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
 from beam_runner_engine.scheduler.watermarks import refresh
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.windows import Window
+from beam_runner_engine.values.times import Duration
 
 
 def open_bundles(state: SchedulerState, stage: StageState) -> None:
     """Opens all bundles of a stage that can be opened."""
-    bundles = tuple(_open(state, stage, opening) for opening in openings(state, stage))
+    bundles = tuple(open_bundle(state, stage, opening) for opening in openings(state, stage))
     if bundles:
         state.commands.append(OpenBundles(stage.spec.name, bundles))
-
-
-def _open(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
-    draining = state.phase is Phase.DRAINING
-    truncate = draining and stage.spec.splittable
-    side_inputs, views = views_for(state, stage, opening.work)
-    shard = stage.shards[opening.shard]
-    bundle = Bundle(
-        number=state.next_bundle,
-        attempt=1,
-        stage=stage.spec.name,
-        shard=opening.shard,
-        inputs=tuple(inputs_of(opening.work, truncate)),
-        side_inputs=side_inputs,
-        input_watermark=max(stage.input, shard.watermark),
-        end_watermark=opening.end_watermark,
-        output_watermark=stage.output,
-        processing_time=state.now,
-        draining=draining,
-    )
-    state.next_bundle += 1
-    state.bundles[bundle.number] = BundleRecord(
-        bundle=bundle, stage=stage.number, work=opening.work, views=views, truncated=truncate
-    )
-    stage.open += 1
-    stage.running += len(opening.work)
-    shard.open += 1
-    stage.waiting_bytes -= sum(work.data.facts.size for work in opening.work)
-    if opening.shard is not None:
-        set_wakes(state, stage, opening.shard, None)
-    return bundle
-
-
-def inputs_of(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
-    """Yields the work as the host sees it, once per piece: its windows are together again."""
-    joined: dict[int, list[Work]] = {}
-    for item in work:
-        joined.setdefault(item.piece, []).append(item)
-    for items in joined.values():
-        told = [item.windows for item in items if item.windows is not None]
-        windows = frozenset[Window]().union(*told)
-        disjoint = len(told) == len(items) and len(windows) == sum(map(len, told))
-        first = items[0]
-        if disjoint and all(
-            (item.estimator_state, item.truncated) == (first.estimator_state, first.truncated)
-            for item in items
-        ):
-            yield _input(first, windows, truncate)
-        else:
-            for item in items:
-                yield _input(item, item.windows, truncate)
-
-
-def _input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Input:
-    return Input(
-        data=work.data,
-        windows=None if windows == work.data.facts.windows else windows,
-        truncate=truncate and not work.truncated,
-        estimator_state=work.estimator_state,
-    )
 
 
 def commit(state: SchedulerState, event: BundleDone) -> None:
@@ -151,26 +86,46 @@ def _replace_summary(
 
 
 def fail(state: SchedulerState, event: BundleFailed) -> None:
-    """Tries a bundle again, or fails the job when it has been tried often enough."""
+    """Tries a bundle again, at once or after a pause, or fails the job; `retries` has the rules."""
     record = state.bundles[event.bundle]
-    if event.kind is FailureKind.USER:
-        failures, limit = record.user_failures, state.limits.user_attempts
-    else:
-        failures, limit = record.outside_failures, state.limits.outside_attempts
-    failures.append(event.cause)
-    if len(failures) >= limit:
+    note_failure(record, event, state.now)
+    if is_last(state, record.failures):
         _give_up(state, record, event)
         return
-    stage = state.stages[record.stage]
-    inputs = record.bundle.inputs
-    if must_checkpoint(state, stage, record):
-        record.truncated = True
-        inputs = tuple(inputs_of(record.work, truncate=True))
-    record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1, inputs=inputs)
-    record.split = None
-    record.progress = None
-    record.stalled = 0
-    state.commands.append(OpenBundles(stage.spec.name, (record.bundle,)))
+    lose_attempt(record)
+    pause = pause_after(state, record.failures)
+    if pause:
+        _pause(state, record, pause)
+    else:
+        begin_attempt(state, record)
+
+
+def _pause(state: SchedulerState, record: BundleRecord, pause: Duration) -> None:
+    number = record.bundle.number
+    record.due = state.now + pause
+    state.clock_wakes.put((record.stage, RETRY, number), record.due)
+    for stage in stages_of(state, record):
+        stage.paused += 1
+        forget_update(state, stage, number)
+    state.paused += 1
+
+
+def reopen(state: SchedulerState, record: BundleRecord) -> None:
+    """Ends the pause of a bundle: its next attempt begins."""
+    record.due = None
+    state.clock_wakes.put((record.stage, RETRY, record.bundle.number), None)
+    for stage in stages_of(state, record):
+        stage.paused -= 1
+    state.paused -= 1
+    begin_attempt(state, record)
+    if is_outdated(record):
+        ask_soon(state, state.stages[record.stage], record, state.now)
+
+
+def stages_of(state: SchedulerState, record: BundleRecord) -> list[StageState]:
+    """Returns the stages of a bundle: one, or all stages of a section."""
+    numbers = [part.stage for part in record.parts] or [record.stage]
+    return [state.stages[number] for number in numbers]
 
 
 def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
@@ -181,30 +136,45 @@ def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -
     if record.parts:
         last = state.stages[record.parts[-1].stage].spec.name
         what = f"the section of the stages {stage!r} to {last!r}"
-    attempts = record.bundle.attempt
+    attempts = _attempts(record)
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     causes = (*record.outside_failures, *record.user_failures)
-    del state.bundles[event.bundle]
     fail_job(
         state,
         f"{what} failed after {tried}, by {event.kind.value}: {event.cause}",
         stage,
-        causes,
+        causes or (event.cause,),
+        record,
     )
 
 
+def _attempts(record: BundleRecord) -> int:
+    return record.failures.attempts or record.failures.outages
+
+
 def fail_job(
-    state: SchedulerState, reason: str, stage: str | None = None, causes: tuple[str, ...] = ()
+    state: SchedulerState,
+    reason: str,
+    stage: str | None = None,
+    causes: tuple[str, ...] = (),
+    culprit: BundleRecord | None = None,
 ) -> None:
-    """Ends the job as failed and stops what runs."""
+    """Ends the job as failed and stops what runs; `culprit` is the bundle that failed it, if one did."""
     state.phase = Phase.FAILED
-    stop_bundles(state)
-    state.commands.append(FailJob(reason, stage, causes))
+    stop_bundles(state, culprit)
+    attempts = 0 if culprit is None else _attempts(culprit)
+    state.commands.append(FailJob(reason, stage, causes, attempts))
 
 
-def stop_bundles(state: SchedulerState) -> None:
-    """Stops all open bundles."""
-    if state.bundles:
-        running = tuple((number, record.bundle.attempt) for number, record in state.bundles.items())
+def stop_bundles(state: SchedulerState, ended: BundleRecord | None = None) -> None:
+    """Stops all running bundles; the latest attempt at `ended` doesn't run any more.
+
+    The records stay: with their work the state is whole, and a savepoint can be made of it.
+    """
+    running = tuple(
+        (number, record.bundle.attempt)
+        for number, record in state.bundles.items()
+        if record.due is None and record is not ended
+    )
+    if running:
         state.commands.append(CancelBundles(running))
-        state.bundles.clear()

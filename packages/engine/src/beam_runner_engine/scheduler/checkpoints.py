@@ -14,7 +14,7 @@ from beam_runner_engine.scheduler.state import (
     SideView,
     StageState,
 )
-from beam_runner_engine.values.times import Duration
+from beam_runner_engine.values.times import Duration, Timestamp
 
 OUTDATED_AFTER: Duration = 200
 """A bundle is given so much time (ms) from its opening to come further before it is asked."""
@@ -41,11 +41,19 @@ def note_update(state: SchedulerState, stage: StageState, view: SideView) -> Non
     """Sets when the open bundles that read a view are asked for a checkpoint: it is outdated."""
     if not view.uses:
         return
-    for number, record in state.bundles.items():
+    for record in state.bundles.values():
         reads = record.stage == stage.number and any(other is view for other in record.views)
-        if reads and can_split(stage, record):
-            when = max(state.now, record.bundle.processing_time + OUTDATED_AFTER)
-            state.clock_wakes.put((stage.number, BUNDLE, number), when)
+        if reads and record.due is None:
+            ask_soon(state, stage, record, record.bundle.processing_time)
+
+
+def ask_soon(
+    state: SchedulerState, stage: StageState, record: BundleRecord, began: Timestamp
+) -> None:
+    """Sets when a bundle that `began` (ms) to run is asked for a checkpoint, if it can be split."""
+    if can_split(stage, record):
+        when = max(state.now, began + OUTDATED_AFTER)
+        state.clock_wakes.put((stage.number, BUNDLE, record.bundle.number), when)
 
 
 def ask_outdated(state: SchedulerState, bundle: int) -> None:

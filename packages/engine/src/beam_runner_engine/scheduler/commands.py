@@ -22,12 +22,17 @@ class Input:
 
     Only the elements' `windows` given here are meant, None is all: the other windows wait for their
     side inputs and come in another bundle. With `truncate` restrictions must be truncated first.
+
+    With `whole` the restrictions are processed to their end, and no drain truncates them: they were truncated
+    before, or are the first part of a restriction whose second part was handed back. Whatever the host
+    cuts from such an input is whole, too.
     """
 
     data: Data
     windows: frozenset[Window] | None = None
     truncate: bool = False
     estimator_state: Any = None
+    whole: bool = False
 
 
 @attrs.frozen
@@ -159,11 +164,16 @@ class FinishJob:
 
 @attrs.frozen
 class FailJob:
-    """The job has failed. `causes` are those of all attempts at the bundle that failed it."""
+    """The job has failed.
+
+    If a bundle failed it, `causes` are those of its latest failed attempts, and `attempts` is the
+    number of all of them.
+    """
 
     reason: str
     stage: str | None = None
     causes: tuple[str, ...] = ()
+    attempts: int = 0
 
 
 Command: TypeAlias = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_engine.scheduler.bundles import stop_bundles
+from beam_runner_engine.scheduler.bundles import reopen, stop_bundles
 from beam_runner_engine.scheduler.checkpoints import ask, can_split
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_engine.scheduler.delivery import look_at
@@ -18,7 +18,9 @@ def drain(state: SchedulerState) -> None:
 
     TestStreams end where they are. Restrictions are truncated: those that wait, or resume later,
     when they come into a bundle; running bundles are asked for a checkpoint, whose residuals are
-    truncated in turn. Watermarks then go to the end of time by themselves, and all windows close.
+    truncated in turn. Restrictions whose second part was handed back are left as they are, see
+    `Input.whole`: what a source has given is a prefix of each restriction. Pauses before another
+    attempt end. Watermarks then go to the end of time by themselves, and all windows close.
     """
     state.phase = Phase.DRAINING
     for number, script in enumerate(state.scripts):
@@ -28,9 +30,11 @@ def drain(state: SchedulerState) -> None:
         resume_all(state, stage)
         if stage.throttled:
             look_at(state, stage, None)
-    for record in state.bundles.values():
+    for record in tuple(state.bundles.values()):
         stage = state.stages[record.stage]
-        if (
+        if record.due is not None:
+            reopen(state, record)
+        elif (
             record.split is None
             and can_split(stage, record)
             and must_checkpoint(state, stage, record)

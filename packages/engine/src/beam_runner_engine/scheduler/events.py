@@ -19,10 +19,15 @@ from beam_runner_engine.values.windows import Window
 
 
 class FailureKind(enum.Enum):
-    """Whose fault a failed bundle is; each has a limit of its own in `Limits`."""
+    """Cause of a failed attempt; `retries` says what follows from each."""
 
     USER = "user code"
     OUTSIDE = "outside of user code"
+    """The attempt was lost, for example with its process."""
+    UNAVAILABLE = "an unavailable neighbour"
+    """A store, a disk, Spark, a broker or a sink is away, and may come back. Not an attempt."""
+    PERMANENT = "missing or damaged data"
+    """Something that waiting can't mend."""
 
 
 @attrs.frozen
@@ -41,7 +46,8 @@ class Residual:
     output watermark its watermark estimator reported, None without one: then the data's own
     earliest time holds the watermark. `estimator_state` is handed back when it resumes. `windows`
     narrows it to some windows of the data, None is all. `untouched` says that these are whole
-    inputs the bundle had not begun with: if they had to be truncated, they still have.
+    inputs the bundle had not begun with: if they had to be truncated, they still have. `whole` says that
+    no drain truncates it, see `Input`; its `delay` then also counts in a drain.
     """
 
     data: Data
@@ -50,6 +56,7 @@ class Residual:
     estimator_state: Any = None
     windows: frozenset[Window] | None = None
     untouched: bool = False
+    whole: bool = False
 
 
 @attrs.frozen
@@ -85,12 +92,26 @@ class BundleDone:
 
 @attrs.frozen
 class BundleFailed:
-    """An attempt at a bundle failed; nothing of it was committed. `cause` is told to the user."""
+    """An attempt at a bundle failed; nothing of it was committed. `cause` is told to the user.
+
+    `neighbour` names what was unavailable, if the kind is `UNAVAILABLE`. `detail` is a record of the
+    host, which the scheduler hands back in `Retry.last` and never reads.
+    """
 
     bundle: int
     attempt: int
     cause: str
     kind: FailureKind = FailureKind.USER
+    neighbour: str = ""
+    detail: Any = None
+
+
+@attrs.frozen
+class AttemptsLost:
+    """The host, or the part of it that ran all open bundles, was lost: nothing of them was committed.
+
+    No bundle is to blame, so this is no failure of any. Each is tried again.
+    """
 
 
 @attrs.frozen
@@ -140,7 +161,8 @@ class SplitDone:
 
     No `residuals` means that it could not be split. Otherwise `primary` is all that is left for
     the bundle to do, also in another attempt. The residuals may share storage with the bundle's
-    inputs, which are kept until both are done.
+    inputs, which are kept until both are done. Of a restriction that was cut, the part in `primary` is
+    marked as `whole`; of one that was whole before, both parts are.
     """
 
     bundle: int
@@ -171,6 +193,7 @@ Event: TypeAlias = (
     | Tick
     | BundleDone
     | BundleFailed
+    | AttemptsLost
     | SectionRefused
     | Progress
     | GiveWay

@@ -74,7 +74,8 @@ class DefaultPolicy:
     A bundle is checkpointed after `checkpoint_after` ms, or where it lingers, so that long
     restrictions commit now and then. Before that a joint one leaves what it has not begun to idle slots
     at its first report, and another one is split in half when a slot is idle and it is expected to run
-    for `split_above` ms more, or has stalled for `stalled_reports` reports.
+    for `split_above` ms more, or has stalled for `stalled_reports` reports. Without `halves_restrictions`
+    splittable bundles are only checkpointed.
     """
 
     bundle_bytes: int = 64 * 1024 * 1024
@@ -82,6 +83,7 @@ class DefaultPolicy:
     stalled_reports: int = 2
     checkpoint_after: Duration = 10_000
     spreads: bool = True
+    halves_restrictions: bool = True
 
     def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
         """Fills bundles in order up to the aimed size."""
@@ -109,6 +111,8 @@ class DefaultPolicy:
         # First: the half of a restriction without end is no nearer to its end, and commits nothing.
         if bundle.splittable and (bundle.lingers or bundle.elapsed >= self.checkpoint_after):
             return 0.0
+        if bundle.splittable and not self.halves_restrictions:
+            return None
         if load.idle:
             if bundle.joint:
                 return 0.0

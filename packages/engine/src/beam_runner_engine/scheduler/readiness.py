@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import groupby, islice
 
 import attrs
 
@@ -86,14 +86,33 @@ def _ordinary_openings(
     if stage.spec.whole_input:
         yield Opening(None, _take(known, len(known.ready)), stage.input)
         return
-    most = state.limits.bundles_per_stage - stage.open
-    if most < 1:
+    if stage.open >= state.limits.bundles_per_stage:
         return
     if stage.spec.joint_pieces and _can_share(queue, state.limits.joint_bytes):
         yield Opening(None, _take(known, len(queue)), stage.input)
         return
-    for count in initial_split(state, stage, [items[0].data.facts for items in queue], most):
-        yield Opening(None, _take(known, count), stage.input)
+    for alike in _alike(state, queue):
+        most = state.limits.bundles_per_stage - stage.open
+        if most < 1:
+            return
+        counts = initial_split(state, stage, [items[0].data.facts for items in alike], most)
+        for count in counts:
+            yield Opening(None, _take(known, count), stage.input)
+        if sum(counts) < len(alike):
+            return
+
+
+def _alike(state: SchedulerState, queue: list[list[Work]]) -> Iterator[list[list[Work]]]:
+    """Cuts a queue where pieces that a drain would truncate meet such that it would not.
+
+    They have no bundle in common: the host could not tell what a restriction that defers itself was cut
+    from. In a drain all that comes into a bundle is alike.
+    """
+    if state.phase is not Phase.RUNNING:
+        yield queue
+        return
+    for _, pieces in groupby(queue, lambda items: items[0].truncated):
+        yield list(pieces)
 
 
 def _can_share(queue: list[list[Work]], most_bytes: int) -> bool:

@@ -5,11 +5,18 @@ what.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
-from beam_runner_engine.scheduler.state import SchedulerState, SectionPhase, StageState
+from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.scheduler.events import BundleFailed
+from beam_runner_engine.scheduler.state import (
+    BundleRecord,
+    SchedulerState,
+    SectionPhase,
+    StageState,
+)
 from beam_runner_engine.scheduler.wakeups import event_wake
 from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
@@ -21,7 +28,8 @@ class StageReport:
     """A stage's watermarks (ms) and how much it has to do.
 
     `waiting` pieces of work of `waiting_bytes` are not in a bundle, `blocked` of them for want of
-    side inputs and `delayed` more until a processing time; `open_bundles` are running.
+    side inputs and `delayed` more until a processing time; `open_bundles` are running, and `paused` are
+    open, too, and wait for another attempt.
     """
 
     stage: str
@@ -34,12 +42,33 @@ class StageReport:
     delayed: int
     open_bundles: int
     complete: bool
+    paused: int = 0
+
+
+@attrs.frozen
+class Retry:
+    """An open bundle of which an attempt failed.
+
+    Attributes:
+        bundle: the bundle, at the latest attempt.
+        attempts: the number of failed attempts; an attempt that found a neighbour unavailable isn't one.
+        last: the latest failure.
+        due: the processing time (ms) at which the next attempt begins; None if it runs.
+        outage_since: the processing time (ms) since which a neighbour is unavailable; None if none is.
+    """
+
+    bundle: Bundle
+    attempts: int
+    last: BundleFailed
+    due: Timestamp | None
+    outage_since: Timestamp | None
 
 
 class WaitFor(enum.Enum):
     """What a stage waits for."""
 
     BUNDLES = "its bundles"
+    RETRY = "another attempt at a bundle"
     SIDE_INPUT = "a side input"
     END_OF_INPUT = "the end of its input"
     HOLD = "a hold to be let go"
@@ -71,8 +100,24 @@ def report(stage: StageState) -> StageReport:
         waiting_bytes=stage.waiting_bytes,
         blocked=stage.blocked,
         delayed=len(stage.delayed),
-        open_bundles=stage.open,
+        open_bundles=stage.open - stage.paused,
         complete=stage.complete,
+        paused=stage.paused,
+    )
+
+
+def retries(records: Iterable[BundleRecord]) -> tuple[Retry, ...]:
+    """Returns those bundles of which an attempt failed."""
+    return tuple(
+        Retry(
+            record.bundle,
+            record.failures.attempts,
+            record.failures.last,
+            record.due,
+            record.failures.outage_since,
+        )
+        for record in records
+        if record.failures.last is not None
     )
 
 
@@ -125,8 +170,10 @@ def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
 
 
 def _running(stage: StageState) -> Iterator[tuple[WaitFor, str]]:
-    if stage.open:
-        yield WaitFor.BUNDLES, f"has bundles running: {stage.open}"
+    if stage.open > stage.paused:
+        yield WaitFor.BUNDLES, f"has bundles running: {stage.open - stage.paused}"
+    if stage.paused:
+        yield WaitFor.RETRY, f"has bundles that failed and run again later: {stage.paused}"
     if stage.delayed:
         yield WaitFor.PROCESSING_TIME, f"has residuals to resume later: {len(stage.delayed)}"
 

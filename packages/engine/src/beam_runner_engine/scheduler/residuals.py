@@ -22,8 +22,8 @@ def take_back(
 ) -> None:
     """Makes residuals of a bundle work of its stage again, at once or after their delay.
 
-    `origins` are pieces whose storage they may share. While the job drains nothing is delayed.
-    Must be called before the bundle's own work is removed.
+    `origins` are pieces whose storage they may share. While the job drains, only whole ones are delayed:
+    those go on at their own pace, the others are to be truncated. Must be called before the bundle's own work is removed.
     """
     own = own_pieces(record) if residuals else {}
     for residual in residuals:
@@ -37,9 +37,10 @@ def take_back(
             watermark=residual.watermark,
             estimator_state=residual.estimator_state,
             residual=True,
-            truncated=record.truncated and not residual.untouched,
+            truncated=residual.whole or (record.truncated and not residual.untouched),
         ):
-            if residual.delay and state.phase is Phase.RUNNING:
+            # Journals of older versions have no whole residuals: of these none is delayed, as it was then.
+            if residual.delay and (residual.whole or state.phase is Phase.RUNNING):
                 delay_work(state, stage, work, residual.delay)
             else:
                 place_work(state, stage, work)

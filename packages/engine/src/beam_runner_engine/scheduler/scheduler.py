@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from beam_runner_engine.scheduler.attempts import lose_attempts
 from beam_runner_engine.scheduler.bundles import commit, fail, fail_job
 from beam_runner_engine.scheduler.checks import check, unfit
+from beam_runner_engine.scheduler.clock import advance_clock
 from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData, SplitBundle
 from beam_runner_engine.scheduler.delivery import deliver
 from beam_runner_engine.scheduler.drain import cancel, drain
 from beam_runner_engine.scheduler.errors import GraphError, HostCodeError
 from beam_runner_engine.scheduler.events import (
     Abort,
+    AttemptsLost,
     BundleDone,
     BundleFailed,
     Cancel,
@@ -29,15 +32,15 @@ from beam_runner_engine.scheduler.policy import (
     SectionPolicy,
     SplittingPolicy,
 )
-from beam_runner_engine.scheduler.reports import StageReport, Wait, report, waits
+from beam_runner_engine.scheduler.reports import Retry, StageReport, Wait, report, retries, waits
 from beam_runner_engine.scheduler.section_bundles import commit_section, refuse
 from beam_runner_engine.scheduler.sections import find_sections
 from beam_runner_engine.scheduler.specs import AddElements, GraphSpec, Limits
 from beam_runner_engine.scheduler.splits import give_way, note_progress, take_split
-from beam_runner_engine.scheduler.state import SchedulerState, new_state
+from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, new_state
 from beam_runner_engine.scheduler.termination import settle
 from beam_runner_engine.scheduler.transitions import Phase, Reaction
-from beam_runner_engine.scheduler.wakeups import advance_clock, tell_next_wake
+from beam_runner_engine.scheduler.wakeups import tell_next_wake
 from beam_runner_engine.scheduler.watermarks import set_producer
 from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
 
@@ -97,13 +100,17 @@ class Scheduler:
         """The bundles that are running, at their latest attempts: what a host runs again after it
         was lost.
         """
-        return tuple(record.bundle for record in self._state.bundles.values())
+        return tuple(record.bundle for record in self._running() if record.due is None)
+
+    @property
+    def paused_bundles(self) -> tuple[Bundle, ...]:
+        """The bundles in the pause before another attempt, at that attempt: a host doesn't run these."""
+        return tuple(record.bundle for record in self._running() if record.due is not None)
 
     @property
     def open_splits(self) -> tuple[SplitBundle, ...]:
         """The splits asked for and not answered: what a host asks again after it was lost."""
-        records = self._state.bundles.values()
-        return tuple(record.split for record in records if record.split is not None)
+        return tuple(record.split for record in self._running() if record.split is not None)
 
     @property
     def now(self) -> Timestamp:
@@ -120,6 +127,10 @@ class Scheduler:
         """Returns a stage's watermarks and backlog; KeyError for an unknown stage."""
         return report(self._state.stages[self._state.numbers[stage]])
 
+    def retries(self) -> tuple[Retry, ...]:
+        """Returns the open bundles of which an attempt failed, oldest first."""
+        return retries(self._running())
+
     def waits(self) -> tuple[Wait, ...]:
         """Returns what every stage that is not complete waits for."""
         return waits(self._state)
@@ -130,6 +141,10 @@ class Scheduler:
         change them.
         """
         return self._state
+
+    def _running(self) -> tuple[BundleRecord, ...]:
+        """Returns the records of open bundles; the records of a job that has ended are a savepoint."""
+        return tuple(self._state.bundles.values()) if self._state.running else ()
 
     @classmethod
     def of_state(cls, state: SchedulerState) -> Scheduler:
@@ -163,6 +178,8 @@ def _act(state: SchedulerState, event: Event) -> None:
             refuse(state, event)
         case BundleFailed():
             fail(state, event)
+        case AttemptsLost():
+            lose_attempts(state)
         case Progress():
             note_progress(state, event)
         case GiveWay():

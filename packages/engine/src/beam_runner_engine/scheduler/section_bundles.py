@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam_runner_engine.scheduler.bundles import hand_on, has_caught_up, inputs_of
+from beam_runner_engine.scheduler.attempts import inputs_of
+from beam_runner_engine.scheduler.bundles import hand_on, has_caught_up
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     FinalizeBundles,

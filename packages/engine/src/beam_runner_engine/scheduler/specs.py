@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import attrs
+from attrs.validators import optional
 
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.values.times import Duration, Timestamp, next_aligned
@@ -179,9 +180,33 @@ class GraphSpec:
     test_streams: tuple[TestStreamSpec, ...] = ()
 
 
+@attrs.frozen
+class Pauses:
+    """Pauses that double with each failure: `shortest` ms, then twice as long, up to `longest` ms.
+
+    A `shortest` of 0 means no pauses.
+    """
+
+    shortest: Duration
+    longest: Duration
+
+    def after(self, failures: int) -> Duration:
+        """Returns the pause (ms) after this number of failures, 0 after none."""
+        if failures < 1 or not self.shortest:
+            return 0
+        # The exponent is bounded, because 2**100_000 takes time and memory.
+        return min(self.longest, self.shortest << min(failures - 1, _MOST_DOUBLINGS))
+
+
+_MOST_DOUBLINGS = 40
+
+
 def _at_least_one(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
     if value < 1:
         raise ValueError(f"Limits.{attribute.name} must be at least 1, not {value}")
+
+
+_LIMIT_OR_NONE: Any = optional(_at_least_one)
 
 
 @attrs.frozen
@@ -189,17 +214,26 @@ class Limits:
     """How far the scheduler goes.
 
     `parallelism` is how many bundles the host can run at the same time: the aim of splitting, not a
-    bound on open bundles. `user_attempts` and `outside_attempts` are how often a bundle is tried
-    that fails by an exception of user code, or from outside of it. A splittable stage is not
+    bound on open bundles. A splittable stage is not
     resumed while a consumer that is busy has more than `backlog_bytes` waiting. Shards and pieces
     that may be joined share a bundle as long as it has no more than `joint_bytes`. A section has at most
     `section_exchanges` inner collections in a row.
+
+    The other limits are those of bundles that fail; `retries` says what each kind of failure does.
+    `user_attempts` and `outside_attempts` are the most attempts at a bundle that may fail by that
+    kind; None means that there is no last attempt. `pauses` come between attempts that failed by
+    user code or from outside. While a neighbour is unavailable,
+    `outage_pauses` come between attempts, and the job fails after `outage_limit` ms of one outage;
+    None means that the job waits without limit.
     """
 
     parallelism: int = attrs.field(default=4, validator=_at_least_one)
     bundles_per_stage: int = attrs.field(default=64, validator=_at_least_one)
-    user_attempts: int = attrs.field(default=1, validator=_at_least_one)
-    outside_attempts: int = attrs.field(default=4, validator=_at_least_one)
+    user_attempts: int | None = attrs.field(default=1, validator=_LIMIT_OR_NONE)
+    outside_attempts: int | None = attrs.field(default=4, validator=_LIMIT_OR_NONE)
     backlog_bytes: int = attrs.field(default=256 * 1024 * 1024, validator=_at_least_one)
     joint_bytes: int = attrs.field(default=64 * 1024, validator=_at_least_one)
     section_exchanges: int = attrs.field(default=8, validator=_at_least_one)
+    pauses: Pauses = Pauses(0, 0)
+    outage_pauses: Pauses = Pauses(1_000, 15_000)
+    outage_limit: Duration | None = attrs.field(default=600_000, validator=_LIMIT_OR_NONE)

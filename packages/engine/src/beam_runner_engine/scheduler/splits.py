@@ -54,7 +54,7 @@ def initial_split(
     state: SchedulerState, stage: StageState, work: Sequence[DataFacts], most: int
 ) -> Sequence[int]:
     """Asks the policy how to cut waiting work into bundles; HostCodeError if it can't be cut so."""
-    load = Load(open=len(state.bundles), parallelism=state.limits.parallelism)
+    load = Load(open=len(state.bundles) - state.paused, parallelism=state.limits.parallelism)
     try:
         counts = state.policy.initial_split(work, most, load)
     except Exception as error:
@@ -76,7 +76,7 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
         joint=stage.spec.joint_pieces and len({work.piece for work in record.work}) > 1,
         lingers=record.progress.lingers,
     )
-    open_bundles = len(state.bundles)
+    open_bundles = len(state.bundles) - state.paused
     parallelism = open_bundles if record.progress.takes_turns else state.limits.parallelism
     load = Load(open_bundles, parallelism)
     try:
@@ -89,9 +89,17 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
 
 
 def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:
-    """Whether a bundle must hand back its restrictions, to be truncated because the job drains."""
+    """Whether a bundle must hand back its restrictions, to be truncated because the job drains.
+
+    Nothing is asked of a bundle whose restrictions no drain truncates.
+    """
     draining = state.phase is Phase.DRAINING and record.section is None
     return draining and stage.spec.splittable and not record.truncated
+
+
+def are_whole(work: Sequence[Work]) -> bool:
+    """Whether there is work, and no drain truncates any of it."""
+    return bool(work) and all(item.truncated for item in work)
 
 
 def take_split(state: SchedulerState, event: SplitDone) -> None:
@@ -121,13 +129,14 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
             watermark=watermarks.get(part.data, watermarks[None]),
             estimator_state=part.estimator_state,
             residual=resumed,
-            truncated=record.truncated,
+            truncated=record.truncated or part.whole,
         )
         drop_use(state, piece)
     for work in before:
         remove_work(state, stage, work)
     stage.running += len(primary) - len(before)
     record.work = primary
+    record.truncated = record.truncated or are_whole(primary)
     record.bundle = attrs.evolve(record.bundle, inputs=event.primary)
     refresh(state, stage)
 

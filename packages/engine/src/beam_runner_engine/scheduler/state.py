@@ -14,7 +14,7 @@ import attrs
 
 from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.events import Progress
+from beam_runner_engine.scheduler.events import BundleFailed, Progress
 from beam_runner_engine.scheduler.graph import CollectionNode, Graph, Section
 from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
 from beam_runner_engine.scheduler.policy import DefaultSectionPolicy, SectionPolicy, SplittingPolicy
@@ -31,13 +31,14 @@ Need = tuple[int, Window | None]
 """A window of a side input (its place in the stage's spec) that work needs; None is all of it."""
 
 ClockKey = tuple[int, int, int]
-"""Who waits for processing time: a stage, `SHARD`, `RESIDUAL` or `BUNDLE`, and the shard or the number
-of the work or the bundle.
+"""Who waits for processing time: a stage, `SHARD`, `RESIDUAL`, `BUNDLE` or `RETRY`, and the shard or the
+number of the work or the bundle.
 """
 
 SHARD = 0
 RESIDUAL = 1
 BUNDLE = 2
+RETRY = 3
 
 
 @attrs.define(eq=False)
@@ -65,7 +66,7 @@ class Work:
     estimator_state: Any = None
     residual: bool = False
     truncated: bool = False
-    """Whether its restriction was truncated already."""
+    """Whether no drain truncates its restriction (any more), see `Input.whole`."""
 
     @property
     def time(self) -> Timestamp:
@@ -161,6 +162,8 @@ class StageState:
     complete: bool = False
     section: int | None = None
     """The number of the section it is in, if it is in one."""
+    paused: int = 0
+    """How many of its open bundles are in the pause before another attempt."""
 
 
 class SectionPhase(enum.Enum):
@@ -202,6 +205,28 @@ class PartRecord:
 
 
 @attrs.define(eq=False)
+class FailureRecord:
+    """The failed attempts at a bundle.
+
+    The fields `user` and `outside` count failures by their kind; a permanent failure is the last and
+    counts as one from outside. `outages` counts the attempts in a row that found a neighbour
+    unavailable, the first of them at `outage_since` (ms of processing time). `last` is the latest
+    failure.
+    """
+
+    user: int = 0
+    outside: int = 0
+    outages: int = 0
+    outage_since: Timestamp | None = None
+    last: BundleFailed | None = None
+
+    @property
+    def attempts(self) -> int:
+        """The number of failed attempts; an attempt during an outage isn't one."""
+        return self.user + self.outside
+
+
+@attrs.define(eq=False)
 class BundleRecord:
     """An open bundle, across its attempts."""
 
@@ -210,22 +235,29 @@ class BundleRecord:
     work: list[Work]
     views: list[SideView]
     truncated: bool
-    """Whether its restrictions were truncated, as part of a drain."""
+    """Whether the restrictions of its latest attempt were truncated, or all its work is whole."""
     split: SplitBundle | None = None
     """The split that was asked for and not yet answered."""
     progress: Progress | None = None
     stalled: int = 0
     """How many progress reports in a row have told of no progress."""
     user_failures: list[str] = attrs.field(factory=list)
+    """The causes of the latest failures of user code."""
     outside_failures: list[str] = attrs.field(factory=list)
+    """The causes of the latest failures of other kinds, outages aside."""
     section: int | None = None
     """The number of the section that it is the bundle of."""
     parts: list[PartRecord] = attrs.field(factory=list)
     """What the section's stages have in it."""
+    failures: FailureRecord = attrs.field(factory=FailureRecord)
+    due: Timestamp | None = None
+    """The processing time (ms) at which the pause before the latest attempt ends, None after it."""
 
     @property
     def state(self) -> BundleState:
         """Where the latest attempt is."""
+        if self.due is not None:
+            return BundleState.PAUSED
         return BundleState.RUNNING if self.split is None else BundleState.SPLITTING
 
 
@@ -274,6 +306,8 @@ class SchedulerState:
     """The answer to the event that is being handled; empty between events."""
     released: list[Data] = attrs.field(factory=list)
     """Data that the event being handled has made superfluous; empty between events."""
+    paused: int = 0
+    """How many open bundles are in the pause before another attempt."""
 
     @property
     def running(self) -> bool:

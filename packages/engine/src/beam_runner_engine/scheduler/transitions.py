@@ -12,6 +12,7 @@ import attrs
 
 from beam_runner_engine.scheduler.events import (
     Abort,
+    AttemptsLost,
     BundleDone,
     BundleFailed,
     Cancel,
@@ -51,6 +52,8 @@ class BundleState(enum.Enum):
     RUNNING = "running"
     SPLITTING = "splitting"
     """A split was asked for and not yet answered."""
+    PAUSED = "paused"
+    """The attempt before failed, and this one begins after a pause."""
     CLOSED = "closed"
     """Committed or given up, or another attempt has taken its place."""
 
@@ -91,6 +94,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (running, Tick): _act(running, done, failed),
         (running, BundleDone): _act(running, done, failed),
         (running, BundleFailed): _act(running, failed),
+        (running, AttemptsLost): _act(running, failed),
         (running, SectionRefused): _act(running, failed),
         (running, Progress): _act(running, failed),
         (running, GiveWay): _act(running),
@@ -101,6 +105,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (draining, Tick): _act(draining, drained, failed),
         (draining, BundleDone): _act(draining, drained, failed),
         (draining, BundleFailed): _act(draining, failed),
+        (draining, AttemptsLost): _act(draining, failed),
         (draining, SectionRefused): _act(draining, failed),
         (draining, Progress): _act(draining, failed),
         (draining, GiveWay): _act(draining),
@@ -110,7 +115,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
         (draining, Abort): _act(failed),
     }
     for phase in (done, drained, cancelled, failed):
-        for event in (Tick, *_BUNDLE_EVENTS, Drain, Cancel, Abort):
+        for event in (Tick, *_BUNDLE_EVENTS, AttemptsLost, Drain, Cancel, Abort):
             table[phase, event] = _ignore(phase)
     return table
 
@@ -131,4 +136,9 @@ BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
     (BundleState.SPLITTING, SplitDone): _act(BundleState.RUNNING),
     **{(BundleState.CLOSED, event): _ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
 }
-"""What each event does to an attempt at a bundle. The next attempt begins as `RUNNING`."""
+"""What each event does to an attempt at a bundle.
+
+The next attempt begins as `RUNNING`, or as `PAUSED` if a pause comes first. A `Tick` at the end of
+the pause makes it `RUNNING`, and so does a `Drain`. The host learns of it then, so that no event can
+name a paused attempt before.
+"""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from beam_runner_engine.scheduler.checkpoints import ask_outdated
 from beam_runner_engine.scheduler.commands import WakeAt
-from beam_runner_engine.scheduler.delivery import look_at, place_work
+from beam_runner_engine.scheduler.delivery import place_work
 from beam_runner_engine.scheduler.state import (
-    BUNDLE,
     RESIDUAL,
     SHARD,
     SchedulerState,
@@ -15,19 +13,19 @@ from beam_runner_engine.scheduler.state import (
     Work,
 )
 from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Duration, Timestamp
+from beam_runner_engine.values.times import Duration, Timestamp, passing_watermark
 
 
 def event_wake(summary: ShardSummary) -> Timestamp | None:
     """Returns the watermark (ms) at which a shard has something to do, None if at none.
 
-    Timers are due when the watermark reaches them, expiries when it is beyond them, or at the end
-    of time, beyond which there is nothing.
+    Timers and triggers are due at the watermark that the summary names, expiries when the watermark
+    has passed them.
     """
     timer, expiry = summary.next_event_timer, summary.next_expiry
     if expiry is None:
         return timer
-    expired = min(expiry + 1, MAX_TIMESTAMP)
+    expired = passing_watermark(expiry)
     return expired if timer is None else min(timer, expired)
 
 
@@ -60,26 +58,12 @@ def delay_work(state: SchedulerState, stage: StageState, work: Work, delay: Dura
 
 
 def resume_all(state: SchedulerState, stage: StageState) -> None:
-    """Resumes all residuals of a stage that wait for processing time."""
-    for number, work in stage.delayed.items():
-        state.clock_wakes.put((stage.number, RESIDUAL, number), None)
-        place_work(state, stage, work)
-    stage.delayed.clear()
-
-
-def advance_clock(state: SchedulerState, now: Timestamp) -> None:
-    """Sets processing time (ms) and wakes who has waited for it; time never goes back."""
-    if now <= state.now:
-        return
-    state.now = now
-    for number, what, key in state.clock_wakes.pop_due(now):
-        stage = state.stages[number]
-        if what == SHARD:
-            look_at(state, stage, key)
-        elif what == BUNDLE:
-            ask_outdated(state, key)
-        else:
-            place_work(state, stage, stage.delayed.pop(key))
+    """Resumes the residuals of a stage that wait for processing time and are to be truncated."""
+    for number, work in tuple(stage.delayed.items()):
+        if not work.truncated:
+            del stage.delayed[number]
+            state.clock_wakes.put((stage.number, RESIDUAL, number), None)
+            place_work(state, stage, work)
 
 
 def tell_next_wake(state: SchedulerState) -> None:

@@ -21,9 +21,10 @@ class ShardSummary:
     """What one key shard of a stage waits for. A new summary *replaces* the shard's earlier one.
 
     `holds` are the times (ms) the output watermark must not pass and how many keys, windows or
-    timers need each, earliest first. `next_event_timer` and `next_processing_timer` are the
-    earliest timers (ms) of each time domain, `next_expiry` the earliest time (ms) a window's keys
-    must be expired at once the watermark is beyond it; None where there is none.
+    timers need each, earliest first. `next_event_timer` is the earliest watermark (ms) at which a
+    timer or trigger is due, `next_processing_timer` the earliest processing time (ms). `next_expiry`
+    is the earliest expiry (ms) of a window, which is due once the watermark has passed it. Each is
+    None if nothing waits for it.
     """
 
     holds: _Holds = attrs.field(default=(), converter=_sorted_holds)

@@ -50,3 +50,12 @@ def clamp(time: int) -> Timestamp:
 def plus(time: Timestamp, duration: Duration) -> Timestamp:
     """Returns `time + duration`, stopped at the bounds of time."""
     return clamp(time + duration)
+
+
+def passing_watermark(time: Timestamp) -> Timestamp:
+    """Returns the earliest watermark (ms) that has passed a time.
+
+    A watermark that is at a time hasn't passed it: elements of that very time are still on time.
+    Nothing is beyond `MAX_TIMESTAMP`, so that watermark has passed every time.
+    """
+    return min(time + 1, MAX_TIMESTAMP)

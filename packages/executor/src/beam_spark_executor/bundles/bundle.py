@@ -14,15 +14,18 @@ from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.scheduler import BundleDone, Input, Residual, SplitDone
 from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.ports import StageHarness
 from beam_runner_worker.records import BundleSplit, GroupChunk, InputChunk, MonitoringInfo
 
 from beam_spark_executor.bundles.bundle_data import BufferWriter, BundleData
+from beam_spark_executor.bundles.checked_times import CheckedPort, check_rows
+from beam_spark_executor.bundles.cuts import uncut_primaries
+from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.bundles.inputs import (
     count_of,
     element_chunks,
-    first_elements,
+    left_by,
     residuals_of,
     split_inputs,
 )
@@ -32,7 +35,7 @@ from beam_spark_executor.bundles.stage_metrics import bundle_msecs, dropped_valu
 from beam_spark_executor.bundles.stage_work import StageWork
 from beam_spark_executor.bundles.stateful import StatefulBundle
 from beam_spark_executor.bundles.truncation import Truncation
-from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_spark_executor.channel.attempts import BundleBroke
 from beam_spark_executor.channel.messages import (
     BundleProgressed,
     BundleReply,
@@ -86,6 +89,7 @@ class RunningBundle:
         self._merger = merger
         self._truncation = truncation
         self._truncated = False
+        self._defers_whole = False
         self.attempt = order.attempt
         self._work = work
         self._order = order
@@ -123,7 +127,9 @@ class RunningBundle:
             return self._process()
         except Exception as error:
             self._discard()
-            return broke(self.attempt, error, hides_elements=self._work.hides_elements)
+            return broke(
+                self.attempt, error, self._data.scratch, hides_elements=self._work.hides_elements
+            )
         finally:
             self._spilled.close()
 
@@ -163,23 +169,31 @@ class RunningBundle:
         if split is None:
             return nothing
         if joint is None:
-            kept, given = self._given_away(split)
+            kept, given = self._given_away(split, keep)
         else:
             kept, given = joint.split(split.first_residual)
         if not given:
             return nothing
         return SplitReply(SplitDone(attempt.bundle, attempt.attempt, kept, given))
 
-    def _given_away(self, split: BundleSplit) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
+    def _given_away(
+        self, split: BundleSplit, keep: float
+    ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
         """What it keeps of its input, and what is given away."""
         self._splits += 1
         name = f"{self._name}/split-{self._splits}"
+        windows = self._work.windows
+        uncut = uncut_primaries(split, self._inputs, self._data.rows, windows)
         # Elements keep the numbers they had when the bundle was given them.
         kept, given = split_inputs(
-            self._inputs, split, name, self._work.told_windows, truncated=self._truncated
+            self._inputs, split, name, windows, truncated=self._truncated, uncut=uncut
         )
         if given:
-            self._inputs = first_elements(self._inputs, split.first_residual)
+            is_cut = not uncut.issuperset(split.primaries)
+            self._inputs = left_by(split, self._inputs, is_cut=is_cut)
+            # What a checkpoint keeps of a restriction is done. Other splits keep what may defer itself,
+            # and the SDK does not say which element did.
+            self._defers_whole |= is_cut and keep > 0
         return kept, given
 
     def _process(self) -> BundleReply:
@@ -204,7 +218,12 @@ class RunningBundle:
                 bundle.number,
                 bundle.attempt,
                 outputs,
-                residuals_of(result.residuals, f"{self._name}/residual", self._work.told_windows),
+                residuals_of(
+                    result.residuals,
+                    f"{self._name}/residual",
+                    self._work.windows,
+                    whole=self._defers_whole,
+                ),
                 finalize=result.requires_finalization,
             )
         return self._reply(done, keyed, metrics)
@@ -214,12 +233,13 @@ class RunningBundle:
             self._on_written([one.buffer_id for one in self._written if one.has_rows])
 
     def _truncate(self) -> None:
-        """Truncates the restrictions that it was given to be truncated first."""
+        """Truncates the restrictions that it was given to be truncated first, before anything else."""
         if any(one.truncate for one in self._inputs):
             assert self._truncation is not None
             self._truncated = True
             self._inputs = self._truncation.truncate(self._inputs, self._name)
             self._elements = count_of(self._inputs)
+        self._defers_whole = all(one.whole for one in self._inputs)
 
     def _reply(
         self,
@@ -256,7 +276,8 @@ class RunningBundle:
             )
         if source.bulk:
             return None
-        return ShardGrouping(source.strategy, self._order, self._stores, self._merger)
+        stage = self._work.stage.spec.title if self._work.checks_watermarks else None
+        return ShardGrouping(source.strategy, self._order, self._stores, self._merger, stage)
 
     def _chunks(self) -> Iterator[InputChunk]:
         source = self._work.input_buffer
@@ -310,7 +331,10 @@ class RunningBundle:
     def _batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
         for one in inputs:
             for _, data in self._data.rows(one.data.ref):
-                yield from_bytes(data)
+                batch = from_bytes(data)
+                if self._work.checks_watermarks:
+                    check_rows(batch, one.data, self._work.stage.spec.title)
+                yield batch
 
     def _ports(self) -> dict[str, RowPort]:
         ports: dict[str, RowPort] = {}
@@ -319,7 +343,7 @@ class RunningBundle:
             written = self._data.writer(buffer, work.shards, f"{self._name}-{place}")
             self._written.append(written)
             turn = self._data.turn(self._order.bundle)
-            ports[transform_id] = row_port(
+            port = row_port(
                 buffer.kind,
                 written.shards,
                 turn,
@@ -328,6 +352,9 @@ class RunningBundle:
                 in_order=buffer.in_order,
                 restrictions=buffer.restrictions,
             )
+            if work.checks_watermarks and buffer.strategy is not None:
+                port = CheckedPort(port, buffer.strategy.window_coder, buffer.buffer_id)
+            ports[transform_id] = port
         return ports
 
     def _discard(self) -> None:
@@ -339,12 +366,3 @@ class RunningBundle:
         """Without the count of the PCollection it reads, where its producer counts it."""
         recounted = ("PCOLLECTION", self._work.stage.counted_elsewhere)
         return tuple(metric for metric in metrics if recounted not in metric.labels)
-
-
-def broke(attempt: Attempt, error: Exception, *, hides_elements: bool = False) -> BundleBroke:
-    """What the server is told of an attempt that ended with an error: of user code, or another."""
-    if isinstance(error, BundleFailed):
-        element = "" if hides_elements else error.element
-        failure = UserFailure(error.transform, error.summary, error.trace, element)
-        return BundleBroke(attempt, failure)
-    return BundleBroke(attempt, None, f"{type(error).__name__}: {error}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from beam_spark_executor.bundles.bundle import broke
+from beam_runner_engine.scheduler import FailureKind
+from beam_runner_worker.threads import run_together
+
+from beam_spark_executor.bundles.failed_attempts import broke
+from beam_spark_executor.bundles.neighbour_wait import at_once
 from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
 from beam_spark_executor.channel.messages import (
     BundleReply,
@@ -22,6 +25,7 @@ from beam_spark_executor.channel.messages import (
 from beam_spark_executor.data.refs import FileRows, Segment
 from beam_spark_executor.plan import StagePlan
 from beam_spark_executor.stores.ports import NoPlaceError
+from beam_spark_executor.unavailable import NeighbourUnavailable, disk_of
 
 LoopMessage: TypeAlias = LoopProgress | LoopReply
 
@@ -40,6 +44,7 @@ class FileKeeper(Protocol):
 
         Raises:
             OSError: they can't be had.
+            NeighbourUnavailable: they can't be had now.
         """
 
     def hold(self, names: Collection[str]) -> None:
@@ -47,6 +52,7 @@ class FileKeeper(Protocol):
 
         Raises:
             OSError: they can't be had.
+            NeighbourUnavailable: they can't be had now.
         """
 
     def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
@@ -58,6 +64,7 @@ class FileKeeper(Protocol):
 
         Raises:
             OSError: they can't be kept.
+            NeighbourUnavailable: they can't be kept now.
             NoPlaceError: nor could they be another time.
         """
 
@@ -73,7 +80,6 @@ class SharedFolder:
     def __init__(self, folder: Path, *, durable: bool) -> None:
         self._folder = folder
         self._durable = durable
-        self._pool: ThreadPoolExecutor | None = None
 
     def need(self, refs: Iterable[FileRows | Segment]) -> None:
         """They are there."""
@@ -86,22 +92,33 @@ class SharedFolder:
         if not self._durable:
             return
         paths = [self._folder / name for name in names]
-        if len(paths) == 1:
-            _sync(paths[0])
-        else:
-            self._pool = self._pool or ThreadPoolExecutor(_AT_ONCE, "sync")
-            for _ in self._pool.map(_sync, paths):
-                pass
-        for folder in {path.parent for path in paths}:
-            _sync(folder)
+        with disk_of(self._folder):
+            run_together(_sync, paths, _AT_ONCE, "sync")
+            for folder in {path.parent for path in paths}:
+                _sync(folder)
 
 
 class CommittedFiles:
-    """The files that a lane's orders and replies name. For one thread at a time."""
+    """The files that a lane's orders and replies name. For one thread at a time.
 
-    def __init__(self, keeper: FileKeeper, stages: Mapping[str, StagePlan]) -> None:
+    Args:
+        keeper: keeps them.
+        folder: the folder that they are in here.
+        stages: of the job.
+        wait: waits for stores and disks that are away.
+    """
+
+    def __init__(
+        self,
+        keeper: FileKeeper,
+        folder: Path,
+        stages: Mapping[str, StagePlan],
+        wait: Callable[[Callable[[], None]], None] = at_once,
+    ) -> None:
         self._keeper = keeper
+        self._folder = folder
         self._stages = stages
+        self._wait = wait
         self._stage = ""
         self._known: set[str] = set()
         self._in_loop = False
@@ -111,6 +128,7 @@ class CommittedFiles:
 
         Raises:
             OSError: the state that a loop begins with can't be had.
+            NeighbourUnavailable: it can't be had, after a wait.
         """
         if isinstance(order, RunBundle):
             self._known = {segment.path for segment in order.state}
@@ -118,21 +136,23 @@ class CommittedFiles:
             self._known = {s.path for segments in order.segments.values() for s in segments}
         self._in_loop = isinstance(order, RunLoop)
         # A loop goes back to its state, and to what it writes, as often as it likes.
-        self._keeper.hold(self._known if self._in_loop else ())
+        held = frozenset(self._known) if self._in_loop else frozenset()
+        self._wait(lambda: self._keeper.hold(held))
 
     def need(self, order: RunBundle) -> None:
         """Has all files at hand that a bundle may read.
 
         Raises:
             OSError: they can't be had.
+            NeighbourUnavailable: they can't be had, after a wait.
         """
         self._stage = order.bundle.stage
-        self._keeper.need(_read_by(order))
+        self._wait(lambda: self._keeper.need(_read_by(order)))
 
     def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
         """The reply, once what it names is on the disk; or that it could not be written.
 
-        Where there is no place for it at all, the bundle has failed as if by its own code: the next attempt would, too.
+        If no place for it exists at all, the failure is permanent, and the step is named as for user code.
         """
         if isinstance(reply, BundleReply):
             try:
@@ -141,9 +161,10 @@ class CommittedFiles:
                 has_state = reply.state is not None and reply.state.segments
                 reason = NoPlaceError(_STATE) if has_state else error
                 name = self._stages[self._stage].spec.name
-                return BundleBroke(reply.attempt, UserFailure(name, str(reason), ""))
-            except OSError as error:
-                return broke(reply.attempt, error)
+                failure = UserFailure(name, str(reason), "")
+                return BundleBroke(reply.attempt, failure, kind=FailureKind.PERMANENT)
+            except (OSError, NeighbourUnavailable) as error:
+                return broke(reply.attempt, error, self._folder)
         return reply
 
     def before(self, send: Callable[[LoopMessage], None]) -> Callable[[LoopMessage], None]:
@@ -160,10 +181,11 @@ class CommittedFiles:
 
         Raises:
             OSError: they can't be.
+            NeighbourUnavailable: they can't be, after a wait.
         """
         new = {path for entry in entries for path in _files(entry)} - self._known
         if new:
-            self._keeper.keep(sorted(new), hold=self._in_loop)
+            self._wait(lambda: self._keeper.keep(sorted(new), hold=self._in_loop))
             self._known |= new
 
 

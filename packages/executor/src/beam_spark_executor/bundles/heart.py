@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from beam_runner_worker.threads import start_essential
+
 from beam_spark_executor.bundles.begun import BegunBundles
-from beam_spark_executor.bundles.essential import start_essential
 from beam_spark_executor.channel.messages import Beat
 from beam_spark_executor.channel.vitals import VitalsWriter
 

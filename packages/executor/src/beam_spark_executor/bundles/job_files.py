@@ -69,7 +69,8 @@ def files_of(work: Whereabouts) -> JobFiles:
     common = CommonFolder("store-", xxhash.xxh3_128_hexdigest(name.encode()), scratch_folder())
     try:
         own = TemporaryFolder("data-", common.path)
-        copies = LocalCopies(MachineFiles(work.store.open(), common.path), own.path)
+        machine = MachineFiles(work.store.open(), common.path, url=work.store.url)
+        copies = LocalCopies(machine, own.path)
     except BaseException:
         common.leave()
         raise

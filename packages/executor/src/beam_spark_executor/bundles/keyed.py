@@ -18,6 +18,7 @@ from beam_runner_engine.values.strategy import WindowingStrategy
 from beam_runner_engine.values.summary import ShardSummary
 from beam_runner_worker.records import GroupChunk, Settle
 
+from beam_spark_executor.bundles.checked_times import check_groups
 from beam_spark_executor.channel.messages import RunBundle
 from beam_spark_executor.data.columns import windows_by_row
 from beam_spark_executor.data.refs import Segment, StateCommit
@@ -65,6 +66,7 @@ class ShardGrouping:
         order: the bundle.
         stores: the state of key shards.
         merger: merges windows that the engine can't merge.
+        checked_as: the name of the stage, if the times of its panes are to be checked.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class ShardGrouping:
         order: RunBundle,
         stores: Stores,
         merger: WindowMerger | None = None,
+        checked_as: str | None = None,
     ) -> None:
         bundle = order.bundle
         assert bundle.shard is not None
@@ -80,6 +83,7 @@ class ShardGrouping:
         self._store = stores.open(bundle.stage, bundle.shard, order.state)
         self._grouper = TriggeredGrouper(strategy, self._store, merger)
         self._asks_sdk = merger is not None
+        self._checked_as = checked_as
 
     def chunks(self, runs: Iterable[Iterable[pa.RecordBatch]]) -> Iterator[GroupChunk | Settle]:
         """The panes that fire, in the order in which they do; those of a run, then of the next.
@@ -106,8 +110,13 @@ class ShardGrouping:
             if number:
                 yield Settle()
             for columns in _together(batches):
-                yield from _panes(self._grouper.process(*columns, begin))
-            yield from _panes(self._grouper.advance(end))
+                yield from self._panes(self._grouper.process(*columns, begin))
+            yield from self._panes(self._grouper.advance(end))
+
+    def _panes(self, groups: Groups) -> Iterator[GroupChunk]:
+        if self._checked_as is not None:
+            check_groups(groups, self._bundle.output_watermark, self._checked_as)
+        return _in_chunks(groups)
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
@@ -131,7 +140,7 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
         yield columns
 
 
-def _panes(groups: Groups) -> Iterator[GroupChunk]:
+def _in_chunks(groups: Groups) -> Iterator[GroupChunk]:
     """Groups in chunks of one pane each, in their order."""
     changes = [n for n in range(1, len(groups)) if groups.panes[n] != groups.panes[n - 1]]
     for first, last in pairwise((0, *changes, len(groups))):

@@ -12,17 +12,22 @@ then what has happened, as entries of the journal, to be committed together. The
 | a section is opened | the server has Spark run it |
 | several bundles wait, and the last took more than ``loop_parallel_ms`` | they run side by side |
 | the server asks | as soon as possible |
+
+What the loop has done counts once the server has it. If that can't be told, `TaskLoop.run` raises: then nothing
+counts that has happened since the last progress, and the server runs the same bundles again.
 """
 
 from __future__ import annotations
 
+import logging
 import pickle
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import attrs
 from beam_runner_engine.dispatch import Driver, LoopLimits
@@ -32,9 +37,12 @@ from beam_runner_engine.scheduler import (
     Scheduler,
 )
 from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.threads import start_essential
 from beam_runner_worker.totals import Totals
 
+from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.bundles.keyed import Stores
+from beam_spark_executor.bundles.neighbour_wait import at_once
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke
 from beam_spark_executor.channel.messages import (
     BundleReply,
@@ -45,8 +53,13 @@ from beam_spark_executor.channel.messages import (
     RunLoop,
 )
 from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.data.refs import StateCommit
 from beam_spark_executor.state.shard_stores import LoopStores
 from beam_spark_executor.tuning import TUNING
+from beam_spark_executor.unavailable import NeighbourUnavailable
+
+Flushed: TypeAlias = Mapping[tuple[str, int], StateCommit]
+_LOGGER = logging.getLogger(__name__)
 
 
 class BundleHost(Protocol):
@@ -65,7 +78,7 @@ class BundleHost(Protocol):
 
 
 class TaskLoop:
-    """One loop: the host, in a task, of what drives the job. ``run`` belongs to the lane's thread, ``leave`` to any.
+    """One loop: the host, in a task, of what drives the job. ``run`` belongs to the lane's thread.
 
     Args:
         order: what the server lends.
@@ -74,6 +87,7 @@ class TaskLoop:
         send: sends what has happened.
         awaited: the stages of which a bundle leaves the loop sooner: something waits for its end, or for part of it.
         clock: the job's processing time; this machine's by default.
+        wait: calls what writes state, again while the disk is away.
     """
 
     def __init__(
@@ -84,8 +98,11 @@ class TaskLoop:
         send: Callable[[LoopProgress | LoopReply], None],
         awaited: Container[str] = (),
         clock: ProcessingClock | None = None,
+        wait: Callable[[Callable[[], Flushed]], Flushed] = at_once,
     ) -> None:
         self._clock = clock or ProcessingClock()
+        self._wait = wait
+        self._folder = folder
         self._order = order
         self._host = host
         self._send = send
@@ -113,8 +130,10 @@ class TaskLoop:
         self._usual_ms = 0.0
         self._since = 0.0
         self._told_at = time.monotonic()
-        self._untold: LoopProgress | None = None
-        self._left = threading.Event()
+        self._untold: LoopProgress | LoopReply | None = None
+        self._is_asked_to_leave = threading.Event()
+        self._is_left = False
+        self._is_over = threading.Event()
 
     def run(self) -> BundleReply | BundleBroke | None:
         """Runs bundles until the loop is left.
@@ -122,49 +141,86 @@ class TaskLoop:
         Returns:
             The reply of the bundle that was running when the loop was left, if one was: it is no
             longer the loop's, and not in its entries.
+
+        Raises:
+            Exception: what has happened can't be told to the server. No bundle runs then.
         """
-        threading.Thread(target=self._watch, name="loop", daemon=True).start()
-        while True:
-            with self._lock:
-                bundle = self._next()
-                if bundle is None:
-                    return None
-                self._running = bundle
-                self._since = time.monotonic()
-            name = f"{self._order.name}-{bundle.number}-{bundle.attempt}"
-            order, last = RunBundle(bundle, name), not self._waiting
-            reply = self._host.run_bundle(order, self._stores, last=last)
-            with self._lock:
-                if self._left.is_set():
-                    return self._on_top_of_the_loop(bundle, reply, name)
-                self._running = None
-                self._took(bundle, reply)
+        start_essential(self._watch, "loop")
+        try:
+            while True:
+                with self._alone():
+                    bundle = self._next()
+                    if bundle is None:
+                        return None
+                    self._running = bundle
+                    self._since = time.monotonic()
+                name = f"{self._order.name}-{bundle.number}-{bundle.attempt}"
+                order, last = RunBundle(bundle, name), not self._waiting
+                reply = self._host.run_bundle(order, self._stores, last=last)
+                with self._alone():
+                    if self._is_left:
+                        self._send_untold()
+                        return self._on_top_of_the_loop(bundle, reply, name)
+                    self._running = None
+                    self._took(bundle, reply)
+        finally:
+            self._is_over.set()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Holds the lock; after an error nothing more is told."""
+        with self._lock:
+            try:
+                yield
+            except BaseException:
+                self._is_over.set()
+                raise
+
+    def ask_to_leave(self) -> None:
+        """Has the loop left soon, by a thread of its own; for any thread, which waits for nothing."""
+        self._is_asked_to_leave.set()
 
     def leave(self, *, outgrown: bool = False) -> None:
-        """Leaves the loop now; a bundle that runs goes on as one of the lane's."""
+        """Leaves the loop now; a bundle that runs goes on as one of the lane's.
+
+        Raises:
+            NeighbourUnavailable: what has happened can't be told now. That is tried again.
+        """
         with self._lock:
-            if not self._left.is_set():
+            if not (self._is_left or self._is_over.is_set()):
                 self._hand_back(outgrown=outgrown)
 
     def _watch(self) -> None:
-        while not self._left.wait(TUNING.loop_watch_seconds):
-            with self._lock:
-                self._send_untold()
-            running = self._running
-            if running is not None:
-                longest = self._limits.longest(awaited=running.stage in self._awaited)
-                if _ms_since(self._since) > longest:
-                    self.leave(outgrown=True)
+        while not self._is_over.wait(TUNING.loop_watch_seconds):
+            try:
+                self._look()
+            except NeighbourUnavailable as error:
+                # The bundle that runs goes on meanwhile.
+                _LOGGER.warning("a loop can't tell what has happened in it: %s", error)
+
+    def _look(self) -> None:
+        """Sends what is to be sent, and leaves the loop if it is time to."""
+        with self._lock:
+            if self._is_over.is_set():
+                return
+            self._send_untold()
+        running = self._running
+        if self._is_asked_to_leave.is_set():
+            self.leave()
+        elif running is not None:
+            longest = self._limits.longest(awaited=running.stage in self._awaited)
+            if _ms_since(self._since) > longest:
+                self.leave(outgrown=True)
 
     def _send_untold(self) -> None:
-        untold, self._untold = self._untold, None
-        if untold is not None:
-            self._send(untold)
+        if self._untold is not None:
+            self._send(self._untold)
+            self._untold = None
 
     def _next(self) -> Bundle | None:
         """The next bundle; None if the loop is left instead."""
-        while not self._left.is_set():
-            if self._driver.has_ended:
+        while not self._is_left:
+            if self._driver.has_ended or self._is_asked_to_leave.is_set():
                 self._hand_back(outgrown=False)
                 break
             if self._limits.is_time_to_tell(len(self._entries), _ms_since(self._told_at)):
@@ -205,7 +261,10 @@ class TaskLoop:
         if isinstance(reply, BundleBroke) or not self._has_state(bundle):
             return reply
         assert bundle.shard is not None
-        state = self._stores.write_last(bundle.stage, bundle.shard, name)
+        try:
+            state = self._stores.write_last(bundle.stage, bundle.shard, name)
+        except Exception as error:
+            return broke(reply.attempt, error, self._folder)
         return attrs.evolve(reply, state=state)
 
     def _has_state(self, bundle: Bundle) -> bool:
@@ -252,24 +311,23 @@ class TaskLoop:
         self._told_at = time.monotonic()
 
     def _hand_back(self, *, outgrown: bool) -> None:
-        self._left.set()
+        """Gives the scheduler back to the server. The loop is left as soon as the state is written."""
         self._send_untold()
         running = self._running
-        self._send(
-            LoopReply(
-                self._order.loop,
-                self._take_entries(),
-                None if running is None else Attempt(running.number, running.attempt),
-                outgrown,
-            )
+        self._untold = LoopReply(
+            self._order.loop,
+            self._take_entries(),
+            None if running is None else Attempt(running.number, running.attempt),
+            outgrown,
         )
+        self._is_left = True
+        self._send_untold()
 
     def _take_entries(self) -> tuple[Entry, ...]:
         """What has happened and was not told yet, with state and metrics."""
         self._keep_state()
         self._keep_metrics(self._metrics.infos())
         entries = tuple(self._entries)
-        self._parts += 1
         self._metrics = Totals()
         self._entries.clear()
         self._last_reply.clear()
@@ -277,12 +335,16 @@ class TaskLoop:
 
     def _keep_state(self) -> None:
         """Writes what changed in the state of shards, and tells it with the last commit of each."""
-        for place, commit in self._stores.flush(f"{self._order.name}-part{self._parts}").items():
+        for place, commit in self._wait(self._flush).items():
             number = self._last_reply.get(place)
             if number is not None:
                 entry = self._entries[number]
                 assert isinstance(entry, BundleReply)
                 self._entries[number] = attrs.evolve(entry, state=commit)
+
+    def _flush(self) -> Flushed:
+        self._parts += 1  # a part that could not be written may have left a file
+        return self._stores.flush(f"{self._order.name}-part{self._parts}")
 
     def _keep_metrics(self, metrics: tuple[MonitoringInfo, ...]) -> None:
         """Tells the sum of all metrics with the last commit."""

@@ -12,22 +12,25 @@ import queue
 import socket
 import threading
 import time
+from pathlib import Path
 
 from beam_runner_engine.scheduler import SplitDone
 from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import StageHarness
+from beam_runner_worker.threads import start_essential, start_helper
 
 from beam_spark_executor.bundles.begun import BegunBundles
-from beam_spark_executor.bundles.bundle import RunningBundle, broke
+from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.bundle_data import BundleData, FolderData
 from beam_spark_executor.bundles.durability import CommittedFiles
-from beam_spark_executor.bundles.essential import start_essential
+from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.bundles.giving_up import LIMIT_SECONDS, GivingUp
 from beam_spark_executor.bundles.heart import start_heart
 from beam_spark_executor.bundles.job_files import files_of
 from beam_spark_executor.bundles.keyed import Stores
 from beam_spark_executor.bundles.loop import TaskLoop
+from beam_spark_executor.bundles.neighbour_wait import NeighbourWait
 from beam_spark_executor.bundles.section_progress import SectionProgress
 from beam_spark_executor.bundles.stages import JobStages
 from beam_spark_executor.bundles.telling import ProgressTeller
@@ -48,6 +51,7 @@ from beam_spark_executor.channel.messages import (
     Hello,
     LaneOpened,
     LeaveLoop,
+    LoopBroke,
     RunBundle,
     RunLoop,
     SplitReply,
@@ -56,6 +60,7 @@ from beam_spark_executor.channel.messages import (
 )
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.state.shard_stores import ShardStores
+from beam_spark_executor.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)
 _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
@@ -84,7 +89,14 @@ class WorkerProcess:
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self.work = self.channel.job_work()
         self._clock = ProcessingClock.showing(self.work.now)
-        files = files_of(self.work)
+        streaming = self.work.plan.streaming
+        self._wait = NeighbourWait(
+            self.channel.send,
+            TUNING.hold_seconds if streaming else TUNING.hold_in_batch_seconds,
+            lambda: not self._giving_up.has_begun,
+            Path(self.work.folder),
+        )
+        files = self._wait(lambda: files_of(self.work))
         self.folder, self._leave = files.folder, files.leave
         self.data = FolderData(files.folder, files.in_extents)
         self.scratch = self.folder / hello.folder
@@ -98,9 +110,9 @@ class WorkerProcess:
         )
         self._stores = ShardStores(self.folder, hello.folder)
         self._stores_of_sections = ShardStores(self.scratch)
-        self._files = CommittedFiles(files.keeper, self.work.plan.stages)
+        self._files = CommittedFiles(files.keeper, self.folder, self.work.plan.stages, self._wait)
         self._begun = BegunBundles()
-        self._vitals = start_heart(self.scratch, self.channel.send, self._begun)
+        self._vitals = self._wait(lambda: start_heart(self.scratch, self.channel.send, self._begun))
         self._in_sections = SectionProgress(self.channel.send)
         self._teller = ProgressTeller(
             lambda: self._running,
@@ -178,10 +190,10 @@ class WorkerProcess:
                     self._begun.note if data is None else None,
                 )
             except Exception as error:
-                return broke(attempt, error)
+                return broke(attempt, error, self.folder)
             self._running = running
             if self._giving_up.has_begun and not running.embedded:
-                return broke(attempt, InterruptedError("the job has ended"))
+                return broke(attempt, InterruptedError("the job has ended"), self.folder)
             self._vitals.works_on(order.bundle.stage)
             self._teller.begins(order.bundle.stage)
             self.stages.build_readers_soon(stage.work.stage)
@@ -195,17 +207,28 @@ class WorkerProcess:
             self.stages.close()
 
     def _loop(self, order: RunLoop) -> None:
-        self._files.begin(order)
-        sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
-        awaited = sources | self.work.plan.joint()
-        self._looping = loop = TaskLoop(order, self.folder, self, send, awaited, self._clock)
-        if self._leaves_loop:  # It was told so before there was a loop to leave.
-            loop.leave()
-        reply = loop.run()
-        self._looping = None
+        try:
+            reply = self._run_loop(order)
+        except Exception as error:
+            # Else the server would wait for the loop's end for ever.
+            _LOGGER.warning("the loop %s has broken off", order.loop, exc_info=True)
+            self.channel.send(LoopBroke(order.loop, f"{type(error).__name__}: {error}"))
+            reply = None
+        finally:
+            self._looping = None
         if reply is not None:
             self._answer_for(reply)
         self._running = None
+
+    def _run_loop(self, order: RunLoop) -> BundleReply | BundleBroke | None:
+        self._files.begin(order)
+        sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
+        awaited = sources | self.work.plan.joint()
+        loop = TaskLoop(order, self.folder, self, send, awaited, self._clock, self._wait)
+        self._looping = loop
+        if self._leaves_loop:  # It was told so before there was a loop to leave.
+            loop.ask_to_leave()
+        return loop.run()
 
     def _answer_for(self, reply: BundleReply | BundleBroke) -> None:
         reply = self._files.synced(reply)
@@ -254,7 +277,7 @@ class WorkerProcess:
         elif isinstance(command, LeaveLoop | GiveUp | Abort):
             self._leaves_loop = True
             if looping := self._looping:
-                looping.leave()
+                looping.ask_to_leave()
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
@@ -265,9 +288,7 @@ class WorkerProcess:
                 self._requests.put(command)
             case Abort():
                 self._giving_up.begin()
-                giving_up = threading.Thread(target=self._giving_up.stop, daemon=True)
-                giving_up.start()
-                giving_up.join(LIMIT_SECONDS)
+                start_helper(self._giving_up.stop, "giving up").join(LIMIT_SECONDS)
                 self._leave(1)
             case Goodbye():
                 self._leave(0)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import attrs
+from beam_runner_worker.threads import start_essential
 
 Item = TypeVar("Item")
 
@@ -60,7 +61,7 @@ def pushed(produce: Callable[[Callable[[Item], None]], None]) -> Iterator[Item]:
         except NobodyPullsError:
             return
 
-    threading.Thread(target=run, name="section", daemon=True).start()
+    start_essential(run, "section")
     try:
         while not isinstance(item := items.get(), _End):
             yield item

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from beam_runner_engine.values.window_coders import WindowCoder
 
+from beam_spark_executor.bundles.inputs import GLOBAL, Windows
 from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.memory import bundle_budget, section_budget
@@ -25,6 +25,7 @@ class StageWork:
         budget: how many bytes of rows a bundle may group in memory.
         hides_elements: whether errors must not show the element that was processed.
         clock: the job's processing time.
+        checks_watermarks: whether bundles fail where a watermark overtakes data.
     """
 
     stage: StagePlan
@@ -34,15 +35,15 @@ class StageWork:
     budget: int = attrs.field(factory=bundle_budget)
     hides_elements: bool = False
     clock: ProcessingClock = attrs.field(factory=ProcessingClock)
+    checks_watermarks: bool = False
 
     @property
-    def told_windows(self) -> WindowCoder | None:
-        """The coder of its input's windows, if its input must tell them."""
+    def windows(self) -> Windows:
+        """Those of its input."""
         source = self.input_buffer
-        if source is None or not source.windows:
-            return None
-        assert source.strategy is not None
-        return source.strategy.window_coder
+        if source is None or source.strategy is None:
+            return GLOBAL
+        return Windows(source.strategy.window_coder, told=source.windows)
 
     @classmethod
     def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
@@ -57,6 +58,7 @@ class StageWork:
             shards=work.shards,
             hides_elements=work.hides_elements,
             clock=ProcessingClock.showing(work.now) if clock is None else clock,
+            checks_watermarks=work.checks_watermarks,
         )
 
     def in_section(self) -> StageWork:

@@ -15,6 +15,7 @@ from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
+from beam_runner_worker.threads import start_helper
 
 from beam_spark_executor.bundles.merging import SdkMerger
 from beam_spark_executor.bundles.stage_work import StageWork
@@ -89,7 +90,7 @@ class JobStages:
         self._closed = False
         channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
         if self._plan.needs_sdks:
-            threading.Thread(target=self._build_ahead, name="stages", daemon=True).start()
+            start_helper(self._build_ahead, "stages")
 
     def get(self, stage_id: str) -> BuiltStage:
         """A stage, built on first use.

@@ -90,6 +90,7 @@ class StatefulBundle:
         if stores is not None:
             self._store = stores.open(bundle.stage, bundle.shard, order.state)
         self.user_state = ShardUserState(plan, bundle.processing_time, clock or ProcessingClock())
+        self._dropped = 0
         self._begin()
 
     def chunks(
@@ -110,13 +111,14 @@ class StatefulBundle:
                 yield Settle()
             if self._store is None and part.ends_key:
                 yield from self._due()
+                self._dropped += self._shard.dropped
                 self._begin()
         yield from self._due()
 
     def commit(self, name: str) -> ShardCommit:
         """Writes what changed to files under this name."""
         if self._store is None:
-            return ShardCommit(EMPTY_SUMMARY)
+            return ShardCommit(EMPTY_SUMMARY, dropped=self._dropped + self._shard.dropped)
         commit = self._shard.commit()
         state = self._store.write_commit(commit.deltas, name)
         return ShardCommit(commit.summary, state, commit.dropped)
@@ -133,10 +135,13 @@ class StatefulBundle:
         """
         strategy = self._spec.strategy
         if isinstance(part.windows, bytes) and not (strategy.merges or self._plan.time_sorted):
-            # All in one window: it has expired for all of them, or for none.
+            # All elements are in one window, which has expired for all of them or for none. So a
+            # row for each key is enough.
             count = len(part.keys)
             times = part.timestamps[:count].tolist()
-            first = self._shard.admit(part.keys, [part.windows] * count, times, times, self._now)
+            first = self._shard.admit(
+                part.keys, [part.windows] * count, times, times, self._now, part.counts
+            )
             return elements_of(part.values) if first.rows else None
         windows = part.window_column()
         values = part.values.to_pylist()

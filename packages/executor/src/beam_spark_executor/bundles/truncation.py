@@ -45,7 +45,7 @@ class Truncation:
             elif self._plan.spec is not None:
                 left += self._ask(one, f"{name}/truncated/{number}")
             elif not self._plan.endless:
-                left.append(Input(one.data, one.windows, estimator_state=one.estimator_state))
+                left.append(_whole(one.data, one))
         return tuple(left)
 
     def _ask(self, one: Input, name: str) -> Iterable[Input]:
@@ -55,7 +55,12 @@ class Truncation:
         port = _Collected(name, one.data.facts.windows)
         chunks = element_chunks(FolderData(self._folder).rows, (one,))
         harness.process_bundle(name, chunks, {spec.outputs[0].transform_id: port})
-        return [Input(data, one.windows, estimator_state=one.estimator_state) for data in port.data]
+        return [_whole(data, one) for data in port.data]
+
+
+def _whole(left: Data, one: Input) -> Input:
+    """Returns what is left of a truncated input: all of that is processed."""
+    return attrs.evolve(one, data=left, truncate=False, whole=True)
 
 
 class _Collected:

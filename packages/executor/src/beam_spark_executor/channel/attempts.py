@@ -44,25 +44,53 @@ class UserFailure:
 
 
 @attrs.frozen
+class FailedStep:
+    """Step and element at which an attempt failed, as the record `BundleFailed.detail`.
+
+    Attributes:
+        transform: the full name of the transform.
+        summary: type and text of the exception.
+        element: what is known of the element, in one line; may be empty.
+    """
+
+    transform: str
+    summary: str
+    element: str = ""
+
+
+@attrs.frozen
 class BundleBroke:
     """An attempt at a bundle failed; nothing of it counts.
 
     Attributes:
-        failure: what user code raised, or None if it failed from outside.
-        reason: why, where it failed from outside.
+        failure: what user code raised; None if the cause lies elsewhere.
+        reason: the cause, if user code did not raise.
+        kind: whose fault it is.
+        neighbour: the name of the neighbour that was unavailable, if the kind is `UNAVAILABLE`.
     """
 
     attempt: Attempt
     failure: UserFailure | None
     reason: str = attrs.field(default="", converter=encodable)
+    kind: FailureKind = attrs.field(
+        default=attrs.Factory(
+            lambda self: FailureKind.OUTSIDE if self.failure is None else FailureKind.USER,
+            takes_self=True,
+        )
+    )
+    neighbour: str = attrs.field(default="", converter=encodable)
 
     def to_event(self) -> BundleFailed:
-        """The engine's event."""
-        if self.failure is None:
-            kind, cause = FailureKind.OUTSIDE, self.reason
-        else:
-            kind, cause = FailureKind.USER, self.failure.text
-        return BundleFailed(self.attempt.bundle, self.attempt.attempt, cause, kind)
+        """Returns the engine's event."""
+        failure = self.failure
+        cause, detail = self.reason, None
+        if failure is not None:
+            cause = failure.text
+            detail = FailedStep(failure.transform, failure.summary, failure.element)
+        attempt = self.attempt
+        return BundleFailed(
+            attempt.bundle, attempt.attempt, cause, self.kind, self.neighbour, detail
+        )
 
 
 @attrs.frozen

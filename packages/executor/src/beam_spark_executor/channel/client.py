@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import pickle
 import queue
-import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
 from beam_runner_jobservices.observation import ThreadStack
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.threads import start_essential, start_helper
 
 from beam_spark_executor.channel import stacks
 from beam_spark_executor.channel.messages import (
@@ -84,10 +85,7 @@ class ChannelClient:
                 for encoded in commands:
                     command = pickle.loads(encoded)
                     if isinstance(command, DumpStacks):
-                        tell = threading.Thread(
-                            target=self._tell_stacks, args=(command.request,), daemon=True
-                        )
-                        tell.start()
+                        start_helper(partial(self._tell_stacks, command.request), "stacks")
                     else:
                         on_command(command)
             except grpc.RpcError:
@@ -96,7 +94,7 @@ class ChannelClient:
                 # Also where user code has broken what this thread needs: nobody would obey any more.
                 on_lost()
 
-        threading.Thread(target=listen, name="channel", daemon=True).start()
+        start_essential(listen, "channel")
 
     def _tell_stacks(self, request: int) -> None:
         own = stacks.threads()

@@ -19,6 +19,7 @@ from beam_runner_engine.scheduler import (
 from beam_runner_jobservices.observation import ThreadStack
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.texts import encodable
 
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_spark_executor.clock import ProcessingClock
@@ -145,6 +146,34 @@ class LoopReply:
 
 
 @attrs.frozen
+class LoopBroke:
+    """The loop inside a task has ended by an error, and runs nothing any more.
+
+    Nothing counts that has happened in it since the last :class:`LoopProgress`.
+
+    Attributes:
+        loop: its number.
+        reason: the error.
+    """
+
+    loop: int
+    reason: str = attrs.field(converter=encodable)
+
+
+@attrs.frozen
+class NeighbourAwaited:
+    """The process waits for a neighbour that is away, and keeps what it has done.
+
+    Attributes:
+        neighbour: the neighbour; empty if the process waits no longer.
+        reason: the cause of the latest failure.
+    """
+
+    neighbour: str = attrs.field(default="", converter=encodable)
+    reason: str = attrs.field(default="", converter=encodable)
+
+
+@attrs.frozen
 class SplitReply:
     """The answer to a :class:`SplitRequest`."""
 
@@ -205,6 +234,8 @@ FromWorker = (
     | SectionRefusal
     | LoopProgress
     | LoopReply
+    | LoopBroke
+    | NeighbourAwaited
     | SplitReply
     | Logged
     | ExternalWorkerStarted
@@ -346,6 +377,7 @@ class JobWork:
         now: the job's processing time (ms).
         durable: whether files must be on the disk before a reply names them.
         store: where the job's files lie if machines share no folder.
+        checks_watermarks: whether bundles fail where a watermark overtakes data.
     """
 
     plan: JobPlan
@@ -355,3 +387,4 @@ class JobWork:
     now: int = attrs.field(factory=lambda: ProcessingClock().now())
     durable: bool = False
     store: StoreSpec | None = None
+    checks_watermarks: bool = False

@@ -42,7 +42,9 @@ class VitalsWriter:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         with (folder / _FILE).open("w+b") as file:
-            file.truncate(_SIZE)
+            # A page without its place on the disk can't be written to once the disk is full.
+            file.write(bytes(_SIZE))
+            file.flush()
             self._page = mmap.mmap(file.fileno(), _SIZE)
         self._beats = 0
         # User code may replace what is looked up later.

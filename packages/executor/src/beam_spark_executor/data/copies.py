@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
+
+from beam_runner_worker.threads import run_together
 
 from beam_spark_executor.data.machine_files import MachineFiles
 from beam_spark_executor.data.refs import FileRows, Segment
 from beam_spark_executor.data.side_index import SIDE
-from beam_spark_executor.stores.ports import NoPlaceError, StoreError
+from beam_spark_executor.stores.ports import MissingFileError, NoPlaceError, StoreError
+from beam_spark_executor.unavailable import NeighbourUnavailable, disk_of
 
 T = TypeVar("T")
 
@@ -52,13 +54,13 @@ class LocalCopies:
         self._needed: set[str] = set()
         self._held: set[str] = set()
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(_AT_ONCE, "files")
 
     def need(self, refs: Iterable[FileRows | Segment]) -> None:
         """Fetches what is not here; see `FileKeeper.need`.
 
         Raises:
-            OSError: the store has lost one, or does not answer, or the disk is full.
+            OSError: the store has lost one.
+            NeighbourUnavailable: the store does not answer, or the disk is full.
         """
         wanted: dict[str, _Rows] = {}
         rows: dict[str, set[int]] = {}
@@ -76,7 +78,7 @@ class LocalCopies:
         """Fetches what is not here; see `FileKeeper.hold`.
 
         Raises:
-            OSError: as for `need`.
+            OSError, NeighbourUnavailable: as for `need`.
         """
         with self._lock:
             self._held = set(names)
@@ -86,7 +88,7 @@ class LocalCopies:
         """Puts files into the store; see `FileKeeper.keep`.
 
         Raises:
-            OSError: the store does not take one.
+            NeighbourUnavailable: the store does not take one, or the disk is full.
             NoPlaceError: there is none.
         """
         with self._lock:
@@ -107,8 +109,7 @@ class LocalCopies:
         return copy.rows is None or (rows is not None and rows <= copy.rows)
 
     def _all(self, work: Callable[[T], None], files: Sequence[T]) -> None:
-        for _ in map(work, files) if len(files) == 1 else self._pool.map(work, files):
-            pass
+        run_together(work, files, _AT_ONCE, "files")
 
     def _fetch(self, file: tuple[str, _Rows]) -> None:
         name, rows = file
@@ -116,23 +117,30 @@ class LocalCopies:
         before = self._here.get(name)
         if before is None and path.exists():
             return  # of this process, which has not told of it yet
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._machine.have(name, rows, path)
-        except StoreError as error:
+            with disk_of(self._folder):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._machine.have(name, rows, path)
+        except MissingFileError as error:
             raise OSError(str(error)) from error
+        except StoreError as error:
+            raise self._unavailable(error) from error
         if before is not None and rows is not None and before.rows is not None:
             rows |= before.rows
         self._know(name, rows)
 
     def _put(self, name: str) -> None:
         try:
-            self._machine.put(name, self._folder / name)
+            with disk_of(self._folder):
+                self._machine.put(name, self._folder / name)
         except NoPlaceError:
             raise
         except StoreError as error:
-            raise OSError(str(error)) from error
+            raise self._unavailable(error) from error
         self._know(name, None)
+
+    def _unavailable(self, error: StoreError) -> NeighbourUnavailable:
+        return NeighbourUnavailable(f"the data store at {self._machine.url}", str(error))
 
     def _know(self, name: str, rows: _Rows) -> None:
         self._here[name] = _Copy(rows, (self._folder / name).stat().st_size)

@@ -109,7 +109,7 @@ class RowFile:
         except FileNotFoundError as error:
             raise RowsError.missing(path) from error
         except OSError as error:
-            raise RowsError(path, f"can't be read: {error}") from error
+            raise RowsError.unreadable(path, error) from error
         self.directory = self._directory(checksum)
         """``at``, ``size``, ``checksum`` and ``kind`` of each row."""
 

@@ -34,13 +34,17 @@ class MachineFiles:
         store: where the job's files lie.
         folder: of the processes, on a file system in which files can be locked and linked.
         most_bytes: how much may lie here that no process has; a tenth of what the disk has left by default.
+        url: of the store, for messages.
 
     Attributes:
         side: the folder of indexes of side inputs, each of which is built by whoever needs it first.
     """
 
-    def __init__(self, store: DataStore, folder: Path, most_bytes: int | None = None) -> None:
+    def __init__(
+        self, store: DataStore, folder: Path, most_bytes: int | None = None, url: str = ""
+    ) -> None:
         self._store = store
+        self.url = url
         self._files = folder / "files"
         self._locks = folder / "locks"
         self._folder = folder

@@ -7,7 +7,6 @@ while the file is open.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -170,7 +169,7 @@ def read_about(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise SideIndexError.missing(path) from error
     except OSError as error:
-        raise SideIndexError(path, f"can't be read: {os.strerror(error.errno or 0)}") from error
+        raise SideIndexError.unreadable(path, error) from error
     checksum, text = content[:_DIGITS], content[_DIGITS:]
     if checksum != xxhash.xxh3_64_hexdigest(text).encode():
         raise SideIndexError.damaged(path, "it has another checksum")

@@ -6,7 +6,8 @@ metrics, and messages when nothing moves, and when an attempt failed that is fol
 | ``beam_spark:stage:input_watermark:v1`` | ms | the stage's input watermark |
 | ``beam_spark:stage:output_watermark:v1`` | ms | its output watermark |
 | ``beam_spark:stage:backlog_bytes:v1`` | bytes | what waits for the stage and is in no bundle |
-| ``beam_spark:stage:open_bundles:v1`` | bundles | those of the stage that are not committed |
+| ``beam_spark:stage:open_bundles:v1`` | bundles | those of the stage that run, or wait for their turn |
+| ``beam_spark:stage:paused_bundles:v1`` | bundles | those of which an attempt failed, and the next one begins later |
 | ``beam_spark:stage:commit_lag:v1`` | ms | for how long the oldest of these has not been |
 | ``beam_spark:stage:transforms:v1`` | names | the transforms in the stage |
 | ``beam_spark:stage:waits:v1`` | sentences | what the stage waits for, if it is not just its turn |
@@ -14,13 +15,14 @@ metrics, and messages when nothing moves, and when an attempt failed that is fol
 | ``beam_spark:stage:bundles_committed:v1`` | bundles | how many of the stage were committed |
 | ``beam_spark:stage:bundles_failed:v1`` | attempts | how many attempts at its bundles failed |
 | ``beam_spark:stage:bundles_retried:v1`` | attempts | how many of its bundles were given out again |
+| ``beam_spark:stage:bundles_interrupted:v1`` | attempts | how many attempts ended because a neighbour was unavailable |
 | ``beam_spark:stage:dropped_values:v1`` | values | those that came too late for their windows, or after the last firing of their trigger; comes with the bundles |
 | ``beam_spark:stage:began:v1`` | ms | when it was first at work (wall clock) |
 | ``beam_spark:stage:last_at_work:v1`` | ms | when it was last |
 | ``beam_spark:stage:bundle_msecs:v1`` | ms | how long each of its bundles took that was committed; comes with the bundles |
 
 Those after ``waits`` are there of jobs that have ended, too. Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it. The job itself has
-``beam_spark:job:lost_processes:v1``: how many of its worker processes have ended without being asked to, as far as this server knows.
+``beam_spark:job:losses:v1``: how many of its worker processes have ended without being asked to, and how many loops inside tasks broke off, as far as this server knows.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
-from beam_runner_engine.scheduler import BundleFailed, StageReport, Wait, WaitFor, describe_waits
+from beam_runner_engine.scheduler import StageReport, Wait, WaitFor, describe_waits
 from beam_runner_engine.values.lengths import encode_count
 from beam_runner_engine.values.varints import encode_varint
 from beam_runner_jobservices.ports import JobReporter
@@ -38,8 +40,14 @@ from beam_runner_jobservices.records import Importance, MonitoringInfo
 from beam_runner_urns import metrics as metric_urns
 
 from beam_spark_executor.driver.coordinator import Coordinator
+from beam_spark_executor.driver.failure_reports import (
+    FailureMessages,
+    outage_text,
+    waits_for_retries,
+)
 from beam_spark_executor.driver.kept import Tally
 from beam_spark_executor.driver.ledger import Ledger
+from beam_spark_executor.driver.patient_journal import Outage
 from beam_spark_executor.driver.processes import Silence
 from beam_spark_executor.driver.reasons import reasons
 from beam_spark_executor.driver.stage_history import StageHistory
@@ -47,7 +55,7 @@ from beam_spark_executor.plan import JobPlan
 
 LOOK_SECONDS = 0.5
 """How old the metrics of stages are at most, apart from a loop inside a task."""
-LOST_PROCESSES = "beam_spark:job:lost_processes:v1"
+LOSSES = "beam_spark:job:losses:v1"
 STILL_SECONDS = 5.0
 """After this long without a move people are told why; then after twice as long, and so on."""
 
@@ -63,6 +71,7 @@ class _Seen:
         waits: by stage, what it waits for, in sentences; none where nobody has asked lately.
         tallies: by stage, how many of its bundles came to what.
         sections: by stage, how many attempts at sections have ended.
+        broken_loops: how many loops inside tasks broke off.
     """
 
     time: int = 0
@@ -71,6 +80,7 @@ class _Seen:
     waits: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     tallies: Mapping[str, Tally] = attrs.field(factory=dict)
     sections: Mapping[str, int] = attrs.field(factory=dict)
+    broken_loops: int = 0
 
 
 class ProcessesSeen(Protocol):
@@ -108,14 +118,17 @@ class JobCondition:
         self.history = StageHistory()
         self._looked = 0.0
         self._pause = STILL_SECONDS
-        self._failure: BundleFailed | None = None
+        self._failures = FailureMessages(plan)
+        self._outage: Outage | None = None
+        self._outage_pause = 0.0
 
     def metrics(self) -> tuple[MonitoringInfo, ...]:
         """Those of all stages, as of the last look; of a job that has ended what became of them."""
         seen = self._seen
         if not seen.time:
             return ()
-        begun, lost = self._processes.begun, encode_varint(self._processes.lost)
+        begun = self._processes.begun
+        losses = encode_varint(self._processes.lost + seen.broken_loops)
         return (
             *(info for report in seen.stages for info in self._stage(report, seen)),
             *(
@@ -125,7 +138,7 @@ class JobCondition:
                     stage, seen, begun.get(stage, 0) + seen.sections.get(stage, 0)
                 )
             ),
-            MonitoringInfo(LOST_PROCESSES, metric_urns.SUM_INT64_TYPE, lost, {}),
+            MonitoringInfo(LOSSES, metric_urns.SUM_INT64_TYPE, losses, {}),
         )
 
     def look(self, ledger: Ledger, coordinator: Coordinator, *, asked: bool = False) -> None:
@@ -139,21 +152,26 @@ class JobCondition:
         self._looked = moment
         now = coordinator.clock.now()
         first = not self._seen.time
-        self._seen = self._see(ledger, now, coordinator.sections.begun, asked=asked)
-        self._tell_if_tried_again(ledger, told_before=first)
+        self._seen = attrs.evolve(
+            self._see(ledger, now, asked=asked),
+            tallies=dict(ledger.tallies),
+            sections=dict(coordinator.sections.begun),
+            broken_loops=coordinator.broken_loops,
+        )
+        for text in self._failures.look(ledger, now, skips=first) if ledger.end is None else ():
+            self._reporter.message(Importance.WARNING, text)
+        self.tell_outage(coordinator.lane_outage)
         self.history.look(time.time(), self._seen.stages or ledger.reports(), ledger.tallies)
         self._tell_if_still(ledger, coordinator, moment, self._processes.look())
 
-    def _see(self, ledger: Ledger, now: int, sections: Mapping[str, int], *, asked: bool) -> _Seen:
+    def _see(self, ledger: Ledger, now: int, *, asked: bool) -> _Seen:
         if ledger.end is not None:
-            return _Seen(now, tallies=dict(ledger.tallies), sections=dict(sections))
+            return _Seen(now)
         return _Seen(
             now,
             tuple(ledger.reports()),
             {} if self._plan.scripts_clock else ledger.opened(),
             reasons(ledger.waits(), self._plan) if asked else {},
-            dict(ledger.tallies),
-            dict(sections),
         )
 
     def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MonitoringInfo]:
@@ -164,6 +182,7 @@ class JobCondition:
             ("output_watermark", report.output_watermark),
             ("backlog_bytes", report.waiting_bytes),
             ("open_bundles", report.open_bundles),
+            ("paused_bundles", report.paused),
             ("commit_lag", lag),
         ):
             urn = f"beam_spark:stage:{name}:v1"
@@ -195,13 +214,16 @@ class JobCondition:
     def _labels(self, stage: str) -> dict[str, str]:
         return {"STAGE": stage, "PTRANSFORM": self._plan.stages[stage].spec.name}
 
-    def _tell_if_tried_again(self, ledger: Ledger, *, told_before: bool) -> None:
-        """Tells of the last attempt that failed, if the job goes on; once, by this server or another."""
-        last, before = ledger.last_failure, self._failure
-        self._failure = last
-        if last is not None and last != before and not told_before and ledger.end is None:
-            text = f"attempt {last.attempt} at a bundle failed, and it is tried again: {last.cause}"
-            self._reporter.message(Importance.WARNING, text)
+    def tell_outage(self, outage: Outage | None) -> None:
+        """Tells what the whole job waits for, when the outage begins and less often as it lasts."""
+        begins = outage is not None and (self._outage is None or self._outage.since != outage.since)
+        self._outage = outage
+        if outage is None:
+            return
+        lasted = outage.next_try - outage.since
+        if begins or lasted >= 2 * self._outage_pause:
+            self._outage_pause = lasted
+            self._reporter.message(Importance.WARNING, outage_text(outage))
 
     def _tell_if_still(
         self, ledger: Ledger, coordinator: Coordinator, moment: float, silent: Sequence[Silence]
@@ -213,7 +235,9 @@ class JobCondition:
             self._pause = 2 * still
             waits = ledger.waits()
             if not _only_waits_for_the_clock(ledger, waits):
-                told = "; ".join((*self._silences(silent), *self._reasons(waits, coordinator)))
+                told = "; ".join(
+                    (*self._silences(silent), *self._reasons(waits, ledger, coordinator))
+                )
                 self._reporter.message(
                     Importance.BASIC, f"nothing has been committed for {still:.0f} s: {told}"
                 )
@@ -228,7 +252,10 @@ class JobCondition:
                 "if that never ends, cancel the job"
             )
 
-    def _reasons(self, waits: Sequence[Wait], coordinator: Coordinator) -> Iterator[str]:
+    def _reasons(
+        self, waits: Sequence[Wait], ledger: Ledger, coordinator: Coordinator
+    ) -> Iterator[str]:
+        yield from waits_for_retries(ledger.retries(), self._plan, coordinator.clock.now())
         sections = coordinator.sections
         for section in sections.running():
             yield f"{sections.name(section.bundle)}: {sections.told()}"
@@ -238,6 +265,7 @@ class JobCondition:
         if starting := [lane for lane in coordinator.lanes.busy() if lane.prepares]:
             seconds = time.monotonic() - min(lane.began for lane in starting)
             yield f"an SDK harness has been starting for {seconds:.0f} s, in which bundles are to run: {len(starting)}"
+        waits = [wait for wait in waits if wait.what is not WaitFor.RETRY]
         if waits:
             yield describe_waits(waits, lambda name: f"'{self._plan.stages[name].spec.title}'")
 
@@ -254,5 +282,5 @@ def _only_waits_for_the_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:
     return (
         ledger.next_wake is not None
         and not ledger.open_bundles
-        and not any(wait.what is WaitFor.SIDE_INPUT for wait in waits)
+        and not any(wait.what in (WaitFor.SIDE_INPUT, WaitFor.RETRY) for wait in waits)
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from beam_runner_engine.dispatch import Driver, LoopLease, is_small
 from beam_runner_engine.scheduler import (
     Abort,
+    AttemptsLost,
     Bundle,
     BundleFailed,
     Cancel,
@@ -34,6 +35,7 @@ from beam_spark_executor.channel.messages import (
     FromWorker,
     JobWork,
     LaneOpened,
+    LoopBroke,
     LoopProgress,
     LoopReply,
     RunBundle,
@@ -46,15 +48,17 @@ from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.clock import ProcessingClock
 from beam_spark_executor.driver.finalizers import Finalizers
 from beam_spark_executor.driver.kept import encode_entries
+from beam_spark_executor.driver.lane_failures import LaneFailures
 from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
 from beam_spark_executor.driver.metrics import MetricsTally
+from beam_spark_executor.driver.patient_journal import Outage, PatientJournal
 from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
-from beam_spark_executor.journal.journal import Journal
+from beam_spark_executor.driver.watermark_checks import first_overtaken
 from beam_spark_executor.memory import KillWatch
 from beam_spark_executor.tuning import TUNING
 
@@ -81,12 +85,13 @@ class Coordinator:
         lanes: where bundles run.
         sections: that run.
         moved: when (``time.monotonic``) a bundle was committed last, or came further.
+        broken_loops: how many loops inside tasks broke off.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        journal: Journal,
+        journal: PatientJournal,
         metrics: MetricsTally,
         start_lane: Callable[[int], None],
         host: SectionHost,
@@ -97,6 +102,7 @@ class Coordinator:
         self.ledger = ledger
         self.clock = ProcessingClock(ledger.now)
         self.moved = time.monotonic()
+        self.broken_loops = 0
         self._journal = journal
         self._metrics = metrics
         self._settings = settings
@@ -122,7 +128,7 @@ class Coordinator:
         self._waiting: list[Entry] = []
         self._finalizers = Finalizers()
         self._since_snapshot = 0
-        self._lane_failures = 0
+        self._lane_failures = LaneFailures(ledger.limits.outage_limit is None)
         self._driver: Driver[Entry] = Driver(self)
         pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
         self._loop = LoopLease(*pauses)
@@ -132,8 +138,6 @@ class Coordinator:
     def begin(self) -> None:
         """Goes on from what is committed."""
         self.open(self.ledger.open_bundles)
-        for split in self.ledger.open_splits:
-            self.split(split.bundle, split.attempt, split.fraction)
 
     @property
     def seconds_to_alarm(self) -> float | None:
@@ -148,7 +152,7 @@ class Coordinator:
         """A worker process has said something."""
         match message:
             case LaneOpened(lane):
-                self._lane_failures = 0
+                self._lane_failures.end()
                 self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
             case BundleProgressed(attempt) if self.sections.runs(attempt):
                 self._metrics.progressed(attempt, message.metrics, link.hello.folder)
@@ -178,6 +182,8 @@ class Coordinator:
                 self._loop_told(link, message)
             case LoopReply():
                 self._loop_left(link, message)
+            case LoopBroke():
+                self._loop_broke(link, message)
 
     def lost(self, link: WorkerLink) -> None:
         """A worker process has ended."""
@@ -190,11 +196,18 @@ class Coordinator:
         self._lose(self.lanes.ended(number), f"its lane failed: {error}")
         if not error:
             return
-        self._lane_failures += 1
         _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
-        if self._lane_failures >= TUNING.lane_failures:
+        pause = self._lane_failures.add(error, time.monotonic())
+        if pause is None:
             reason = f"worker processes could not be had, the last time because: {error}"
             self._end(Abort(reason))
+        else:
+            self.lanes.start_none(pause)
+
+    @property
+    def lane_outage(self) -> Outage | None:
+        """The outage of what worker processes run on, if there is one."""
+        return self._lane_failures.outage
 
     def section_ended(self, end: SectionEnd) -> None:
         """What came of an attempt at a section is known."""
@@ -247,17 +260,21 @@ class Coordinator:
 
     def _lose(self, loss: Loss, reason: str) -> None:
         """What ran in a lane is gone, and nothing of it was committed."""
-        if loss.loop or loss.bundle is not None:
-            reason += self._kills.hint()
+        reason += self._kills.hint() if loss.loop or loss.bundle is not None else ""
         if loss.loop and self._loop.is_out:
-            self._loop.broke(time.monotonic())
-            self._litter.loop_lost(self._loop.number)
-            _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
-            self._place(self.ledger.open_bundles)
+            self._take_loop_back(reason)
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
             kind = FailureKind.OUTSIDE
             self._waiting.append(BundleFailed(bundle.number, bundle.attempt, reason, kind))
+
+    def _take_loop_back(self, reason: str) -> None:
+        """The scheduler is the server's again; the bundles of the loop run again, on lanes."""
+        self.broken_loops += 1
+        self._loop.broke(time.monotonic())
+        self._litter.loop_lost(self._loop.number)
+        _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
+        self._waiting.append(AttemptsLost())
 
     # What the driver asks for.
 
@@ -283,6 +300,8 @@ class Coordinator:
                 self._litter.attempt_failed(attempt)
                 self._metrics.failed(attempt)
             commands += self.ledger.apply(entry)
+        if overtaken := first_overtaken(self.ledger):
+            commands += self.record((Abort(overtaken),))
         self._settings.data.remove(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
         if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:
@@ -354,10 +373,14 @@ class Coordinator:
 
     def _record_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits what a loop has done; the bundles that were opened on the way are its own."""
-        for entry in entries:
-            if isinstance(entry, BundleReply):
-                self._finalizers.remember(link, entry)
+        self._finalizers.remember_all(link, entries)
         return [c for c in self.record(entries) if not isinstance(c, OpenBundles)]
+
+    def _loop_broke(self, link: WorkerLink, broken: LoopBroke) -> None:
+        """The process lives on, but nothing counts that its loop has done since its last progress."""
+        if self._loop.covers(broken.loop):
+            self.lanes.loop_left(link, None)
+            self._take_loop_back(broken.reason)
 
     def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
         """The scheduler is the server's again; what came meanwhile is worked in after this."""

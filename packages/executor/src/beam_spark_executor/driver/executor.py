@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.scheduler import Start
+from beam_runner_engine.scheduler import AttemptsLost, Limits, Start
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.folders import sync_folder
 from beam_runner_jobservices.ports import JobHandle, JobReporter
@@ -30,7 +31,7 @@ from beam_spark_executor.driver.reach import out_of_reach
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
 from beam_spark_executor.driver.starts import counted_start
-from beam_spark_executor.driver.tuning import tuning_of
+from beam_spark_executor.driver.tuning import RetrySettings, tuning_of, with_retries
 from beam_spark_executor.job_options import Bulk, WrongOption, job_wishes
 from beam_spark_executor.journal.codec import FormError
 from beam_spark_executor.journal.journal import Journal
@@ -55,22 +56,26 @@ class ExecutorSettings:
         folder: one that the driver and, unless there is a store, all executors can read and write; each job
             has a folder of its own in it, removed when the job ends.
         channel: where worker processes reach this one.
-        task_attempts: how often a bundle is tried in which user code raises.
+        retries: how often failed bundles run again, where the job does not say it.
         hides_elements: whether errors must not show the element that was processed.
         sync_data: whether what is committed is to survive the machine.
         store: where data between stages lies if machines share no folder.
         bulk: whether Spark carries bounded work as jobs of its own, where the job does not say it.
         on_cluster: whether processes run on other machines than this one.
+        checks_watermarks: whether jobs fail where a watermark overtakes data.
+        keep_seconds: how long the state of a stream that failed or was cancelled is kept; 0 keeps none.
     """
 
     folder: Path
     channel: ChannelPlace = attrs.field(factory=ChannelPlace)
-    task_attempts: int = 1
+    retries: RetrySettings = attrs.field(factory=RetrySettings)
     hides_elements: bool = False
     sync_data: bool = False
     store: StoreSpec | None = None
     bulk: Bulk = Bulk.AUTO
     on_cluster: bool = False
+    checks_watermarks: bool = False
+    keep_seconds: float = 0.0
 
     @property
     def shares_data(self) -> bool:
@@ -129,6 +134,8 @@ class SparkJobExecutor:
             settings = self._settings_of(job.job_id, folder)
             ledger = self._ledger(job, journal, settings.data)
         self._check_tables(ledger.plan)
+        if settings.checks_watermarks:
+            ledger.watch = WatermarkWatch()
         if self._settings.sync_data:
             sync_folder(folder.parent)
         unused = "" if job.resumed else without_effect(job)
@@ -199,13 +206,15 @@ class SparkJobExecutor:
             hides_elements=self._settings.hides_elements,
             durable=self._settings.sync_data,
             store=None if store is None else store.within(job_id),
+            checks_watermarks=self._settings.checks_watermarks,
+            keep_seconds=self._settings.keep_seconds,
         )
 
     def _ledger(self, job: JobSpec, journal: Journal, data: JobData) -> Ledger:
         """What an earlier server had committed of the job, else the ledger of a new job."""
         if journal.exists:
             try:
-                ledger = recover(journal)
+                ledger = recover(journal, lambda kept: self._limits(kept, job))
             except FormError as error:
                 raise JobRejected(
                     "the job can't go on: what an earlier server had committed of it was written by"
@@ -223,6 +232,11 @@ class SparkJobExecutor:
             ledger = self._begin(job, self._plan(job))
             journal.snapshot(ledger.snapshot())
         return ledger
+
+    def _limits(self, ledger: Ledger, job: JobSpec) -> Limits:
+        """Returns the limits for failed bundles that this version gives to the job of another version."""
+        wishes = job_wishes(job.options)
+        return with_retries(ledger.limits, ledger.plan, self._settings.retries, wishes)
 
     def _check_tables(self, plan: JobPlan) -> None:
         tables = [s.spec.name for s in plan.stages.values() if s.table is not None]
@@ -249,7 +263,7 @@ class SparkJobExecutor:
         tuning = tuning_of(
             plan,
             self._placement.cores,
-            settings.task_attempts,
+            settings.retries,
             wishes,
             settings.bulk,
             shares_data=settings.shares_data,
@@ -267,8 +281,14 @@ class SparkJobExecutor:
         self._placement.job_ended()
 
 
-def recover(journal: Journal) -> Ledger:
-    """The ledger that a job's journal makes.
+def recover(journal: Journal, limits: Callable[[Ledger], Limits] | None = None) -> Ledger:
+    """The ledger that a job's journal makes, in which all bundles that were lost with the earlier server are tried again.
+
+    A snapshot takes that on record: the entries that follow are of these attempts.
+
+    Args:
+        journal: the job's.
+        limits: gives new limits for what comes, if another version began the job.
 
     Raises:
         FormError: another version wrote it, and this one can't read it.
@@ -279,8 +299,11 @@ def recover(journal: Journal) -> Ledger:
     for blob in recovered.entries:
         for entry in kept.entries(blob):
             ledger.apply(entry)
-    if not kept.is_of_this_version:
-        journal.snapshot(ledger.snapshot())
+    if limits is not None and not kept.is_of_this_version:
+        # After all entries: those were worked in by the old limits.
+        ledger.limits = limits(ledger)
+    ledger.apply(AttemptsLost())
+    journal.snapshot(ledger.snapshot())
     return ledger
 
 

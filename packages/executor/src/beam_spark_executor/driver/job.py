@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import queue
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +11,8 @@ import attrs
 from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
 from beam_runner_jobservices.observation import Execution, StageSeries, ThreadStack
 from beam_runner_jobservices.ports import JobReporter
-from beam_runner_jobservices.records import JobMetrics, JobState
+from beam_runner_jobservices.records import Importance, JobMetrics, JobState
+from beam_runner_worker.threads import start_essential
 
 from beam_spark_executor.channel.messages import (
     Abort,
@@ -39,15 +38,18 @@ from beam_spark_executor.driver.happenings import (
     Woken,
     is_loss,
 )
+from beam_spark_executor.driver.inbox import Inbox
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.metrics import MetricsTally
 from beam_spark_executor.driver.observing import JobObserving
+from beam_spark_executor.driver.patient_journal import Outage, PatientJournal
 from beam_spark_executor.driver.ports import JobPlacement
 from beam_spark_executor.driver.processes import JobProcesses
+from beam_spark_executor.driver.remains import JobRemains
 from beam_spark_executor.driver.reporting import end_text, report_logs
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
-from beam_spark_executor.journal.errors import JournalError, JournalFenced
+from beam_spark_executor.journal.errors import JournalFenced, JournalUnavailable
 from beam_spark_executor.journal.journal import Journal
 
 _TEARDOWN_SECONDS = 10.0
@@ -94,7 +96,6 @@ class RunningJob:
     ) -> None:
         self._plan = ledger.plan
         self._ledger = ledger
-        self._journal = journal
         self._reporter = reporter
         self._placement = placement
         self._slots = slots
@@ -107,10 +108,13 @@ class RunningJob:
         self._observing = JobObserving(
             self._plan, self._processes.links, lambda: placement.interface
         )
-        self._inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._inbox = Inbox()
+        self._remains = JobRemains(ledger, journal, settings)
+        limit = ledger.limits.outage_limit
+        seconds = None if limit is None else limit / 1000
         self._coordinator = Coordinator(
             ledger,
-            journal,
+            PatientJournal(journal, seconds, self._wait_for_disk),
             self._metrics,
             lambda number: placement.start_lane(number, self._lane_ended),
             placement,
@@ -121,7 +125,7 @@ class RunningJob:
         self._suspended_at: float | None = None
         self._cancelled_at: float | None = None
         self._last_metrics: JobMetrics | None = None
-        self._thread = threading.Thread(target=self._run, name=f"job-{self.job_id}", daemon=True)
+        self._thread: threading.Thread | None = None
 
     @property
     def job_id(self) -> str:
@@ -130,10 +134,12 @@ class RunningJob:
 
     def start(self) -> None:
         """Starts the job on a thread of its own."""
-        self._thread.start()
+        self._thread = start_essential(self._run, f"job-{self.job_id}", self._broke)
 
     def join(self, seconds: float) -> bool:
         """Waits for the end; whether it came within the limit."""
+        if self._thread is None:
+            return True
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -210,6 +216,27 @@ class RunningJob:
 
     def _run(self) -> None:
         try:
+            self._run_to_the_end()
+            self._clean_up()
+        finally:
+            self._on_end(self)
+
+    def _broke(self, error: BaseException) -> None:
+        """Ends a job whose own thread has ended by an error: nothing else would report its end."""
+        if self._suspended_at is not None:
+            return
+        reason = f"the server failed: {type(error).__name__}: {error}"
+        end = self._ledger.end = self._ledger.end or FailJob(reason)
+        try:
+            gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
+            self._placement.cancel()
+            self._placement.close(workers_gone=gone)
+            self._slots.forget()
+        finally:
+            self._report_end(end)
+
+    def _run_to_the_end(self) -> None:
+        try:
             self._wait_for_turn()
             self._reporter.state(JobState.RUNNING)
             self._work()
@@ -217,25 +244,19 @@ class RunningJob:
             # The job is another server's now: its end is not ours to tell, nor its files to remove.
             _LOGGER.warning("job %s is given up: %s", self.job_id, fenced)
             self._ledger.end, self._suspended_at = None, time.monotonic()
+        except JournalUnavailable as away:
+            self._end_without_journal(away)
         except Exception as unexpected:
             if not self._ends_with_placement():
                 _LOGGER.exception("job %s failed in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
                 self._ledger.end = self._ledger.end or FailJob(reason)
-        finally:
-            try:
-                self._clean_up()
-            finally:
-                self._on_end(self)
 
     def _wait_for_turn(self) -> None:
         """Returns when it is the job's turn to begin, or something is wanted of it."""
         while not self._slots.take_turn(lambda: self._inbox.put(Woken())):
-            try:
-                item = self._inbox.get(timeout=_TURN_SECONDS)
-            except queue.Empty:
-                continue
-            if not isinstance(item, Woken):
+            item = self._inbox.next(_TURN_SECONDS)
+            if item is not None and not isinstance(item, Woken):
                 self._inbox.put(item)
                 return
 
@@ -266,6 +287,25 @@ class RunningJob:
             self._ledger.end = self._ledger.end or FailJob(self._placement.loss)
         return True
 
+    def _wait_for_disk(self, outage: Outage) -> bool:
+        """Waits while the journal takes nothing; returns False as soon as the job is to end or to stop."""
+        self._condition.tell_outage(outage)
+        self._observing.awaits(outage)
+        goes_on = self._inbox.is_quiet(max(0.0, outage.next_try - time.monotonic()))
+        self._observing.awaits(None)
+        return goes_on and self._placement.is_alive
+
+    def _end_without_journal(self, away: JournalUnavailable) -> None:
+        """Ends or leaves the job though the journal takes nothing: nothing that came since counts."""
+        wishes = self._inbox.all(0.0)
+        if any(isinstance(item, Cancel) for item in wishes):
+            self._ledger.end = self._ledger.end or FinishJob(Outcome.CANCELLED)
+        elif any(isinstance(item, Suspend) for item in wishes):
+            self._suspended_at = time.monotonic()
+        elif not self._ends_with_placement():
+            reason = f"the journal of the job can't be written: {away}"
+            self._ledger.end = self._ledger.end or FailJob(reason)
+
     def _is_suspended(self) -> bool:
         """Whether the job is to be left, with what was done until then on record, if it came soon."""
         if self._suspended_at is None:
@@ -283,14 +323,7 @@ class RunningJob:
     def _next_items(self) -> list[Item]:
         """What has come in; waits for the first, at most until something else is due."""
         alarm = self._coordinator.seconds_to_alarm
-        items: list[Item] = []
-        try:
-            wait = _LOOK_SECONDS if alarm is None else min(alarm, _LOOK_SECONDS)
-            items.append(self._inbox.get(timeout=wait))
-            while True:
-                items.append(self._inbox.get_nowait())
-        except queue.Empty:
-            return items
+        return self._inbox.all(_LOOK_SECONDS if alarm is None else min(alarm, _LOOK_SECONDS))
 
     def _take(self, item: Item) -> None:
         match item:
@@ -341,21 +374,11 @@ class RunningJob:
         self._placement.close(workers_gone=gone)
         self._slots.forget()
         # A server that stops takes no end on record: then the next one goes on from the journal.
-        if end is not None and self._report_end(end):
-            self._remove()
-
-    def _remove(self) -> None:
-        """Removes the journal, which only the server can whose job it is, then all data."""
-        try:
-            self._journal.delete()
-        except JournalFenced:
-            raise
-        except JournalError:
-            # Where the disk is full, there is room after that.
-            self._settings.data.remove_all()
-            self._journal.delete()
-        self._settings.data.remove_all()
-        shutil.rmtree(self._settings.folder, ignore_errors=True)
+        if end is not None:
+            if kept := self._remains.mark(end):
+                self._reporter.message(Importance.BASIC, kept)
+            if self._report_end(end):
+                self._remains.leave()
 
     def _wait_for_placement(self, *, cancel: bool) -> None:
         """Waits until the placement has ended all lanes and sections.
@@ -379,11 +402,7 @@ class RunningJob:
                     why = str(failure).partition("\n")[0]
                     _LOGGER.warning("job %s: its lanes are not cancelled: %s", self.job_id, why)
                     return
-            try:
-                item = self._inbox.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                continue
-            match item:
+            match self._inbox.next(_LOOK_SECONDS):
                 case LaneEnded(number, _):
                     lanes.ended(number)
                 case SectionEnded(end):

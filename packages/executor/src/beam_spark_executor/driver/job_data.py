@@ -6,10 +6,12 @@ import logging
 import queue
 import re
 import shutil
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
+
+from beam_runner_worker.threads import start_essential
 
 from beam_spark_executor.data.side_index import remove_with_indexes
 from beam_spark_executor.stores.ports import DataStore, StoreError
@@ -45,25 +47,28 @@ class SharedJobData:
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
-            remove_with_indexes(self._folder, name)
+            with _garbage_may_stay():
+                remove_with_indexes(self._folder, name)
 
     def remove_like(self, pattern: re.Pattern[str], needed: Iterable[str]) -> None:
         kept = set(needed)
-        for path in self._folder.iterdir() if self._folder.is_dir() else ():
-            if pattern.fullmatch(path.name) and path.name not in kept and path.is_file():
-                path.unlink(missing_ok=True)
+        with _garbage_may_stay():
+            for path in self._folder.iterdir() if self._folder.is_dir() else ():
+                if pattern.fullmatch(path.name) and path.name not in kept and path.is_file():
+                    path.unlink(missing_ok=True)
 
     def remove_process(self, folder: str) -> None:
         shutil.rmtree(self._folder / folder, ignore_errors=True)
 
     def sweep(self, needed: Iterable[str]) -> None:
         kept = set(needed)
-        for path in self._folder.iterdir() if self._folder.is_dir() else ():
-            if path.is_dir():
-                # Of a worker process, which has ended with its server.
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.name not in kept:
-                path.unlink(missing_ok=True)
+        with _garbage_may_stay():
+            for path in self._folder.iterdir() if self._folder.is_dir() else ():
+                if path.is_dir():
+                    # Of a worker process, which has ended with its server.
+                    shutil.rmtree(path, ignore_errors=True)
+                elif path.name not in kept:
+                    path.unlink(missing_ok=True)
 
     def remove_all(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -79,8 +84,10 @@ class StoredJobData:
     def __init__(self, store: DataStore) -> None:
         self._store = store
         self._work: queue.SimpleQueue[Callable[[], Iterable[str]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="garbage", daemon=True)
-        self._thread.start()
+        self._start()
+
+    def _start(self) -> None:
+        self._thread = start_essential(self._run, "garbage", lambda _: self._start())
 
     def remove(self, names: Iterable[str]) -> None:
         if gone := tuple(names):
@@ -117,3 +124,12 @@ class StoredJobData:
         except StoreError as error:
             # What stays is removed with the job, or when the next server starts.
             _LOGGER.warning("garbage stays for now: %s", error)
+
+
+@contextmanager
+def _garbage_may_stay() -> Iterator[None]:
+    """Logs an error of the disk: the file is removed with the job, or by the next server."""
+    try:
+        yield
+    except OSError as error:
+        _LOGGER.warning("garbage stays for now: %s", error)

@@ -14,6 +14,7 @@ from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_worker.records import MonitoringInfo
 
 from beam_spark_executor import plan
+from beam_spark_executor.channel.attempts import FailedStep
 from beam_spark_executor.channel.messages import BundleReply, Entry
 from beam_spark_executor.data.refs import Segment
 from beam_spark_executor.journal.codec import FormError, Layout, Registry
@@ -27,12 +28,14 @@ _SIZE_BYTES = 4
 @attrs.frozen
 class Tally:
     """How many bundles of a stage were committed, how many attempts at them failed, and how often one
-    was given out again.
+    was given out again. An attempt that found a neighbour unavailable isn't counted as failed, but as
+    interrupted.
     """
 
     committed: int = 0
     failed: int = 0
     retried: int = 0
+    interrupted: int = 0
 
 
 @attrs.frozen
@@ -68,7 +71,12 @@ class LedgerState:
     tallies: dict[str, Tally] = attrs.field(factory=dict)
 
 
-_OWN: Mapping[str, type] = {"BundleReply": BundleReply, "LedgerState": LedgerState, "Tally": Tally}
+_OWN: Mapping[str, type] = {
+    "BundleReply": BundleReply,
+    "LedgerState": LedgerState,
+    "Tally": Tally,
+    "FailedStep": FailedStep,
+}
 REGISTRY = Registry({**_OWN, **FORMS}, SHARED, CONSTANTS)
 """Everything that can be kept, under the names by which other versions find it."""
 

@@ -85,6 +85,7 @@ class Lanes:
         self._by_link: dict[WorkerLink, Lane] = {}
         self._waiting = WaitingBundles(is_source, TUNING.source_seconds)
         self._slowness = Slowness()
+        self._not_before = 0.0
         self.alive: set[int] = set()
 
     def run(self, bundles: Iterable[Bundle]) -> None:
@@ -108,6 +109,10 @@ class Lanes:
     def resize(self, cores: int, most: int) -> None:
         """The cluster has so many cores now; lanes that are too many stay until they are idle."""
         self._parallelism = attrs.evolve(self._parallelism, cores=cores, most=most)
+
+    def start_none(self, seconds: float) -> None:
+        """Starts no lane for so many seconds: the last one could not be had."""
+        self._not_before = time.monotonic() + seconds
 
     def run_loop(self) -> None:
         """Has the loop run in a lane, once nothing else does."""
@@ -325,7 +330,7 @@ class Lanes:
 
     def _lacking(self) -> int:
         """How many more lanes what waits is worth."""
-        if not self._slots.may_ask:
+        if not self._slots.may_ask or time.monotonic() < self._not_before:
             return 0
         return self._parallelism.lacking(
             self._lanes.values(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 
+import attrs
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
@@ -24,14 +25,15 @@ from beam_runner_engine.scheduler import (
     OpenBundles,
     ReleaseData,
     ReleaseState,
+    Retry,
     Scheduler,
     SectionPolicy,
     SectionRefused,
-    SplitBundle,
     SplittingPolicy,
     StageReport,
     Wait,
 )
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_worker.totals import Totals
 
@@ -58,7 +60,10 @@ class Ledger:
         tallies: by stage, how many bundles came to what.
         end: how the job ended, once it has.
         last_failure: the last attempt at a bundle that failed.
+        watch: looks at what is worked in, to debug the runner; None if nobody does.
     """
+
+    watch: WatermarkWatch | None = None
 
     def __init__(
         self,
@@ -100,11 +105,6 @@ class Ledger:
         return self._scheduler.open_bundles
 
     @property
-    def open_splits(self) -> tuple[SplitBundle, ...]:
-        """The splits that were asked for and not answered."""
-        return self._scheduler.open_splits
-
-    @property
     def now(self) -> int:
         """The processing time (ms) that it was told last."""
         return self._scheduler.now
@@ -114,6 +114,16 @@ class Ledger:
         """The processing time (ms) of the next tick that is needed."""
         return self._scheduler.next_wake
 
+    @property
+    def limits(self) -> Limits:
+        """How far the scheduler goes; may be set between entries, and a snapshot must follow then."""
+        return self._scheduler.state.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        state = attrs.evolve(self._scheduler.state, limits=limits)
+        self._scheduler = Scheduler.of_state(state)
+
     def reports(self) -> Iterator[StageReport]:
         """What every stage is at."""
         return map(self._scheduler.report, self.plan.stages)
@@ -122,10 +132,14 @@ class Ledger:
         """What every stage waits for that is not complete."""
         return self._scheduler.waits()
 
+    def retries(self) -> tuple[Retry, ...]:
+        """The open bundles of which an attempt failed, oldest first."""
+        return self._scheduler.retries()
+
     def opened(self) -> dict[str, int]:
-        """By stage, when (ms, in processing time) the oldest of its open bundles was opened."""
+        """By stage, when (ms, in processing time) the oldest of its open bundles was opened, paused ones included."""
         oldest: dict[str, int] = {}
-        for bundle in self._open.values():
+        for bundle in (*self._open.values(), *self._scheduler.paused_bundles):
             for stage in stages_of(bundle):
                 oldest[stage] = min(
                     bundle.processing_time, oldest.get(stage, bundle.processing_time)
@@ -209,22 +223,26 @@ class Ledger:
             # Before the event: the last commit of a stage releases the stage's state.
             self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
         self.metrics.add(entry.metrics)
-        self._count(bundle, committed=1)
+        self._count(bundle, "committed")
         return self._handle(done)
 
     def _handle(self, event: Event) -> tuple[Command, ...]:
         match event:
             case BundleFailed(number, attempt) if self.is_open(Attempt(number, attempt)):
                 self.last_failure = event
-                self._count(self._open[number], failed=1)
+                # The next attempt is open once a command says so: a pause may come first.
+                bundle = self._open.pop(number)
+                away = event.kind is FailureKind.UNAVAILABLE
+                self._count(bundle, "interrupted" if away else "failed")
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 section = self._open.pop(number)
                 if event.ran:
                     # Its user code runs again in bundles, so this attempt came to nothing.
                     cause = f"a section is run as bundles instead: {event.reason}"
                     self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
-                    self._count(section, failed=1)
-        commands = self._scheduler.handle(event)
+                    self._count(section, "failed")
+        watch, scheduler = self.watch, self._scheduler
+        commands = scheduler.handle(event) if watch is None else watch.handle(scheduler, event)
         if isinstance(event, BundleDone):
             for output in event.outputs:
                 self._keep(output.data)
@@ -236,7 +254,7 @@ class Ledger:
                     self._open.update((b.number, b) for b in bundles)
                     for bundle in bundles:
                         if bundle.attempt > 1:
-                            self._count(bundle, retried=1)
+                            self._count(bundle, "retried")
                 case CancelBundles(bundles):
                     for number, _ in bundles:
                         self._open.pop(number, None)
@@ -250,14 +268,11 @@ class Ledger:
                     self.end = command
         return commands
 
-    def _count(
-        self, bundle: Bundle, *, committed: int = 0, failed: int = 0, retried: int = 0
-    ) -> None:
+    def _count(self, bundle: Bundle, what: str) -> None:
+        """Counts a bundle in one of the counts of `Tally`."""
         for stage in stages_of(bundle):
             tally = self.tallies.get(stage, Tally())
-            self.tallies[stage] = Tally(
-                tally.committed + committed, tally.failed + failed, tally.retried + retried
-            )
+            self.tallies[stage] = attrs.evolve(tally, **{what: getattr(tally, what) + 1})
 
     def _keep(self, data: Data) -> None:
         if isinstance(data.ref, FileRows):

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+import attrs
 from beam_runner_jobservices.observation import (
     STARTING_HARNESS,
     Execution,
@@ -20,8 +21,10 @@ from beam_runner_jobservices.observation import (
 from beam_spark_executor.channel.messages import DumpStacks, Stacks
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.coordinator import Coordinator
+from beam_spark_executor.driver.failure_reports import awaited_neighbours, failed_bundles
 from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.ledger import stages_of
+from beam_spark_executor.driver.patient_journal import Outage
 from beam_spark_executor.driver.processes import SILENT_SECONDS
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.plan import JobPlan
@@ -92,7 +95,18 @@ class JobObserving:
             )
         found += self._in_sections(coordinator.sections, now)
         found.sort(key=lambda one: -one.seconds)
-        self._seen = Execution(tuple(found), coordinator.lanes.without_place, self._interface())
+        ledger = coordinator.ledger
+        self._seen = Execution(
+            tuple(found),
+            coordinator.lanes.without_place,
+            self._interface(),
+            failed_bundles(ledger, self._plan, coordinator.clock.now()),
+            awaited_neighbours((coordinator.lane_outage,)),
+        )
+
+    def awaits(self, outage: Outage | None) -> None:
+        """Shows what keeps the job's own thread from looking; None if nothing does any more."""
+        self._seen = attrs.evolve(self._seen, neighbours=awaited_neighbours((outage,)))
 
     def _in_sections(self, sections: Sections, now: float) -> Iterator[RunningBundle]:
         for section in sections.running():

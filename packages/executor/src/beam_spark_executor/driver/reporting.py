@@ -10,6 +10,7 @@ from beam_runner_jobservices.ports import JobReporter, MessageLine
 from beam_runner_jobservices.records import Importance
 from beam_runner_worker.log_records import LogRecord, Severity
 
+from beam_spark_executor.channel.attempts import FailedStep
 from beam_spark_executor.plan import JobPlan
 
 _IMPORTANCE = {
@@ -56,13 +57,21 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
     """
     if end.stage is None or last is None:
         return end.reason
-    tried = "" if len(end.causes) == 1 else f" (attempt {last.attempt}, the last)"
-    if last.kind is FailureKind.USER:
+    attempts = end.attempts or len(end.causes)
+    tried = "" if attempts == 1 else f" (attempt {attempts}, the last)"
+    name = plan.stages[end.stage].spec.title
+    if last.kind is FailureKind.USER or isinstance(last.detail, FailedStep):
         summary, _, trace = last.cause.partition("\n")
         return f"{_of_unknown(last.cause)}{summary}{tried}\n{trace}".rstrip()
-    name = plan.stages[end.stage].spec.title
+    if last.kind is FailureKind.PERMANENT:
+        return f"'{name}' can't go on: {last.cause}"
+    if last.kind is FailureKind.UNAVAILABLE:
+        return (
+            f"'{name}' waited for {last.neighbour} as long as a bounded job waits (--outage-limit of the"
+            f" server): {last.cause}"
+        )
     return (
-        f"'{name}' was tried {len(end.causes)} times and failed each time from outside of user "
+        f"'{name}' was tried {attempts} times and failed each time from outside of user "
         f"code, the last time because: {_of_unknown(last.cause)}{last.cause}"
     )
 

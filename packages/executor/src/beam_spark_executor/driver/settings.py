@@ -28,6 +28,8 @@ class JobSettings:
         durable: what is committed survives the machine, not only this server.
         store: where the job's files lie; None if that is the folder, which all executors can read and write.
         data: the job's files, as the server sees them.
+        checks_watermarks: whether the job fails where a watermark overtakes data.
+        keep_seconds: how long the state of a stream that failed or was cancelled is kept; 0 keeps none.
     """
 
     folder: Path
@@ -42,6 +44,8 @@ class JobSettings:
     data: JobData = attrs.field(
         default=attrs.Factory(lambda self: _data_of(self.folder, self.store), takes_self=True)
     )
+    checks_watermarks: bool = False
+    keep_seconds: float = 0.0
 
     def work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
         """All that a worker process must know of the job, at this processing time (ms)."""
@@ -53,6 +57,7 @@ class JobSettings:
             now=now,
             durable=self.durable,
             store=self.store,
+            checks_watermarks=self.checks_watermarks,
         )
 
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_engine.scheduler import DefaultPolicy, DefaultSectionPolicy, Limits, SectionPolicy
+from beam_runner_engine.scheduler import (
+    DefaultPolicy,
+    DefaultSectionPolicy,
+    Limits,
+    Pauses,
+    SectionPolicy,
+)
 
 from beam_spark_executor.job_options import Bulk, JobWishes
 from beam_spark_executor.plan import JobPlan
@@ -19,6 +25,27 @@ _LARGE_BYTES = 256 << 20
 _MOST_EXCHANGES = 4
 _MOST_EXCHANGES_OF_ALL = 100
 """Where what a section ends with has no place to go, it had better be the whole job."""
+
+
+_STREAM_PAUSES = Pauses(1_000, 120_000)
+"""Short enough that a stream catches up soon after user code is well again, and long enough that a bundle which
+fails for days costs next to nothing."""
+_LEAST_OUTSIDE_ATTEMPTS = 4
+
+
+@attrs.frozen
+class RetrySettings:
+    """How often a server has failed bundles run again.
+
+    Attributes:
+        task_attempts: most attempts at a bundle of a bounded job whose user code raises.
+        stream_attempts: most attempts at a bundle of a stream; None is without limit.
+        outage_seconds: how long a bounded job waits for an unavailable neighbour; None is without limit.
+    """
+
+    task_attempts: int = 1
+    stream_attempts: int | None = None
+    outage_seconds: float | None = 600.0
 
 
 @attrs.frozen
@@ -41,7 +68,7 @@ class Tuning:
 def tuning_of(
     plan: JobPlan,
     cores: int,
-    task_attempts: int,
+    retries: RetrySettings,
     wishes: JobWishes,
     bulk: Bulk = Bulk.AUTO,
     *,
@@ -53,7 +80,7 @@ def tuning_of(
     Args:
         plan: the job's.
         cores: of the whole cluster.
-        task_attempts: how often the server has a bundle tried in which user code raises.
+        retries: how often the server has failed bundles run again.
         wishes: of the job, which win.
         bulk: whether the server has bounded work carried by Spark's own jobs.
         shares_data: whether there is a place for data between stages that all bundles reach.
@@ -61,12 +88,12 @@ def tuning_of(
     """
     limits = Limits(
         parallelism=cores * TUNING.lanes_per_core,
-        user_attempts=wishes.task_attempts or task_attempts,
         section_exchanges=_MOST_EXCHANGES if shares_data else _MOST_EXCHANGES_OF_ALL,
     )
+    limits = with_retries(limits, plan, retries, wishes)
     policy = DefaultPolicy()
     if plan.streaming:
-        policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS)
+        policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS, halves_restrictions=False)
     elif plan.takes_turns:
         # An SDK's bundle costs up to 0.2 s at its end, where a sampling thread is waited for.
         policy = DefaultPolicy(spreads=False)
@@ -77,6 +104,31 @@ def tuning_of(
     shards = wishes.key_shards or shards_for(cores, few=few)
     sections = _section_policy(wishes.bulk or bulk, shares_data=shares_data, on_cluster=on_cluster)
     return Tuning(shards, limits, policy, sections)
+
+
+def with_retries(
+    limits: Limits, plan: JobPlan, retries: RetrySettings, wishes: JobWishes
+) -> Limits:
+    """Returns limits with those for failed bundles.
+
+    An endless job is patient: it waits for what may become right, since nobody could run it again
+    from its beginning. All others end soon, so that whoever waits for the end learns of the failure.
+    """
+    if not plan.is_endless:
+        seconds = retries.outage_seconds
+        return attrs.evolve(
+            limits,
+            user_attempts=wishes.task_attempts or retries.task_attempts,
+            outage_limit=None if seconds is None else max(1, int(seconds * 1000)),
+        )
+    attempts = wishes.task_attempts or retries.stream_attempts
+    return attrs.evolve(
+        limits,
+        user_attempts=attempts,
+        outside_attempts=attempts and max(attempts, _LEAST_OUTSIDE_ATTEMPTS),
+        pauses=_STREAM_PAUSES,
+        outage_limit=None,
+    )
 
 
 def _section_policy(bulk: Bulk, *, shares_data: bool, on_cluster: bool) -> SectionPolicy | None:

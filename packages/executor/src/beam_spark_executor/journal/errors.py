@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from beam_spark_executor.unavailable import NeighbourUnavailable
+
 
 class JournalError(Exception):
     """The journal cannot be written or read, for the reason in the text.
 
     After a failed append it is not known whether the entries are there: nothing may be done on the
-    strength of them, and the job must be recovered before it goes on.
+    strength of them. Either the same entries are appended again, or the job must be recovered before
+    it goes on.
     """
+
+
+class JournalUnavailable(JournalError):
+    """The disk of the journal is full or away; the same append may succeed later, and is then done once.
+
+    Attributes:
+        away: the disk, and the cause.
+    """
+
+    def __init__(self, away: NeighbourUnavailable) -> None:
+        super().__init__(str(away))
+        self.away = away
 
 
 class JournalFenced(JournalError):

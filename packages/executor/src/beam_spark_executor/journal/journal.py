@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 import attrs
 from beam_runner_jobservices.seals import Change
 
-from beam_spark_executor.journal.errors import JournalDamaged
+from beam_spark_executor.journal.errors import JournalDamaged, JournalError
 
 _PLACES = 1 << 40
 """An entry's place in its table is ``journal * _PLACES + number``: a journal is one range of keys."""
@@ -42,14 +42,17 @@ class _End:
 class Journal:
     """One job's journal, of a ``Store``. For one thread at a time.
 
-    Every method raises ``JournalFenced`` if another server has taken over the folder, and
-    ``JournalError`` if the file cannot be read or written.
+    Every method raises ``JournalFenced`` if another server has taken over the folder,
+    ``JournalUnavailable`` if the disk is full or away, and ``JournalError`` if the file cannot be read
+    or written.
     """
 
     job_id: str
     _reading: Callable[[], AbstractContextManager[sqlite3.Connection]]
     _writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]]
     _end: _End | None = attrs.field(init=False, default=None)
+    _unsure: _End | None = attrs.field(init=False, default=None)
+    """The end before an append of which it is not known whether it was committed."""
 
     @property
     def exists(self) -> bool:
@@ -60,23 +63,30 @@ class Journal:
     def append(self, entries: Sequence[bytes]) -> None:
         """Commits all ``entries`` or none; returns when they are durable.
 
-        Costs a write of about the entries' size, and where the store is durable an fsync.
+        Costs a write of about the entries' size, and where the store is durable an fsync. After a
+        ``JournalUnavailable`` the same entries may be appended again: they are there once then.
         """
+        before = self._unsure
+        known, self._end = self._end, None  # After a failure the file alone knows where it ends.
         with self._writing() as (connection, change):
-            end = self._begin(connection)
-            head = _seed(self.job_id) if end.head is None else end.head
-            rows = []
-            for number, entry in enumerate(entries, end.next):
-                head = _chained(head, b"entry", number, entry)
-                rows.append((end.key * _PLACES + number, head, entry))
-            connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-            end = _moved(connection, change, end, _End(end.key, end.next + len(rows), head))
-        self._end = end
+            end = known or self._begin(connection)
+            self._unsure = before or end
+            if before is None or end == before:
+                rows, after = _rows(self.job_id, end, entries)
+                connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+                end = _moved(connection, change, end, after)
+            elif end != _rows(self.job_id, before, entries)[1]:
+                raise JournalError(
+                    f"the last entries of job {self.job_id} were committed with an error, and other"
+                    " ones came after it: recover the job"
+                )
+        self._end, self._unsure = end, None
 
     def snapshot(self, state: bytes) -> None:
         """Keeps ``state`` in place of the snapshot and the entries so far, in one transaction."""
+        known, self._end = self._end, None
         with self._writing() as (connection, change):
-            end = self._begin(connection)
+            end = known or self._begin(connection)
             head = _chained(_seed(self.job_id), b"snapshot", end.next, state)
             connection.execute(
                 "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
@@ -84,7 +94,7 @@ class Journal:
             )
             connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(end.key))
             end = _moved(connection, change, end, attrs.evolve(end, head=head))
-        self._end = end
+        self._end, self._unsure = end, None
 
     def recover(self) -> Recovered:
         """What was committed. Reads all of it into memory.
@@ -100,11 +110,16 @@ class Journal:
             entries = tuple(_entries(connection, end, number, head))
             return Recovered(state, entries)
 
+    def keep(self, now: int) -> None:
+        """Marks the journal as one that is kept though its job has ended, at `now` (seconds since 1970)."""
+        with self._writing() as (connection, _):
+            connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", (self.job_id, now))
+
     def delete(self) -> None:
         """Removes the journal, if there is one."""
         with self._writing() as (connection, change):
             forget(connection, self.job_id, change)
-        self._end = None
+        self._end = self._unsure = None
 
     def _begin(self, connection: sqlite3.Connection) -> _End:
         """Where it goes on; its key is made where it is new."""
@@ -114,6 +129,18 @@ class Journal:
         made = connection.execute("INSERT INTO journals (job_id) VALUES (?)", (self.job_id,))
         assert made.lastrowid is not None
         return _End(made.lastrowid, 0, None)
+
+
+def _rows(
+    job_id: str, end: _End, entries: Sequence[bytes]
+) -> tuple[list[tuple[int, int, bytes]], _End]:
+    """Returns the rows of new entries, and where the journal goes on after them."""
+    head = _seed(job_id) if end.head is None else end.head
+    rows = []
+    for number, entry in enumerate(entries, end.next):
+        head = _chained(head, b"entry", number, entry)
+        rows.append((end.key * _PLACES + number, head, entry))
+    return rows, _End(end.key, end.next + len(rows), head)
 
 
 def heads(connection: sqlite3.Connection) -> list[int]:
@@ -136,6 +163,7 @@ def verify(connection: sqlite3.Connection, job_id: str) -> None:
 
 def forget(connection: sqlite3.Connection, job_id: str, change: Change | None = None) -> None:
     """Removes the journal of ``job_id`` within the present transaction, and tells the seal."""
+    connection.execute("DELETE FROM kept WHERE job_id = ?", (job_id,))
     end = _end(connection, job_id)
     if end is not None:
         connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(end.key))

@@ -13,6 +13,7 @@ from beam_runner_jobservices.databases import (
     Schema,
     copy_aside,
     is_damage,
+    is_unavailable,
     open_database,
     transaction,
 )
@@ -26,13 +27,23 @@ from beam_runner_jobservices.logged import (
 )
 from beam_runner_jobservices.seals import SEAL_TABLE, Change, Seals
 
-from beam_spark_executor.journal.errors import JournalDamaged, JournalError, JournalFenced
+from beam_spark_executor.journal.errors import (
+    JournalDamaged,
+    JournalError,
+    JournalFenced,
+    JournalUnavailable,
+)
 from beam_spark_executor.journal.journal import (
     Journal,
     forget,
     forget_unknown,
     heads,
     verify,
+)
+from beam_spark_executor.unavailable import (
+    NeighbourUnavailable,
+    disk_unavailable,
+    is_disk_unavailable,
 )
 
 FILE = "journal.sqlite"
@@ -58,6 +69,12 @@ _SCHEMA = Schema(
     {SEAL_TABLE}
     """,
 )
+
+
+_KEPT_TABLE = """
+    CREATE TABLE IF NOT EXISTS kept (job_id TEXT PRIMARY KEY, since INTEGER NOT NULL)
+"""
+"""Jobs that have ended, whose journals are kept. Not in the schema: files of earlier versions lack it."""
 
 
 class Store:
@@ -91,6 +108,7 @@ class Store:
         self._seals = Seals(self._path, is_restored=log is not None)
         try:
             self._connection = self._open(log)
+            self._connection.execute(_KEPT_TABLE)
             self._take_out_damaged()
             self.epoch = self._new_epoch()
             """The number of this opening, larger than that of every earlier one of this folder."""
@@ -121,6 +139,11 @@ class Store:
         with self.reading() as connection:
             return _job_ids(connection)
 
+    def kept(self) -> dict[str, int]:
+        """The jobs whose journals are kept after their end, with the time of that (seconds since 1970)."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT job_id, since FROM kept"))
+
     def close(self) -> None:
         """Gives up the folder; may be called more than once. Appending afterwards is an error."""
         with self._mutex:
@@ -150,6 +173,7 @@ class Store:
         Raises:
             JournalFenced: this epoch does not own the folder any more.
             JournalDamaged: the file turns out to be damaged; opening it again sets it aside.
+            JournalUnavailable: the disk is full or away.
             JournalError: the store is closed, or the file cannot be written.
         """
         with self._used() as connection, self._seals.transaction(connection) as change:
@@ -175,9 +199,17 @@ class Store:
             try:
                 yield self._connection
             except (sqlite3.Error, OSError) as error:
-                damaged = isinstance(error, sqlite3.Error) and is_damage(error)
-                kind = JournalDamaged if damaged else JournalError
-                raise kind(f"{self._path} cannot be used: {error}") from error
+                raise self._error(error) from error
+
+    def _error(self, error: sqlite3.Error | OSError) -> JournalError:
+        if isinstance(error, sqlite3.Error) and is_damage(error):
+            return JournalDamaged(f"{self._path} cannot be used: {error}")
+        if isinstance(error, OSError) and is_disk_unavailable(error):
+            return JournalUnavailable(disk_unavailable(error, self._path.parent))
+        if isinstance(error, sqlite3.Error) and is_unavailable(error):
+            neighbour = f"the disk of {self._path.parent}"
+            return JournalUnavailable(NeighbourUnavailable(neighbour, str(error)))
+        return JournalError(f"{self._path} cannot be used: {error}")
 
     def _check_epoch(self, connection: sqlite3.Connection) -> None:
         (epoch,) = connection.execute("SELECT epoch FROM epochs").fetchone()

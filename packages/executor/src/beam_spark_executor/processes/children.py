@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import attrs
+from beam_runner_worker.threads import start_essential
 
 from beam_spark_executor.channel.messages import Endpoint
 from beam_spark_executor.processes.parent import READY
@@ -51,9 +53,8 @@ class Children:
             Unavailable: it does not start, or `kill` was called meanwhile.
         """
         self._parent = self._zygote or _started()
-        threading.Thread(
-            target=self._read, args=(self._parent,), name="workers", daemon=True
-        ).start()
+        # Without it nobody would hear of the end of a worker: then all of them end, and the server with them.
+        start_essential(partial(self._read, self._parent), "workers", lambda _: self.kill())
         if self._killed:
             self.kill()
         self._ready.wait(_START_SECONDS)

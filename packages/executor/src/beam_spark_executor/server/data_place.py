@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-import threading
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 import attrs
+from beam_runner_worker.threads import start_helper
 
 from beam_spark_executor.stores.ports import StoreError
 from beam_spark_executor.stores.probe import probe
@@ -84,18 +85,24 @@ class DataPlace:
         )
         return attrs.evolve(self, store=NO_STORE)
 
+    def remove(self, job_id: str) -> None:
+        """Removes the data of a job.
+
+        Raises:
+            StoreError: the store does not answer, or refuses.
+        """
+        shutil.rmtree(self.folder / job_id, ignore_errors=True)
+        if self.store is not None:
+            store = self.store.within(job_id).open()
+            store.delete(list(store.names()))
+
     def remove_but(self, jobs: Collection[str]) -> None:
         """Removes what there is of other jobs, which have ended; in a store beside the caller's work."""
         for folder in self.folder.glob("*"):
             if folder.name not in jobs:
                 shutil.rmtree(folder, ignore_errors=True)
         if self.store is not None:
-            threading.Thread(
-                target=_remove_but,
-                args=(self.store, frozenset(jobs)),
-                name="leftovers",
-                daemon=True,
-            ).start()
+            start_helper(partial(_remove_but, self.store, frozenset(jobs)), "leftovers")
 
 
 def _remove_but(spec: StoreSpec, jobs: Collection[str]) -> None:

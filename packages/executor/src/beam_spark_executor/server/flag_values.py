@@ -14,7 +14,7 @@ from beam_spark_executor.channel.place import parse_advertised
 from beam_spark_executor.spark.settings import SparkUnavailable, check_master
 from beam_spark_executor.stores.spec import StoreSpec, parse_data_dir
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def port(text: str) -> int:
@@ -30,13 +30,21 @@ def pid(text: str) -> int:
 
 
 def duration(text: str) -> float | None:
-    """Seconds of a duration as Go writes it; None of one that is negative."""
-    if re.fullmatch(r"-(\d+(\.\d+)?)(h|m|s|ms|us|ns)?", text):
+    """Returns the seconds of a duration as Go writes it, or in days; None of one that is negative."""
+    if re.fullmatch(r"-(\d+(\.\d+)?)(d|h|m|s|ms|us|ns)?", text):
         return None
-    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|ns)", text)
+    parts = re.findall(r"(\d+(?:\.\d+)?)(d|h|ms|m|s|us|ns)", text)
     if not parts or "".join(map("".join, parts)) != text:
         raise argparse.ArgumentTypeError(f"expected a duration as in 90s or 1h30m, got {text!r}")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def retention(text: str) -> float:
+    """Returns the seconds of a duration from 0 on."""
+    seconds = 0.0 if text == "0" else duration(text)
+    if seconds is None:
+        raise argparse.ArgumentTypeError(f"expected a duration from 0 on, got {text!r}")
+    return seconds
 
 
 def truth(text: str) -> bool:
@@ -62,6 +70,15 @@ def state_dir(text: str) -> StoreSpec | Path:
 def attempts(text: str) -> int:
     """How often something is tried."""
     return _from_one_on(text, "a number from 1 on")
+
+
+def attempts_or_unlimited(text: str) -> int | None:
+    """Returns the most attempts; None of ``unlimited``."""
+    return (
+        None
+        if text.lower() == "unlimited"
+        else _from_one_on(text, "a number from 1 on, or unlimited")
+    )
 
 
 def cores(text: str) -> int:

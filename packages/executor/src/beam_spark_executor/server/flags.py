@@ -21,6 +21,11 @@ from beam_spark_executor.server.channel_flags import (
     channel_wishes,
 )
 from beam_spark_executor.server.extensions import Extension, find
+from beam_spark_executor.server.job_flags import (
+    DEFAULT_OUTAGE_SECONDS,
+    DEFAULT_RETENTION_SECONDS,
+    add_job_flags,
+)
 from beam_spark_executor.spark.settings import DEFAULT_MASTER, SparkSettings
 from beam_spark_executor.stores.spec import StoreSpec
 
@@ -48,6 +53,9 @@ class ServerSettings:
     - ``channel``: where executors reach the server.
     - ``plain_cores``: ``--without-spark``: on how many cores jobs run in plain processes.
     - ``extensions``: what is served beside the Job API.
+    - ``max_stream_attempts``: None is without limit.
+    - ``outage_limit``: in seconds; None is without limit.
+    - ``keep_failed_streams``: in seconds; 0 keeps none.
     - ``idle_shutdown_timeout``: in seconds.
     """
 
@@ -60,6 +68,9 @@ class ServerSettings:
     artifacts_dir: Path | None = None
     on_sigterm: str | None = None
     max_task_attempts: int = 1
+    max_stream_attempts: int | None = None
+    outage_limit: float | None = DEFAULT_OUTAGE_SECONDS
+    keep_failed_streams: float = 0.0
     hide_elements: bool = False
     bulk: Bulk = Bulk.AUTO
     spark: SparkSettings = attrs.field(factory=SparkSettings)
@@ -118,6 +129,12 @@ def settings_of(arguments: Sequence[str]) -> ServerSettings:
             extension.configure(found)
     except ValueError as error:
         parser.error(str(error))
+    if found.keep_failed_streams and found.state_dir is None:
+        parser.error(
+            "--keep-failed-streams needs a --state-dir, which keeps the state beyond the server"
+        )
+    if found.keep_failed_streams is None:
+        found.keep_failed_streams = 0.0 if found.state_dir is None else DEFAULT_RETENTION_SECONDS
     if found.sync_data and found.state_dir is None:
         parser.error("--sync-data needs a --state-dir from which jobs can be resumed")
     if isinstance(found.state_dir, StoreSpec):
@@ -171,7 +188,7 @@ def _parser() -> _Parser:
     _add_server_flags(parser.add_argument)
     _add_guard_flags(parser.add_argument)
     _add_folder_flags(parser.add_argument)
-    _add_job_flags(parser.add_argument)
+    add_job_flags(parser.add_argument)
     _add_placement_flags(parser.add_argument)
     add_channel_flags(parser.add_argument)
     parser.add_argument("--version", action="version", version=_versions())
@@ -290,38 +307,6 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
         type=Path,
         metavar="DIR",
         help="folder for the files that clients stage (default: one in the state folder)",
-    )
-
-
-def _add_job_flags(flag: Callable[..., Any]) -> None:
-    flag(
-        "--on-sigterm",
-        choices=("suspend", "cancel", "drain"),
-        help="what becomes of jobs when SIGTERM stops the server: they are left to the next server,"
-        " cancelled, or drained, for which the server waits (default: suspend with a --state-dir,"
-        " else cancel)",
-    )
-    flag(
-        "--max-task-attempts",
-        type=flag_values.attempts,
-        default=1,
-        metavar="N",
-        help="how often a bundle is tried whose user code raises, before its job fails (default:"
-        " %(default)s); one that fails for other reasons is tried 4 times",
-    )
-    flag(
-        "--bulk",
-        choices=tuple(one.value for one in Bulk),
-        default=Bulk.AUTO.value,
-        help="whether stages of bounded data are run together as one Spark job, with what goes between"
-        " them in Spark's shuffle, where a job does not say it; auto: on other machines, but for what"
-        " is known to be little (default: %(default)s)",
-    )
-    flag(
-        "--hide-elements",
-        action="store_true",
-        help="leave the element that was processed out of the errors of jobs (what user code puts"
-        " into its exceptions stays)",
     )
 
 

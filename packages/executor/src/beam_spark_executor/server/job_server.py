@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,12 +28,15 @@ from beam_runner_jobservices.server import Elsewhere
 
 from beam_spark_executor.channel.place import ChannelPlace
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
+from beam_spark_executor.driver.tuning import RetrySettings
+from beam_spark_executor.driver.watermark_checks import are_checked
 from beam_spark_executor.job_options import JOB_OPTIONS, JobChoice, JobOption
 from beam_spark_executor.journal.store import Store
 from beam_spark_executor.processes import parent, reaper
 from beam_spark_executor.processes.zygote import Zygote
 from beam_spark_executor.server.data_place import DataPlace
 from beam_spark_executor.server.flags import ServerSettings
+from beam_spark_executor.server.kept_streams import KeptStreams
 from beam_spark_executor.server.ports import PlacementService
 from beam_spark_executor.server.waiting_jobs import NeverBegun, awaited
 from beam_spark_executor.stores.spec import StoreSpec
@@ -47,6 +51,8 @@ JOBS_LIMIT_SECONDS = 10.0
 """How long jobs have to end when the server stops."""
 
 _DRAIN_CHECK_SECONDS = 0.1
+_STATE_SECONDS = 5.0
+"""How long the store of state has to answer when the server stops."""
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +103,7 @@ class Server:
             self._folder = settings.state_dir.absolute()
             remove_left()
         self._stopping = threading.Lock()
+        self._kept: KeptStreams | None = None
         self._serving = self._stopped = False
         self._executor: Future[SparkJobExecutor] = Future()
         self.placement = _placement(settings, zygote, spark)
@@ -115,9 +122,11 @@ class Server:
                 options=(
                     PipelineOption(one.name, _type_of(one), one.description) for one in JOB_OPTIONS
                 ),
+                kept_until=self._kept_until,
             )
             try:
                 self._store, self._data = self._open(settings.data)
+                self._kept = KeptStreams(self._store, settings.keep_failed_streams)
             except BaseException:
                 self._job_server.stop()
                 raise
@@ -132,6 +141,9 @@ class Server:
         """The way in for what is served beside the Job API."""
         self.damage = (*self._job_server.damage, *self._store.damage)
         """Sentences that say what was found damaged in the state folder, and where it is kept."""
+
+    def _kept_until(self) -> Mapping[str, float]:
+        return {} if self._kept is None else self._kept.until()
 
     def _elsewhere(self) -> Elsewhere | None:
         state = self._state
@@ -187,18 +199,26 @@ class Server:
             # Jobs that are there already are not to wait for it, and warm up what they need.
             self.placement.warm_up()
         self._remove_leftovers(unfinished)
+        assert self._kept is not None
+        self._kept.start(self._data.remove, self._unfinished)
         executor = SparkJobExecutor(
             self.placement,
             self._store,
             ExecutorSettings(
                 self._data.folder,
                 self._channel_place(),
-                self._settings.max_task_attempts,
+                RetrySettings(
+                    self._settings.max_task_attempts,
+                    self._settings.max_stream_attempts,
+                    self._settings.outage_limit,
+                ),
                 self._settings.hide_elements,
                 sync_data=self._settings.sync_data,
                 store=self._data.store,
                 bulk=self._settings.bulk,
                 on_cluster=not self.placement.is_on_this_machine,
+                checks_watermarks=are_checked(),
+                keep_seconds=self._settings.keep_failed_streams,
             ),
         )
         try:
@@ -243,10 +263,14 @@ class Server:
                 return
             self._stopped = True
             self._answer_waiting_jobs(RuntimeError("the server is stopping"))
+            if self._state is not None:
+                self._state.hurry(_STATE_SECONDS)
             self._job_server.stop(grace=JOBS_LIMIT_SECONDS)
             if not self._executor.exception():
                 self._executor.result().close(suspend=self._durable)
             self.placement.stop()
+            assert self._kept is not None
+            self._kept.stop()
             self._store.close()
             if self._state is not None:
                 self._state.close()
@@ -296,13 +320,14 @@ class Server:
         return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}
 
     def _remove_leftovers(self, unfinished: set[str]) -> None:
-        """Removes journals and data of jobs that have ended, if the list of jobs is whole."""
+        """Removes journals and data of jobs that have ended, if the list of jobs is whole, but those that are kept."""
         if self._job_server.damage:
             return
+        needed = unfinished | self._kept_until().keys()
         for job_id in self._store.job_ids():
-            if job_id not in unfinished:
+            if job_id not in needed:
                 self._store.journal(job_id).delete()
-        self._data.remove_but(unfinished)
+        self._data.remove_but(needed)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         executor = awaited(self._executor, lambda: self._job_server.state(job.job_id), reporter)

@@ -10,8 +10,9 @@ import contextlib
 import os
 import select
 import stat
-import threading
 from collections.abc import Callable
+
+from beam_runner_worker.threads import start_essential
 
 
 class AlreadyGone(Exception):
@@ -48,4 +49,6 @@ def watch(output: int, process: int | None, on_end: Callable[[str], None]) -> No
         (gone, _), *_ = ends.poll()
         on_end(named[gone])
 
-    threading.Thread(target=wait, name="lifelines", daemon=True).start()
+    start_essential(
+        wait, "lifelines", lambda error: on_end(f"it can't watch what it was to end with: {error}")
+    )

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from beam_spark_executor.bundles.needs import Needs, trouble_here
 from beam_spark_executor.spark.pool import WorkerPools, reason_of
 from beam_spark_executor.spark.settings import SparkUnavailable, is_on_this_machine
-from beam_spark_executor.spark.threads import job_thread
+from beam_spark_executor.spark.threads import start_job_thread
 
 LIMIT_SECONDS = 300.0
 """For how long executors are waited for: some clusters make machines first."""
@@ -64,18 +64,14 @@ def _run(
 ) -> list[_Answer]:
     """Runs a task for every core, and gives what they have answered."""
     answers: list[list[_Answer]] = []
-    failures: list[Exception] = []
+    failures: list[BaseException] = []
     slot = pools.acquire()
 
     def run() -> None:
         context.setJobGroup(_GROUP, "first tasks", interruptOnCancel=True)
-        try:
-            answers.append(pools.call(function, context.defaultParallelism, slot))
-        except Exception as failure:
-            failures.append(failure)
+        answers.append(pools.call(function, context.defaultParallelism, slot))
 
-    thread = job_thread("first-tasks", run)
-    thread.start()
+    thread = start_job_thread("first-tasks", run, failures.append)
     try:
         _wait(thread, str(context.master), limit, lambda: context.cancelJobGroup(_GROUP))
     except SparkUnavailable:
@@ -104,7 +100,7 @@ def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable
         )
 
 
-def explain(failure: Exception) -> str:
+def explain(failure: BaseException) -> str:
     """One sentence for what Spark says of a task that Python could not even begin."""
     error = str(failure)
     if "No module named" in error and "beam_spark_executor" in error:

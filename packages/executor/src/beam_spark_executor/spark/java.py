@@ -11,13 +11,13 @@ import re
 import shlex
 import shutil
 import subprocess
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from beam_runner_worker.threads import start_helper
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
@@ -133,7 +133,7 @@ class JavaProcess:
         Raises:
             SparkUnavailable: the process ended, or gave no sign within `START_LIMIT_SECONDS`.
         """
-        threading.Thread(target=self._forward_log, name="spark-log", daemon=True).start()
+        start_helper(self._forward_log, "spark-log")
         deadline = time.monotonic() + START_LIMIT_SECONDS
         while not self._address_file.exists():
             if self.process.poll() is not None:

@@ -166,7 +166,7 @@ class _Call:
         yield self._function()
 
 
-def reason_of(failure: Exception) -> str:
+def reason_of(failure: BaseException) -> str:
     """Returns what Spark says of a failure, in a line: the bridge to Java begins with what was called.
 
     Of a Python worker that raised, Spark's first line ends where the traceback begins. The error at

@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from beam_runner_worker.threads import start_essential
+
 _REST_SECONDS = 10.0
 """For how long nobody must ask until the thread ends."""
 
@@ -33,8 +35,7 @@ class Pulse:
         with self._changed:
             self._wanted, self._answer = True, None
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
-                self._thread.start()
+                self._thread = start_essential(self._run, "pulse", self._broke)
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._answer is not None, self._limit)
             if (self._answer is None) != self._told:
@@ -44,6 +45,10 @@ class Pulse:
                 else:
                     log.info("Spark's Java process answers again")
             return self._answer
+
+    def _broke(self, error: BaseException) -> None:
+        with self._changed:
+            self._thread = None  # the next question starts another one
 
     def _run(self) -> None:
         while True:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from beam_runner_worker.threads import start_helper
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
@@ -338,8 +339,7 @@ def _within(limit: float, stop: Callable[[], None]) -> None:
             if not left_behind.is_set():
                 log.warning("Spark did not stop in good order: %s", reason_of(failure))
 
-    thread = threading.Thread(target=run, name="stop-spark", daemon=True)
-    thread.start()
+    thread = start_helper(run, "stop-spark")
     thread.join(limit)
     if thread.is_alive():
         left_behind.set()

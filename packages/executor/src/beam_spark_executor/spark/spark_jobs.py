@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -17,10 +16,8 @@ from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
 from beam_spark_executor.spark.table_bundles import TableBundles
-from beam_spark_executor.spark.threads import job_thread
+from beam_spark_executor.spark.threads import start_job_thread
 from beam_spark_executor.tuning import TUNING
-
-_LOGGER = logging.getLogger(__name__)
 
 
 class SparkJobs:
@@ -88,15 +85,24 @@ class SparkJobs:
         order = ServeLane(self._job_id, number)
         if self._stand_by is not None and self._stand_by.serve(order, on_end):
             return
-        job_thread(f"lane-{number}", self._run_lane, self._slot, number, on_end).start()
+        start_job_thread(
+            f"lane-{number}",
+            partial(self._run_lane, self._slot, number, on_end),
+            lambda error: on_end(number, f"{type(error).__name__}: {error}"),
+        )
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Runs a section as one Spark job, or a bundle that is Spark's own, on a thread of its own, which calls ``on_end`` at last."""
         runner = self._sections(work) if order.bundle.parts else self._table_bundles(work)
-        name = f"section-{order.bundle.number}"
-        job_thread(name, self._run_job, order, runner, title, on_end).start()
+        start_job_thread(
+            f"section-{order.bundle.number}",
+            lambda: on_end(runner.run(order, f"{self._name} · {title}")),
+            lambda error: on_end(
+                BundleBroke(order.attempt, None, f"{type(error).__name__}: {error}")
+            ),
+        )
 
     def heard(self, message: FromWorker) -> bool:
         """A worker process has said something: whether it is about a section that runs, and for nobody else."""
@@ -169,19 +175,3 @@ class SparkJobs:
                 self._spark.session, self._pools, self._taken_slot(), work.plan, data
             )
         return self._tables
-
-    def _run_job(
-        self,
-        order: RunBundle,
-        runner: SectionRunner | TableBundles,
-        title: str,
-        on_end: Callable[[SectionEnd], None],
-    ) -> None:
-        end: SectionEnd
-        try:
-            end = runner.run(order, f"{self._name} · {title}")
-        except Exception as failure:
-            # Else the section would never end.
-            _LOGGER.warning("a section was not run", exc_info=True)
-            end = BundleBroke(order.attempt, None, f"{type(failure).__name__}: {failure}")
-        on_end(end)

@@ -17,7 +17,7 @@ from beam_spark_executor.channel.endpoints import Endpoints, to_stand_by
 from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_spark_executor.spark.lane import run_stand_by
 from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
-from beam_spark_executor.spark.threads import job_thread
+from beam_spark_executor.spark.threads import start_job_thread
 
 _LEAVE_SECONDS = 2.0
 _ASK_AGAIN_SECONDS = 20.0
@@ -106,10 +106,11 @@ class StandBys:
             one = StandBy(next(self._numbers), self._pools.acquire())
             self._waiting = self._running[one.number] = one
         try:
-            job_thread("stand-by", self._run, one).start()
+            start_job_thread(
+                "stand-by", partial(self._run, one), lambda error: self._broke(one, error)
+            )
         except Exception as failure:  # Spark itself has ended
-            self._forget(one)
-            one.ended(reason_of(failure))
+            self._broke(one, failure)
 
     def take(self) -> StandBy | None:
         """The task that waits, if one does: it and its slot are the caller's from now on."""
@@ -142,10 +143,14 @@ class StandBys:
         self._forget(one)
         one.ended(error)
 
+    def _broke(self, one: StandBy, error: BaseException) -> None:
+        self._forget(one)
+        one.ended(reason_of(error))
+
     def _forget(self, one: StandBy) -> None:
         """It has ended, or has not begun."""
         with self._ended:
-            del self._running[one.number]
+            self._running.pop(one.number, None)
             self._ended.notify_all()
             if self._waiting is one:
                 self._waiting = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from apache_beam.coders.coders import VarIntCoder
-from beam_runner_engine.scheduler import BundleDone, Input, Output
+from beam_runner_engine.scheduler import BundleDone, FailureKind, Input, Output
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_urns import spark as urns
 from beam_runner_worker.records import MonitoringInfo
@@ -120,7 +120,8 @@ class TableBundles:
             text = _in_short(error)
             if isinstance(error, _MISTAKES) or _NO_FORMAT in text:
                 said, _, more = self._with_advice(text).partition("\n")
-                return BundleBroke(attempt, UserFailure(stage.spec.name, said, more))
+                failure = UserFailure(stage.spec.name, said, more)
+                return BundleBroke(attempt, failure, kind=FailureKind.PERMANENT)
             return BundleBroke(attempt, None, f"'{stage.spec.name}': {text}")
         count = sum(output.data.facts.count for output in done.outputs) // max(1, len(buffers))
         return BundleReply(done, None, (_count_of(table.pcollection, count),))

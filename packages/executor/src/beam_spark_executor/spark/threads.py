@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any
 
 from pyspark.util import InheritableThread
 
+_LOGGER = logging.getLogger(__name__)
 
-def job_thread(name: str, run: Callable[..., None], *arguments: Any) -> InheritableThread:
-    """A daemon thread, not yet started, whose job group and scheduler pool are its own; it runs ``run`` with ``arguments``."""
-    return InheritableThread(run, args=arguments, name=name, daemon=True)
+
+def start_job_thread(
+    name: str, work: Callable[[], None], on_break: Callable[[BaseException], None]
+) -> InheritableThread:
+    """Starts a daemon thread with a job group and a scheduler pool of its own.
+
+    Args:
+        name: the name of the thread.
+        work: the function that the thread runs.
+        on_break: called in the thread if ``work`` raises anything. It must make sure that nothing waits
+            for the thread any more.
+    """
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            _LOGGER.exception("the thread %s has ended by an error", name)
+            on_break(error)
+
+    thread = InheritableThread(run, name=name, daemon=True)
+    thread.start()
+    return thread

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import attrs
+from beam_runner_worker.threads import start_helper
 
 from beam_spark_executor.data.refs import Segment, StateCommit
 from beam_spark_executor.state.compaction import Compaction, CompactionPlan, compact
@@ -36,9 +37,7 @@ class StateMerges:
         self._begun += 1
         merge = StateMerge(self.folder, plan)
         name = f"{self._own}/merge-{self._begun}"
-        threading.Thread(
-            target=self._run, args=(merge, name), name="state merge", daemon=True
-        ).start()
+        start_helper(lambda: self._run(merge, name), "state merge")
         return merge
 
     def _run(self, merge: StateMerge, name: str) -> None:
@@ -60,7 +59,7 @@ class StateMerge:
             return
         try:
             compaction = compact(self._folder, self._plan, name)
-        except Exception as error:
+        except BaseException as error:
             # State stays as it is, in more segments; bundles will say if it can't be read.
             _LOGGER.warning("state was not merged: %s", error)
             self._result.set_exception(error)

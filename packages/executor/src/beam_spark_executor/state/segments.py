@@ -90,7 +90,7 @@ def open_segment(folder: Path, segment: Segment) -> SegmentReader:
     except FileNotFoundError as error:
         raise SegmentError.missing(path) from error
     except OSError as error:
-        raise SegmentError(path, f"can't be read: {error}") from error
+        raise SegmentError.unreadable(path, error) from error
     if size != segment.size:
         raise SegmentError.damaged(path, f"it has {size} bytes instead of {segment.size}")
     if magic == SMALL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +133,22 @@ class LoopStores:
     def flush(self, name: str) -> dict[tuple[str, int], StateCommit]:
         """Writes what was accepted, to files named after ``name``; by stage and shard.
 
-        Bundles may run meanwhile: for them nothing changes.
+        Bundles may run meanwhile: for them nothing changes. If a file can't be written, nothing is flushed, and
+        the files so far are removed; it can be done again under another name.
         """
         changed = [(place, store) for place, store in self._stores.items() if store.accepted]
-        self._flushed = {
-            place: _written(self._folder, store.segments, store.accepted, f"{name}-state-{number}")
-            for number, (place, store) in enumerate(changed)
-        }
+        try:
+            self._flushed = {
+                place: _written(
+                    self._folder, store.segments, store.accepted, f"{name}-state-{number}"
+                )
+                for number, (place, store) in enumerate(changed)
+            }
+        except BaseException:
+            for path in self._folder.glob(f"{name}-state-*"):
+                with suppress(OSError):
+                    path.unlink()
+            raise
         return self._flushed
 
     def build_on_flushed(self) -> None:

@@ -203,8 +203,12 @@ class TableSegment:
     def _read(self, at: int, size: int) -> bytes:
         try:
             data = os.pread(self._file.fileno(), size, at)
-        except (OSError, OverflowError, ValueError) as error:
-            raise SegmentError(self._path, f"can't be read: {error}") from error
+        except OSError as error:
+            raise SegmentError.unreadable(self._path, error) from error
+        except (OverflowError, ValueError) as error:
+            raise SegmentError.damaged(
+                self._path, f"it names an impossible place: {error}"
+            ) from error
         if len(data) != size:
             raise SegmentError.damaged(self._path, "it is too short")
         return data

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Concatenate, ParamSpec, TypeVar
 
+from beam_runner_worker.threads import start_helper
 from hdfs_native import Client
 
 P = ParamSpec("P")
@@ -74,7 +74,7 @@ class HdfsCalls:
             except BaseException as error:  # a panic
                 answer.set_exception(RuntimeError(f"its client has broken off: {error}"))
 
-        threading.Thread(target=run, name="hdfs", daemon=True).start()
+        start_helper(run, "hdfs")
         try:
             return answer.result(self._seconds)
         except TimeoutError:

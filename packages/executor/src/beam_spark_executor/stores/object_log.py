@@ -1,14 +1,20 @@
-"""A log of transactions in a store, one object for all that wait together: only one server at a time can continue it (ADR 0026)."""
+"""A log of transactions in a store, one object for all that wait together: only one server at a time can continue it (ADR 0026).
+
+While the store is away, what was added waits, without a limit: nothing is lost by that.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from beam_runner_jobservices.logged import LogFailed, LogFenced, Transaction
+from beam_runner_jobservices.logged import LogAway, LogFailed, LogFenced, Transaction
+from beam_runner_worker.threads import start_essential, start_helper
 
 from beam_spark_executor.stores.log_entries import (
     Base,
@@ -21,8 +27,6 @@ from beam_spark_executor.stores.ownership import Ownership
 from beam_spark_executor.stores.ports import MissingFileError, StateStore, StoreError
 from beam_spark_executor.stores.takeover import checksum_of, take_over
 
-PATIENCE_SECONDS = 300.0
-"""For how long a store is asked that does not take an entry; jobs wait meanwhile."""
 _AGAIN_SECONDS = 1.0
 _LOOK_SECONDS = 10.0
 """How long what nobody waits for may take to be kept, and how often a log that rests is looked after."""
@@ -39,7 +43,6 @@ class ObjectLog:
         store: the prefix; no other log is in it.
         ownership: of all logs of this server.
         url: what to call it in errors.
-        patience: for how many seconds an entry is tried again.
         look: see ``_LOOK_SECONDS``.
     """
 
@@ -49,13 +52,14 @@ class ObjectLog:
         ownership: Ownership,
         url: str,
         *,
-        patience: float = PATIENCE_SECONDS,
         look: float = _LOOK_SECONDS,
     ) -> None:
         self._store = store
         self._ownership = ownership
         self._url = url
-        self._patience = patience
+        self._neighbour = f"the state store at {url}"
+        self._deadline = math.inf
+        self._away = ""
         self._look = look
         self._place = Place(0, 0)
         self._chain = 0
@@ -82,8 +86,7 @@ class ObjectLog:
             self._put_base(self._place, self._chain, copy)
         except (StoreError, OSError) as error:
             raise LogFailed(f"the state can't be kept: {error}") from error
-        self._writer = threading.Thread(target=self._write, name="log", daemon=True)
-        self._writer.start()
+        self._writer = start_essential(self._write, "log", self._broke)
 
     def add(self, transaction: Transaction) -> bool:
         with self._changed:
@@ -99,7 +102,8 @@ class ObjectLog:
             self._copy = (self._added, copy)
             self._keeping = True
 
-    def wait(self) -> None:
+    def wait(self, seconds: float | None = None) -> None:
+        began = time.monotonic()
         with self._changed:
             mine = self._added
             self._wanted = max(self._wanted, mine)
@@ -108,8 +112,20 @@ class ObjectLog:
                 self._ownership.check()
                 if self._writer is None or not self._writer.is_alive():
                     raise LogFailed("the server has ended, and commits nothing more")
+                if time.monotonic() > self._deadline:
+                    raise LogFailed(f"the server stops, and {self._neighbour} has not answered")
+                waited = time.monotonic() - began
+                if seconds is not None and waited > seconds:
+                    reason = self._away or f"it has not answered for {waited:.0f} s"
+                    raise LogAway(self._neighbour, reason)
                 # Another log of this server may fail, too.
                 self._changed.wait(_AGAIN_SECONDS)
+
+    def hurry(self, seconds: float) -> None:
+        """The server stops: from now on the store is waited for no longer than that."""
+        with self._changed:
+            self._deadline = min(self._deadline, time.monotonic() + seconds)
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Keeps what was added, if the store takes it, and ends; again does nothing."""
@@ -125,9 +141,12 @@ class ObjectLog:
                 pass
         except LogFailed as error:
             self._ownership.fail(error)
-        except Exception as error:
-            _LOGGER.exception("the log in %s has broken off", self._url)
-            self._ownership.fail(LogFailed(f"the log in {self._url} has broken off: {error}"))
+        with self._changed:
+            self._changed.notify_all()
+
+    def _broke(self, error: BaseException) -> None:
+        """Ends the server, which the next one follows: see `Ownership.failure`."""
+        self._ownership.fail(LogFailed(f"the log in {self._url} has broken off: {error}"))
         with self._changed:
             self._changed.notify_all()
 
@@ -163,21 +182,24 @@ class ObjectLog:
 
     def _create(self, contents: bytes) -> None:
         began = time.monotonic()
-        told = False
         while True:
             try:
                 if self._store.create(self._place.name, contents) or self._is_there(contents):
-                    return
+                    break
             except StoreError as error:
                 waited = time.monotonic() - began
-                if waited > self._patience or self._closing.is_set():
+                if time.monotonic() > self._deadline or self._closing.is_set():
                     raise LogFailed(
                         f"{error}; that was asked for {waited:.0f} s. The next server goes on from what was committed"
                     ) from error
-                if not told:
+                if not self._away:
                     _LOGGER.warning("jobs wait until their commits are taken: %s", error)
-                    told = True
+                self._away = str(error)
                 self._closing.wait(_AGAIN_SECONDS)
+        if self._away:
+            seconds = time.monotonic() - began
+            _LOGGER.warning("%s takes commits again, after %.0f s", self._neighbour, seconds)
+            self._away = ""
 
     def _is_there(self, contents: bytes) -> bool:
         """Whether an entry that could not be created is this one, since the answer to its creation got lost.
@@ -213,12 +235,8 @@ class ObjectLog:
 
     def _keep(self, copy: Path) -> None:
         self._bytes = self._entries = 0
-        threading.Thread(
-            target=self._keep_beside,
-            args=(self._place, self._chain, copy),
-            name="log-base",
-            daemon=True,
-        ).start()
+        keep = partial(self._keep_beside, self._place, self._chain, copy)
+        start_helper(keep, "log-base")
 
     def _keep_beside(self, place: Place, chain: int, copy: Path) -> None:
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import secrets
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from beam_runner_worker.threads import run_together
 
 from beam_spark_executor.stores.ports import DataStore, StateStore, StoreError
 from beam_spark_executor.stores.spec import StoreSpec
@@ -61,8 +62,7 @@ def probe_creation(spec: StoreSpec) -> None:
 
 def _try_creation(store: StateStore, name: str, url: str) -> None:
     files = [secrets.token_bytes(_BYTES) for _ in range(_RIVALS)]
-    with ThreadPoolExecutor(_RIVALS) as threads:
-        made = list(threads.map(lambda contents: store.create(name, contents), files))
+    made = run_together(lambda contents: store.create(name, contents), files, _RIVALS, "probe")
     # Whoever is told that the file was there may have been the first, and asked again.
     firsts = [file for file, is_first in zip(files, made, strict=True) if is_first]
     if len(firsts) > 1 or store.create(name, files[0]) or store.read(name) not in (firsts or files):

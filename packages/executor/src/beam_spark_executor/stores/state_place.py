@@ -55,6 +55,11 @@ class StatePlace:
         found = self._ownership.failure
         return None if found is None else str(found)
 
+    def hurry(self, seconds: float) -> None:
+        """The server stops: commits wait for the store no longer than that."""
+        self.journal.hurry(seconds)
+        self.jobs.hurry(seconds)
+
     def close(self) -> None:
         """Keeps what is still to be kept; may be called again."""
         self.journal.close()

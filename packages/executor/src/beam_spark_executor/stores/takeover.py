@@ -9,12 +9,12 @@ then, and stops. Seals and claims stay, so that whoever was away for long finds 
 from __future__ import annotations
 
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
 import xxhash
 from beam_runner_jobservices.logged import LogFailed, Transaction
+from beam_runner_worker.threads import run_together
 
 from beam_spark_executor.stores.log_entries import Base, Entry, Place, chain_of, claim, unpacked
 from beam_spark_executor.stores.ports import MissingFileError, StateStore
@@ -88,8 +88,8 @@ def _take_over(store: StateStore, writer: bytes, path: Path) -> TakenOver:
 
 
 def _contents(store: StateStore, places: Collection[Place]) -> dict[Place, bytes]:
-    with ThreadPoolExecutor(_AT_ONCE, "log") as threads:
-        return dict(zip(places, threads.map(lambda one: _read(store, one), places), strict=True))
+    found = run_together(lambda place: _read(store, place), tuple(places), _AT_ONCE, "log")
+    return dict(zip(places, found, strict=True))
 
 
 def _read(store: StateStore, place: Place) -> bytes:

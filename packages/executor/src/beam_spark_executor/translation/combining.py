@@ -9,9 +9,11 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
 from beam_spark_executor.translation.context import Context
+from beam_spark_executor.translation.errors import UnsupportedPipeline
 from beam_spark_executor.translation.leaves import leaves
 from beam_spark_executor.translation.sdks import environment_of, is_of_python
 from beam_spark_executor.translation.steps import Step
+from beam_spark_executor.translation.unlifting import unlifted
 
 _LIFTABLE = frozenset(
     {"default", "always", "never", "after_processing_time", "after_synchronized_processing_time"}
@@ -21,27 +23,57 @@ _LIFTABLE = frozenset(
 def expand_combines(steps: Iterable[Step], context: Context) -> Iterator[Step]:
     """A phase: makes of each CombinePerKey what runs.
 
-    A stream that wants the earliest timestamp of a pane does not want that of late elements, so
-    none may be combined with others before it is known which are late. Whether the SDK has lifted
-    the combine already does not matter.
+    Whether the SDK has lifted the combine already does not matter.
+
+    Raises:
+        UnsupportedPipeline: An SDK has lifted a combine that must not be lifted, and what follows
+            is not what SDKs make of a combine.
     """
-    for step in steps:
-        if step.urn != transform_urns.COMBINE_PER_KEY:
-            yield step
-        elif _may_lift(step.transform, context):
-            yield from map(Step, _lifted(step.transform, context))
-        elif _combines_groups(step.transform, context):
-            yield from map(Step, _grouped(step.transform, context))
-        else:
-            yield from map(Step, _as_expanded(step.transform, context))
+    for step in unlifted(list(steps), lambda step: not _may_lift(step.transform, context)):
+        if step.urn == transform_urns.COMBINE_PER_KEY:
+            yield from map(Step, _parts_of(step.transform, context))
+            continue
+        if step.urn == transform_urns.COMBINE_PER_KEY_PRECOMBINE:
+            _check_lifted(step.transform, context)
+        yield step
+
+
+def _parts_of(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+    if _may_lift(transform, context):
+        return _lifted(transform, context)
+    if _combines_groups(transform, context):
+        return _grouped(transform, context)
+    return _as_expanded(transform, context)
+
+
+def _check_lifted(precombine: _protos.PTransform, context: Context) -> None:
+    if not _may_lift(precombine, context):
+        raise UnsupportedPipeline(
+            [
+                "a combine that the SDK has split before it groups, though windows of unbounded input"
+                " merge, groups of it have the earliest timestamp, or a trigger counts elements"
+                f" (in {precombine.unique_name!r})"
+            ]
+        )
 
 
 def _may_lift(transform: _protos.PTransform, context: Context) -> bool:
+    """Returns whether elements may be combined before they are grouped.
+
+    A precombined element has one timestamp, which holds the watermark for all that is in it. That
+    is not enough in two kinds of streams:
+
+    - Windows merge: the timestamp is at the end of the element's window. The watermark passes that
+      end, and the window closes, before the next element comes, with which it had to merge.
+    - Panes have the earliest timestamp: that of a late element must not count. Which elements are
+      late is known only where they are grouped.
+    """
     (pcollection_id,) = transform.inputs.values()
     pcollection = context.components.pcollections[pcollection_id]
     strategy = context.components.windowing_strategies[pcollection.windowing_strategy_id]
-    unbounded = pcollection.is_bounded == _protos.IsBounded.UNBOUNDED
-    if unbounded and strategy.output_time == _protos.OutputTime.EARLIEST_IN_PANE:
+    merges = strategy.merge_status == _protos.MergeStatus.NEEDS_MERGE
+    earliest = strategy.output_time == _protos.OutputTime.EARLIEST_IN_PANE
+    if (merges or earliest) and pcollection.is_bounded == _protos.IsBounded.UNBOUNDED:
         return False
     return _counts_no_elements(strategy.trigger)
 

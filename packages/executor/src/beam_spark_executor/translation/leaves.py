@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from beam_runner_urns import python_sdk
 from beam_runner_urns import transforms as transform_urns
 
 from beam_spark_executor import _protos
@@ -41,12 +42,16 @@ _WHOLE = RESHUFFLES | {
     transform_urns.COMBINE_PER_KEY,
     transform_urns.PAR_DO,
 }
+# What SDKs call composites that no runner need know.
+_COMPOSITES = frozenset({"", transform_urns.GENERIC_COMPOSITE, python_sdk.PICKLED_TRANSFORM})
 
 
 def leaves(
     transform_ids: Iterable[str], components: _protos.Components
 ) -> Iterator[tuple[str, _protos.PTransform]]:
     """By id the transforms without parts, and composites that run as a whole, in their order.
+
+    Empty composites are left out.
 
     Args:
         transform_ids: of the roots; no composite is a part of itself.
@@ -57,10 +62,22 @@ def leaves(
         transform_id = waiting.pop()
         transform = components.transforms[transform_id]
         if transform.spec.urn in _WHOLE or not transform.subtransforms:
-            if transform.spec.urn or puts_out(transform):
+            if not is_empty(transform):
                 yield transform_id, transform
         else:
             waiting.extend(reversed(transform.subtransforms))
+
+
+def is_empty(transform: _protos.PTransform) -> bool:
+    """Returns whether a transform without parts is a composite that does nothing.
+
+    Such a composite returns some of its inputs, or nothing. The kind of transform tells a composite
+    that returns nothing from a sink.
+    """
+    urn = transform.spec.urn
+    if urn == transform_urns.PAR_DO or puts_out(transform):
+        return False
+    return bool(transform.outputs) or urn in _COMPOSITES
 
 
 def puts_out(transform: _protos.PTransform) -> bool:

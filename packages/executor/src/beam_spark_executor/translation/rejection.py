@@ -13,6 +13,7 @@ from beam_runner_urns import transforms as transform_urns
 from beam_spark_executor import _protos
 from beam_spark_executor.translation import scripts
 from beam_spark_executor.translation.environments import ResolvedEnvironment
+from beam_spark_executor.translation.flattened_windows import windows_that_differ
 from beam_spark_executor.translation.leaves import RESHUFFLES, leaves, puts_out
 from beam_spark_executor.translation.sdks import environment_of, is_of_python
 from beam_spark_executor.translation.stateful import is_stateful
@@ -76,14 +77,14 @@ def _of_transform(transform: _protos.PTransform, components: _protos.Components)
         yield from scripts.why_unsupported(transform, components)
     elif urn == transform_urns.READ and _reads_unbounded(transform):
         yield f"an unbounded source read by {urn!r} instead of a splittable DoFn"
+    elif urn == transform_urns.FLATTEN:
+        yield from windows_that_differ(transform, components)
     elif urn == transform_urns.PAR_DO:
         yield from _of_pardo(transform, components)
     elif urn in (transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY):
         yield from _of_grouping(transform, components)
     elif urn == python_sdk.PICKLED_TRANSFORM:
-        # One without parts, which no SDK can run.
-        if puts_out(transform):
-            yield f"the transform {urn!r}, which has no parts"
+        yield f"the transform {urn!r}, which has no parts"
     elif urn in _OF_RUNNERS or (urn not in _RUNNER_LEAVES and _is_nobodys(transform, components)):
         yield f"the transform {urn!r}"
 

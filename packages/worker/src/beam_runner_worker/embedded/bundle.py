@@ -54,6 +54,10 @@ def run_bundle(
             _process(processor, chunk)
         processor.source.end_input()
         _finish(processor)
+        if (failed := _host_error(processor)) is not None:
+            raise _HostError(
+                failed
+            )  # User code has caught it: what it made of that must not count.
         return _residuals(processor, context)
     except _HostError as error:
         raise error.error from None
@@ -82,17 +86,19 @@ def error_for_host(
     An error of a port, of the side input reader or of this package, and a keyboard interrupt, stay
     what they are.
     """
-    for host in (
-        processor.host.reader_error,
-        *(s.port_error for s in processor.sinks.values()),
-    ):
-        if host is not None:
-            return host
+    if (failed := _host_error(processor)) is not None:
+        return failed
     cause = original(error)
     if isinstance(cause, (BundleFailed, HarnessError)) or not is_of_user_code(cause):
         return cause
     ops = processor.ops.values()
     return bundle_failed(error, ops, processor.running, stage_name, context)
+
+
+def _host_error(processor: Processor) -> BaseException | None:
+    """Returns what a port or the side input reader raised, if one did."""
+    errors = (processor.host.reader_error, *(s.port_error for s in processor.sinks.values()))
+    return next((error for error in errors if error is not None), None)
 
 
 def _start(processor: Processor, context: BundleContext, outputs: Mapping[str, OutputPort]) -> None:

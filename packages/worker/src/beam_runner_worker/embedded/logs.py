@@ -11,6 +11,7 @@ from apache_beam.runners.worker import statesampler
 
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
+from beam_runner_worker.threads import start_essential
 
 _FLUSH_SECONDS = 0.05
 _MAX_PENDING = 10_000
@@ -33,10 +34,12 @@ class LogSinkHandler(logging.Handler):
         self._sending = threading.Lock()
         self._in_sink = threading.local()
         self._closed = False
-        self._thread = threading.Thread(
-            target=self._send_in_background, name="embedded-harness-logs", daemon=True
+        self._start()
+
+    def _start(self) -> None:
+        self._thread = start_essential(
+            self._send_in_background, "embedded-harness-logs", lambda _: self._start()
         )
-        self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queues a record; never blocks on the sink."""

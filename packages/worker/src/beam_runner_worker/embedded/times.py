@@ -18,6 +18,7 @@ from apache_beam.utils.counters import CounterFactory, CounterName
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker.records import MonitoringInfo
+from beam_runner_worker.threads import start_helper
 
 SAMPLING_MS = 25
 """How often the thread looks. A time is right to about so much, and much better over many bundles."""
@@ -43,7 +44,7 @@ def process_sampler() -> Any:
         if _sampler is None:
             _sampler = statesampler.StateSampler("embedded", CounterFactory(), SAMPLING_MS)
             if statesampler.FAST_SAMPLER:
-                threading.Thread(target=_sampler.run, name="times", daemon=True).start()
+                start_helper(_sampler.run, "times")
         return _sampler
 
 

@@ -1,8 +1,8 @@
 """Everything that one bundle reads and writes on the state channel, one request at a time.
 
-What goes wrong with a side input or a group, the SDK is told, and user code fails where it reads.
-What goes wrong with user state fails the bundle here, too, for an SDK need not look at the answers
-to what it appends and clears.
+If the host can't answer a request, the bundle fails with the host's error, whatever the SDK makes
+of it: the fault is not user code's, and an SDK need not look at the answers to what it appends and
+clears. A request that is not supported for a side input fails where user code reads.
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ class BundleState:
         except Exception as error:  # The host may raise anything; the SDK must not wait.
             unsupported = isinstance(error, UnsupportedState)
             reason = str(error) if unsupported else f"{type(error).__name__}: {error}"
-            if is_user_state(request.state_key):
-                fail(HarnessError(reason) if unsupported else error)
-            elif not unsupported:
+            if not unsupported:
+                fail(error)
+            elif is_user_state(request.state_key):
+                fail(HarnessError(reason))
+            if not (unsupported or is_user_state(request.state_key)):
                 reason = f"reading {_what(request.state_key)} failed: {reason}"
             return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
 

@@ -15,6 +15,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from beam_runner_worker.threads import start_essential
+
 # By way of descriptor 3: a command in the background has no standard input, and not every shell
 # can name a descriptor of two digits. The guard leaves the output to the command, so that the output
 # ends with it.
@@ -63,8 +65,10 @@ class GuardedProcess:
             )
         finally:
             os.close(guarded)
-        self._reader = threading.Thread(target=self._read_output, name="fnapi-output", daemon=True)
-        self._reader.start()
+        # A full pipe would stop the command.
+        self._reader = start_essential(
+            self._read_output, "fnapi-output", lambda _: self._drop_output()
+        )
 
     @property
     def pid(self) -> int | None:
@@ -110,6 +114,12 @@ class GuardedProcess:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._on_output(line.decode("utf-8", "replace").rstrip())
+
+    def _drop_output(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for _ in self._process.stdout:
+            continue
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None

@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 from beam_runner_urns import environments as urns
@@ -23,6 +24,7 @@ from beam_runner_worker.fnapi.starting import StartLimits, Verdict
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, SideInputReader
 from beam_runner_worker.records import Environment, StageSpec
+from beam_runner_worker.threads import start_helper
 
 _METADATA_SECONDS = 30.0
 _SAMPLES_SECONDS = 5.0
@@ -79,9 +81,7 @@ class _RunningSdk:
         if not self._has_looked:
             self._has_looked = True
             look, connection = self.launcher.look, self.connection
-            threading.Thread(
-                target=look, args=(connection,), name="fnapi-look", daemon=True
-            ).start()
+            start_helper(partial(look, connection), "fnapi-look")
 
     def waits(self) -> bool | None:
         """Whether its interpreter has time for others; see :class:`Launcher`."""

@@ -26,6 +26,7 @@ from beam_runner_worker.fnapi.services import (
 from beam_runner_worker.fnapi.status import SdkStatus, StatusService
 from beam_runner_worker.ports import ArtifactReader, LogSink
 from beam_runner_worker.records import JobContext
+from beam_runner_worker.threads import run_together, start_helper
 
 _HOST = "127.0.0.1"
 _THREADS = 1000
@@ -120,12 +121,6 @@ class FnApiServer:
         """Closes every harness, then the server; idempotent; takes seconds at most."""
         with self._lock:
             harnesses = list(self._harnesses.values())
-        closers = [threading.Thread(target=harness.close) for harness in harnesses]
-        for closer in closers:
-            closer.start()
-        for closer in closers:
-            closer.join()
+        run_together(FnApiHarness.close, harnesses, len(harnesses), "fnapi-close")
         self._server.stop(grace=_GRACE_SECONDS).wait(_STOP_SECONDS)
-        ending = threading.Thread(target=self._threads.shutdown, daemon=True)
-        ending.start()
-        ending.join(_STOP_SECONDS)
+        start_helper(self._threads.shutdown, "fnapi-end").join(_STOP_SECONDS)

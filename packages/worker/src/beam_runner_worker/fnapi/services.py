@@ -16,6 +16,7 @@ from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
+from beam_runner_worker.threads import start_essential
 
 _GO_CLIENT = "/runners/universal/runnerlib/"
 """Where the Go SDK shows its user what the job tells."""
@@ -93,9 +94,16 @@ def _open(workers: Workers, context: grpc.ServicerContext, name: str) -> SdkConn
 
 
 def _read_aside(
-    name: str, messages: Iterable[Any], take: Callable[[Any], None], ended: Callable[[], None]
+    connection: SdkConnection,
+    name: str,
+    messages: Iterable[Any],
+    take: Callable[[Any], None],
+    ended: Callable[[], None],
 ) -> None:
-    """Reads a stream in a thread of its own; a broken stream is reported by its context."""
+    """Reads a stream in a thread of its own; a broken stream is reported by its context.
+
+    If a message can't be taken, the SDK is given up: nothing more that it sends would be read.
+    """
 
     def read() -> None:
         try:
@@ -105,7 +113,10 @@ def _read_aside(
             return
         ended()
 
-    threading.Thread(target=read, name=name, daemon=True).start()
+    def broke(error: BaseException) -> None:
+        connection.lose(f"its {name} stream is read no further: {type(error).__name__}: {error}")
+
+    start_essential(read, f"fnapi-{name}", broke)
 
 
 def _on_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None:
@@ -132,7 +143,7 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
             connection.instructions.put(None)
 
         _on_end(context, closed)
-        _read_aside("fnapi-control", responses, connection.responded, lambda: None)
+        _read_aside(connection, "control", responses, connection.responded, lambda: None)
         yield from iter(connection.instructions.get, None)
 
     def GetProcessBundleDescriptor(
@@ -166,7 +177,7 @@ class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
             connection.outgoing.put(None)
 
         _on_end(context, closed)
-        _read_aside("fnapi-data", elements, connection.received, connection.shuts_down)
+        _read_aside(connection, "data", elements, connection.received, connection.shuts_down)
         for message, bundle in iter(connection.outgoing.get, None):
             yield message
             bundle.sent()

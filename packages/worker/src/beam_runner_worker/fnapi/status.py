@@ -11,7 +11,7 @@ import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import attrs
 import grpc
@@ -20,6 +20,7 @@ from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.peers import process_at
 from beam_runner_worker.fnapi.services import Workers
+from beam_runner_worker.threads import run_together, start_helper
 
 _LONGEST = 1 << 20
 _PYTHON = "grpc-python"
@@ -48,12 +49,14 @@ class _Asked:
         )
 
 
-def _dump(connection: SdkConnection, endpoint: str, seconds: float) -> SdkStatus:
+def _dumps(connection: SdkConnection, endpoint: str, seconds: float) -> tuple[SdkStatus, ...]:
     # Its imports take seconds, and few are ever asked like this.
     from beam_runner_worker.fnapi.thread_dumps import thread_dump
 
     text = thread_dump(connection, endpoint, seconds)
-    return SdkStatus(connection.environment, process_at(connection.peer), text[:_LONGEST])
+    if not text:
+        return ()
+    return (SdkStatus(connection.environment, process_at(connection.peer), text[:_LONGEST]),)
 
 
 class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
@@ -86,9 +89,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
 
         if not context.add_callback(ended):
             ended()
-        threading.Thread(
-            target=self._read, args=(responses, ended), name="fnapi-status", daemon=True
-        ).start()
+        start_helper(partial(self._read, responses, ended), "fnapi-status")
         yield from iter(stream.requests.get, None)
 
     def ask(self, seconds: float) -> tuple[SdkStatus, ...]:
@@ -101,13 +102,12 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
             for one in self._workers.connected()
             if one not in with_stream and one.user_agent.startswith(_PYTHON)
         ]
-        with ThreadPoolExecutor(len(by_bundle) + 1, "fnapi-status") as threads:
-            dumps = [
-                threads.submit(_dump, connection, self.endpoint, seconds)
-                for connection in by_bundle
-            ]
-            answered = self._ask(asked, seconds)
-            return (*answered, *(one for dump in dumps if (one := dump.result()).text))
+        calls: list[Callable[[], tuple[SdkStatus, ...]]] = [
+            partial(self._ask, asked, seconds),
+            *(partial(_dumps, connection, self.endpoint, seconds) for connection in by_bundle),
+        ]
+        found = run_together(lambda call: call(), calls, len(calls), "fnapi-status")
+        return tuple(itertools.chain(*found))
 
     def _ask(self, asked: Mapping[str, _Asked], seconds: float) -> tuple[SdkStatus, ...]:
         with self._changed:

@@ -1,0 +1,134 @@
+"""Attempts at bundles: the first one, and the next after one was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from beam_runner_engine.scheduler.commands import Bundle, Input, OpenBundles
+from beam_runner_engine.scheduler.readiness import Opening
+from beam_runner_engine.scheduler.side_inputs import views_for
+from beam_runner_engine.scheduler.splits import are_whole, must_checkpoint
+from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
+from beam_runner_engine.scheduler.transitions import Phase
+from beam_runner_engine.scheduler.wakeups import set_wakes
+from beam_runner_engine.values.windows import Window
+
+
+def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
+    """Opens a bundle over work that was taken from the queues, and returns its first attempt."""
+    draining = state.phase is Phase.DRAINING
+    truncate = draining and stage.spec.splittable
+    side_inputs, views = views_for(state, stage, opening.work)
+    shard = stage.shards[opening.shard]
+    bundle = Bundle(
+        number=state.next_bundle,
+        attempt=1,
+        stage=stage.spec.name,
+        shard=opening.shard,
+        inputs=tuple(inputs_of(opening.work, truncate)),
+        side_inputs=side_inputs,
+        input_watermark=max(stage.input, shard.watermark),
+        end_watermark=opening.end_watermark,
+        output_watermark=stage.output,
+        processing_time=state.now,
+        draining=draining,
+    )
+    state.next_bundle += 1
+    state.bundles[bundle.number] = BundleRecord(
+        bundle=bundle,
+        stage=stage.number,
+        work=opening.work,
+        views=views,
+        truncated=truncate or are_whole(opening.work),
+    )
+    stage.open += 1
+    stage.running += len(opening.work)
+    shard.open += 1
+    stage.waiting_bytes -= sum(work.data.facts.size for work in opening.work)
+    if opening.shard is not None:
+        set_wakes(state, stage, opening.shard, None)
+    return bundle
+
+
+def lose_attempt(record: BundleRecord) -> None:
+    """Gives up the latest attempt at a bundle: whatever it still reports counts for nothing."""
+    record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1)
+    record.split = None
+    record.progress = None
+    record.stalled = 0
+
+
+def begin_attempt(state: SchedulerState, record: BundleRecord) -> None:
+    """Opens the next attempt at a bundle, and a bundle that is set apart from it, if any.
+
+    In a drain its restrictions are truncated now, as those of new bundles are.
+    """
+    stage = state.stages[record.stage]
+    apart: tuple[Bundle, ...] = ()
+    if must_checkpoint(state, stage, record):
+        record.truncated = True
+        inputs = tuple(inputs_of(record.work, truncate=True))
+        record.bundle = attrs.evolve(record.bundle, inputs=inputs)
+    elif stage.spec.splittable and not record.truncated:
+        apart = _set_apart(state, stage, record)
+    state.commands.append(OpenBundles(stage.spec.name, (record.bundle, *apart)))
+
+
+def lose_attempts(state: SchedulerState) -> None:
+    """Tries all bundles that run again, none of which is to blame; pauses go on."""
+    for record in tuple(state.bundles.values()):
+        if record.due is None:
+            lose_attempt(record)
+            begin_attempt(state, record)
+
+
+def inputs_of(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
+    """Yields the work as the host sees it, once per piece: its windows are together again."""
+    joined: dict[int, list[Work]] = {}
+    for item in work:
+        joined.setdefault(item.piece, []).append(item)
+    for items in joined.values():
+        told = [item.windows for item in items if item.windows is not None]
+        windows = frozenset[Window]().union(*told)
+        disjoint = len(told) == len(items) and len(windows) == sum(map(len, told))
+        first = items[0]
+        if disjoint and all(
+            (item.estimator_state, item.truncated) == (first.estimator_state, first.truncated)
+            for item in items
+        ):
+            yield _input(first, windows, truncate)
+        else:
+            for item in items:
+                yield _input(item, item.windows, truncate)
+
+
+def _input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Input:
+    return Input(
+        data=work.data,
+        windows=None if windows == work.data.facts.windows else windows,
+        truncate=truncate and not work.truncated,
+        estimator_state=work.estimator_state,
+        whole=work.truncated,
+    )
+
+
+def _set_apart(
+    state: SchedulerState, stage: StageState, record: BundleRecord
+) -> tuple[Bundle, ...]:
+    """Leaves a bundle that was cut only what must be processed whole; the rest gets a bundle of its own.
+
+    In an attempt at both, the host could not tell what a restriction that defers itself was cut from.
+    """
+    whole = [work for work in record.work if work.truncated]
+    rest = [work for work in record.work if not work.truncated]
+    if not whole or not rest:
+        return ()
+    stage.running -= len(rest)
+    stage.waiting_bytes += sum(work.data.facts.size for work in rest)
+    record.work = whole
+    record.truncated = True
+    record.bundle = attrs.evolve(record.bundle, inputs=tuple(inputs_of(whole, truncate=False)))
+    shard, end = record.bundle.shard, record.bundle.end_watermark
+    return (open_bundle(state, stage, Opening(shard, rest, end)),)

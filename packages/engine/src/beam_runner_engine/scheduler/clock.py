@@ -1,0 +1,26 @@
+"""Processing time: it advances by ticks alone, and wakes what waits for it."""
+
+from __future__ import annotations
+
+from beam_runner_engine.scheduler.bundles import reopen
+from beam_runner_engine.scheduler.checkpoints import ask_outdated
+from beam_runner_engine.scheduler.delivery import look_at, place_work
+from beam_runner_engine.scheduler.state import BUNDLE, RETRY, SHARD, SchedulerState
+from beam_runner_engine.values.times import Timestamp
+
+
+def advance_clock(state: SchedulerState, now: Timestamp) -> None:
+    """Sets processing time (ms) and wakes who has waited for it; time never goes back."""
+    if now <= state.now:
+        return
+    state.now = now
+    for number, what, key in state.clock_wakes.pop_due(now):
+        stage = state.stages[number]
+        if what == SHARD:
+            look_at(state, stage, key)
+        elif what == BUNDLE:
+            ask_outdated(state, key)
+        elif what == RETRY:
+            reopen(state, state.bundles[key])
+        else:
+            place_work(state, stage, stage.delayed.pop(key))

@@ -1,0 +1,378 @@
+"""Timers past the end of their window: they ring before the window expires, and loops of them stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.state import BagState
+from beam_runner_engine.keyed.stateful import Due, StatefulSpec, TimerFired, WindowExpired
+from beam_runner_engine.keyed.timers import Timer, TimerTable
+from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
+from beam_runner_engine.values.summary import EMPTY_SUMMARY
+from beam_runner_engine.values.times import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP
+from beam_runner_engine.values.window_coders import encode_window
+from beam_runner_engine.values.window_fns import (
+    FixedWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
+from beam_runner_engine.values.windows import IntervalWindow
+
+from .stateful_host import DATA, KEY, Host, timer
+
+FIXED = WindowingStrategy(FixedWindows(100), allowed_lateness=10)
+GLOBAL = WindowingStrategy()
+SESSIONS = WindowingStrategy(
+    Sessions(100), merge_status=MergeStatus.NEEDS_MERGE, allowed_lateness=10
+)
+EXPIRY = 109
+in_any_window = pytest.mark.parametrize(
+    ("strategy", "data"), [(FIXED, DATA), (GLOBAL, b"")], ids=["fixed", "global"]
+)
+one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one", "many"])
+
+
+def _started(strategy: WindowingStrategy, window: bytes, *timers: Timer, **spec: Any) -> Host:
+    """Returns a host with an element at 0 that has set these timers."""
+    host = Host(StatefulSpec(strategy, **spec))
+    host.admit(0, now=Now(0), window=window)
+    for each in timers:
+        host.shard.set_timer(attrs.evolve(each, window=window))
+    return host
+
+
+def _rung(
+    host: Host,
+    now: Now,
+    user: Callable[[Timer], None] = lambda rung: None,
+    *,
+    commits: bool = False,
+) -> list[tuple[str, int]]:
+    """Runs all that is due; returns the families and times of the timers that rang.
+
+    With `commits` each timer has a bundle of its own.
+    """
+    rung: list[tuple[str, int]] = []
+    while (due := host.shard.next_due(now)) is not None:
+        assert isinstance(due, TimerFired)
+        rung.append((due.timer.family, due.timer.fire_time))
+        user(due.timer)
+        if commits:
+            host.commit()
+        assert len(rung) < 20, "the timers ring for ever"
+    host.commit()
+    return rung
+
+
+@pytest.mark.parametrize("strategy", [FIXED, SESSIONS], ids=["fixed", "session"])
+@pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
+@pytest.mark.parametrize(
+    ("fire_time", "rings_at", "hold"),
+    [
+        (EXPIRY - 1, EXPIRY, EXPIRY - 1),
+        (EXPIRY, EXPIRY + 1, EXPIRY),
+        (EXPIRY + 1, EXPIRY + 1, EXPIRY),
+        (EXPIRY + 100_000, EXPIRY + 1, EXPIRY),
+        (MAX_TIMESTAMP, EXPIRY + 1, EXPIRY),
+    ],
+)
+def test_event_timer_rings_when_its_window_expires_at_the_latest(
+    strategy: WindowingStrategy, calls_back: bool, fire_time: int, rings_at: int, hold: int
+) -> None:
+    """It is told the time it was set for, and its hold doesn't go beyond the expiry."""
+    host = _started(
+        strategy, DATA, timer(fire_time, hold=fire_time), on_window_expiration=calls_back
+    )
+    host.commit()
+    assert (hold, 1) in host.summary.holds
+    wakes = [host.summary.next_event_timer, host.summary.next_expiry + 1]
+    assert min(time for time in wakes if time is not None) == rings_at
+    assert host.run(Now(rings_at - 1)) == []
+    first, *rest = host.run(Now(rings_at))
+    assert first == TimerFired(timer(fire_time, hold=hold))
+    rest += host.run(Now(MAX_TIMESTAMP))
+    assert rest == [WindowExpired(KEY, DATA, 99)] * calls_back
+    host.commit()
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
+def test_event_timer_beyond_the_global_window_rings_at_the_end_of_time(calls_back: bool) -> None:
+    times = (END_OF_GLOBAL_WINDOW + 1, MAX_TIMESTAMP)
+    timers = [timer(time, str(time), hold=time) for time in times]
+    host = _started(GLOBAL, b"", *timers, on_window_expiration=calls_back)
+    host.commit()
+    assert {time for time, _ in host.summary.holds} == {END_OF_GLOBAL_WINDOW}
+    assert host.run(Now(END_OF_GLOBAL_WINDOW)) == []
+    due = host.run(Now(MAX_TIMESTAMP))
+    assert [each.timer.fire_time for each in due if isinstance(each, TimerFired)] == list(times)
+    host.commit()
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@one_bundle_or_many
+def test_timers_past_the_end_ring_by_domain_and_time(commits: bool) -> None:
+    host = _started(
+        FIXED,
+        DATA,
+        timer(3000, family="clock late", processing=True),
+        timer(900, family="event late"),
+        timer(1000, family="clock", processing=True),
+        timer(500, family="event"),
+        timer(EXPIRY, family="in time"),
+    )
+    assert _rung(host, Now(EXPIRY + 1), commits=commits) == [
+        ("in time", EXPIRY),
+        ("event", 500),
+        ("event late", 900),
+        ("clock", 1000),
+        ("clock late", 3000),
+    ]
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again for each of them: their number may be large."""
+    asked: list[bytes] = []
+    of_window = TimerTable.of_window
+
+    def counted(table: TimerTable, key: bytes, window: bytes) -> list[Timer]:
+        asked.append(key)
+        return of_window(table, key, window)
+
+    monkeypatch.setattr(TimerTable, "of_window", counted)
+    host = _started(FIXED, DATA, *(timer(500 + n, str(n)) for n in range(100)))
+    assert len(host.run(Now(MAX_TIMESTAMP))) == 100
+    assert asked == [KEY] * 2, "once for all of them, and once when the window is released"
+
+
+def test_timer_past_the_end_of_a_session_waits_if_the_session_grows() -> None:
+    host = _started(SESSIONS, DATA, timer(150, hold=0))
+    longer = encode_window(IntervalWindow(0, 190))
+    host.admit(90, now=Now(50), window=encode_window(IntervalWindow(90, 190)))
+    assert host.run(Now(150)) == []
+    assert host.run(Now(151)) == [TimerFired(timer(150, hold=0, window=longer))]
+
+
+def test_clock_of_windows_that_expire_is_at_its_end() -> None:
+    host = _started(
+        FIXED,
+        DATA,
+        *(timer(time, processing=True, family=str(time)) for time in (1001, 1000, 10)),
+        on_window_expiration=True,
+    )
+    host.commit()
+    assert len(host.run(Now(EXPIRY, 10))) == 1
+    host.commit()
+    assert host.summary.next_processing_timer == 1000
+    *timers, last = host.run(Now(EXPIRY + 1, 11))
+    assert [due.timer.family for due in timers if isinstance(due, TimerFired)] == ["1000", "1001"]
+    assert isinstance(last, WindowExpired)
+    host.commit()
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@one_bundle_or_many
+@pytest.mark.parametrize("draining", [False, True], ids=["no-drain", "drain"])
+def test_loop_of_event_timers_ends_behind_its_window(draining: bool, commits: bool) -> None:
+    host = _started(FIXED, DATA, timer(10))
+
+    def user(rung: Timer) -> None:
+        host.shard.set_timer(timer(rung.fire_time + 20))
+
+    assert _rung(host, Now(MAX_TIMESTAMP, draining=draining), user, commits=commits) == [
+        ("f", time) for time in (10, 30, 50, 70, 90, 110)
+    ]
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@in_any_window
+@one_bundle_or_many
+def test_loop_of_processing_timers_goes_on_until_none_is_set(
+    strategy: WindowingStrategy, data: bytes, commits: bool
+) -> None:
+    """Without a drain: bounded input ends when all is done that was set for the clock."""
+    host = _started(strategy, data, timer(1000, family="loop", processing=True))
+
+    def user(rung: Timer) -> None:
+        if rung.family == "loop" and rung.fire_time < 5000:
+            again = rung.fire_time + 2000
+            host.shard.set_timer(timer(again, family="loop", processing=True, window=data))
+            host.shard.set_timer(timer(50, family="event", window=data))
+            host.shard.set_timer(timer(MAX_TIMESTAMP, family="beyond", window=data))
+
+    events = [("event", 50), ("beyond", MAX_TIMESTAMP)]
+    assert _rung(host, Now(MAX_TIMESTAMP, 0), user, commits=commits) == [
+        ("loop", 1000),
+        *events,
+        ("loop", 3000),
+        *events,
+        ("loop", 5000),
+    ]
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@in_any_window
+@one_bundle_or_many
+@pytest.mark.parametrize("loop", [["a"], ["a", "b"], ["a", "b", "c"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "event_timers", [set(), {"b"}, {"a", "c"}], ids=lambda one: " and ".join(sorted(one))
+)
+@pytest.mark.parametrize("past", [True, False], ids=["for-the-past", "for-later"])
+def test_loop_of_timers_ends_in_a_drain_when_each_family_has_rung(
+    strategy: WindowingStrategy,
+    data: bytes,
+    commits: bool,
+    loop: list[str],
+    event_timers: set[str],
+    past: bool,
+) -> None:
+    """Timers of several families that set each other in a ring, in both domains."""
+
+    def new(family: str, time: int) -> Timer:
+        processing = family not in event_timers
+        return timer(time, family=family, processing=processing, window=data)
+
+    host = _started(strategy, data, new("a", MAX_TIMESTAMP))
+
+    def user(rung: Timer) -> None:
+        following = loop[(loop.index(rung.family) + 1) % len(loop)]
+        host.shard.set_timer(new(following, 50 if past and following != "a" else MAX_TIMESTAMP))
+
+    rung = _rung(host, Now(MAX_TIMESTAMP, 0, draining=True), user, commits=commits)
+    assert [family for family, _ in rung] == loop
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@one_bundle_or_many
+def test_timer_that_waits_in_a_drain_is_not_lost_if_one_of_its_family_sets_it_again(
+    commits: bool,
+) -> None:
+    host = _started(FIXED, DATA, *(timer(500, tag, processing=True) for tag in "ab"))
+
+    def user(rung: Timer) -> None:
+        host.shard.set_timer(timer(900, "b", processing=True))
+
+    assert _rung(host, Now(MAX_TIMESTAMP, 0, draining=True), user, commits=commits) == [
+        ("f", 500),
+        ("f", 500),
+    ]
+
+
+@in_any_window
+@pytest.mark.parametrize("draining", [False, True])
+def test_processing_timer_wakes_its_shard_at_the_end_of_its_window(
+    strategy: WindowingStrategy, data: bytes, draining: bool
+) -> None:
+    host = _started(strategy, data, timer(3_600_000, processing=True))
+    host.commit()
+    last = host.summary.next_expiry
+    assert last is not None and last < MAX_TIMESTAMP
+    assert host.run(Now(last, 0)) == []
+    assert len(host.run(Now(last + 1, 0, draining=draining))) == 1
+    host.commit()
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@attrs.frozen
+class Relay:
+    """User code that collects elements in a bag, and shows it after a row of timers.
+
+    Each hop sets the timer of the next, of a family and domain of its own: `later` ms ahead, in event
+    time from the time of the element or timer, in the other from the clock. The last hop shows.
+    """
+
+    hops: tuple[tuple[bool, int], ...]
+
+    def play(
+        self, strategy: WindowingStrategy, times: list[int], nows: list[Now], *, commits: bool
+    ) -> list[int]:
+        """Returns all values shown, of elements at these times and then of time as it goes on."""
+        host = Host(StatefulSpec(strategy, {"bag": BagState}))
+        shown: list[int] = []
+
+        def set_hop(number: int, window: bytes, time: int, clock: int) -> None:
+            processing, later = self.hops[number]
+            due = min((clock if processing else time) + later, MAX_TIMESTAMP)
+            new = timer(due, family=str(number), processing=processing, hold=time, window=window)
+            host.shard.set_timer(new)
+
+        def user(due: Due, clock: int) -> None:
+            assert isinstance(due, TimerFired)
+            number, window, time = int(due.timer.family), due.timer.window, due.timer.fire_time
+            bag = host.shard.state(BagState, "bag", KEY, window)
+            if number + 1 < len(self.hops):
+                set_hop(number + 1, window, clock if self.hops[number][0] else time, clock)
+            else:
+                shown.extend(int(value) for value in bag.read())
+                bag.clear()
+
+        for value, time in enumerate(times):
+            for assigned in assign_windows(strategy.window_fn, time):
+                window = encode_window(assigned)
+                admitted = host.shard.admit([KEY], [window], [time], [b""], nows[0])
+                (window,) = admitted.windows
+                host.shard.state(BagState, "bag", KEY, window).add(b"%d" % value)
+                set_hop(0, window, time, nows[0].processing_time)
+                if commits:
+                    host.commit()
+        for now in nows:
+            while (due := host.shard.next_due(now)) is not None:
+                user(due, now.processing_time)
+                if commits:
+                    host.commit()
+            host.commit()
+        assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+        return shown
+
+
+def _strategy(window_fn: WindowFn | None, lateness: int) -> WindowingStrategy:
+    strategy = WindowingStrategy(allowed_lateness=lateness)
+    if window_fn is not None:
+        strategy = WindowingStrategy(window_fn, allowed_lateness=lateness)
+    merges = isinstance(window_fn, Sessions)
+    return attrs.evolve(
+        strategy, merge_status=MergeStatus.NEEDS_MERGE if merges else MergeStatus.NON_MERGING
+    )
+
+
+@given(
+    window_fn=st.sampled_from([None, FixedWindows(20), SlidingWindows(20, 10, 5), Sessions(7)]),
+    lateness=st.sampled_from([0, 5]),
+    hops=st.lists(
+        st.tuples(st.booleans(), st.sampled_from([0, 1, 5, 20, 1000])), min_size=1, max_size=4
+    ),
+    times=st.lists(st.integers(0, 60), min_size=1, max_size=6),
+    steps=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 50)), max_size=3),
+    draining=st.booleans(),
+    commits=st.booleans(),
+)
+def test_bag_comes_out_whole_with_and_without_a_drain(
+    window_fn: WindowFn | None,
+    lateness: int,
+    hops: list[tuple[bool, int]],
+    times: list[int],
+    steps: list[tuple[int, int]],
+    draining: bool,
+    commits: bool,
+) -> None:
+    """Timers that set timers in both domains, while time goes on and when it is at its end."""
+    strategy = _strategy(window_fn, lateness)
+    nows = [Now(0, 0)]
+    for watermark, clock in steps:
+        nows.append(Now(nows[-1].watermark + watermark, nows[-1].processing_time + clock))
+    nows.append(Now(MAX_TIMESTAMP, nows[-1].processing_time, draining=draining))
+    shown = Relay(tuple(hops)).play(strategy, times, nows, commits=commits)
+    expected = [
+        value for value, time in enumerate(times) for _ in assign_windows(strategy.window_fn, time)
+    ]
+    assert sorted(shown) == expected

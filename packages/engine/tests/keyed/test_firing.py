@@ -1,0 +1,124 @@
+"""The timing of panes: early, then at most one on time, then late; as Java's `PaneInfoTracker` has it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.values import triggers as t
+from beam_runner_engine.values.panes import PaneTiming
+from beam_runner_engine.values.strategy import WindowingStrategy
+from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
+from beam_runner_engine.values.triggers import Trigger
+from beam_runner_engine.values.window_fns import FixedWindows
+from beam_runner_engine.values.windows import IntervalWindow
+
+from .triggering import OurRun, ProcessingTime, Step, Watermark, fired
+
+FIXED = WindowingStrategy(FixedWindows(10), allowed_lateness=20)
+TWO = t.Repeatedly(t.AfterCount(2))
+SOON = t.Repeatedly(t.AfterProcessingTime((t.Delay(5),)))
+BOTH = t.AfterAll((t.AfterCount(2), t.AfterEndOfWindow()))
+
+
+@pytest.mark.parametrize(
+    ("trigger", "steps", "expected"),
+    [
+        pytest.param(
+            TWO,
+            [1, Watermark(10), 2, 3, 4],
+            ["ON_TIME 0 0 at 9: 0 2", "LATE 1 1 at 9: 3 4"],
+            id="element-on-time-waits-for-a-late-one",
+        ),
+        pytest.param(
+            TWO,
+            [1, 2, 3, Watermark(10), 4, 5, 6],
+            ["EARLY 0 -1 at 9: 0 1", "ON_TIME 1 0 at 9: 2 4", "LATE 2 1 at 9: 5 6"],
+            id="after-an-early-pane",
+        ),
+        pytest.param(
+            TWO,
+            [Watermark(10), 1, 2, 3, Watermark(30)],
+            ["LATE 0 0 at 9: 1 2", "LATE 1 1 at 9: 3"],
+            id="late-elements-only",
+        ),
+        pytest.param(
+            TWO,
+            [1, 2, Watermark(10), 3, 4],
+            ["EARLY 0 -1 at 9: 0 1", "LATE 1 0 at 9: 3 4"],
+            id="late-elements-only-after-an-early-pane",
+        ),
+        pytest.param(
+            TWO,
+            [1, Watermark(10), Watermark(30)],
+            ["ON_TIME 0 0 at 9: 0"],
+            id="element-on-time-waits-until-the-window-closes",
+        ),
+        pytest.param(
+            SOON,
+            [1, Watermark(10), ProcessingTime(5), 2, ProcessingTime(10)],
+            ["ON_TIME 0 0 at 9: 0", "LATE 1 1 at 9: 3"],
+            id="clock-fires-after-the-end",
+        ),
+        pytest.param(
+            SOON,
+            [1, ProcessingTime(5), Watermark(10), 2, ProcessingTime(10)],
+            ["EARLY 0 -1 at 9: 0", "LATE 1 0 at 9: 3"],
+            id="clock-fires-before-the-end",
+        ),
+        pytest.param(
+            BOTH,
+            [1, Watermark(10), 2],
+            ["ON_TIME 0 0 at 9: 0 2"],
+            id="end-is-not-enough",
+        ),
+        pytest.param(
+            t.DefaultTrigger(),
+            [1, Watermark(10), 2],
+            ["ON_TIME 0 0 at 9: 0", "LATE 1 1 at 9: 2"],
+            id="end-fires",
+        ),
+    ],
+)
+@pytest.mark.parametrize("one_bundle", [True, False])
+def test_first_pane_after_the_end_is_on_time_if_an_element_on_time_is_in_it(
+    trigger: Trigger, steps: list[int | Step], expected: list[str], one_bundle: bool
+) -> None:
+    strategy = attrs.evolve(FIXED, trigger=trigger)
+    run = OurRun(strategy, one_bundle=one_bundle)
+    panes = []
+    for number, step in enumerate(steps):
+        groups = run.element(number, step) if isinstance(step, int) else run.step(number, step)
+        panes += fired(strategy, number, groups)
+    assert [
+        f"{pane.timing} {pane.index} {pane.nonspeculative_index} at {pane.timestamp}: "
+        + " ".join(map(str, pane.values))
+        for pane in panes
+    ] == expected
+
+
+@pytest.mark.parametrize("combiner", TimestampCombiner)
+@pytest.mark.parametrize("output_watermark", [2, 5, 9, 12])
+def test_timing_of_late_elements_does_not_depend_on_what_holds_the_output(
+    combiner: TimestampCombiner, output_watermark: int
+) -> None:
+    """Other keys may hold the output watermark behind the end of a window."""
+    run = OurRun(attrs.evolve(FIXED, timestamp_combiner=combiner))
+    run.now = Now(12, 0, output_watermark)
+    (group,) = run.element(1, 5)
+    assert (group.pane.timing.name, group.timestamp) == ("LATE", 9)
+
+
+def test_pane_on_time_holds_the_end_of_its_window_until_it_fires() -> None:
+    """An element may be beyond its window; the next step must get its pane on time all the same."""
+    combiner = TimestampCombiner.EARLIEST
+    run = OurRun(attrs.evolve(FIXED, trigger=TWO, timestamp_combiner=combiner))
+    run.element(1, 15, [IntervalWindow(0, 10)])
+    run.time(watermark=12)
+    run.element(2, 15, [IntervalWindow(10, 20)])
+    assert run.summary.holds == ((9, 1), (15, 1))
+    run.now = Now(12, 0, output_watermark=9)
+    (group,) = run.element(3, 1)
+    assert group.pane.timing is PaneTiming.ON_TIME
+    assert run.summary.holds == ((15, 1),)

@@ -1,0 +1,47 @@
+"""What happens when time is at a moment, and what when it is beyond: one table for timers and panes."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, passing_watermark
+
+SCRIPT = Path(__file__).resolve().parents[4] / "docs" / "engine" / "draw_keyed_tables.py"
+EXPECTED = {
+    "element at T": ("on time", "on time", "late"),
+    "timer in event time, set for T": ("waits", "waits", "rings"),
+    "time-sorted element at T": ("waits", "waits", "goes on"),
+    "default trigger, the last timestamp of the window is T": ("waits", "waits", "fires"),
+    "window of a grouping, its expiry is T": ("open", "open", "closed"),
+    "window of user state, its expiry is T": ("open", "open", "expired"),
+    "timer in processing time, set for T": ("waits", "rings", "rings"),
+    "`AfterProcessingTime`, due at T": ("waits", "fires", "fires"),
+}
+
+
+def test_table_of_the_docs_has_these_rows_and_no_others() -> None:
+    assert set(runpy.run_path(str(SCRIPT))["MOMENTS"]) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("row", EXPECTED)
+def test_event_time_is_passed_beyond_a_moment_and_processing_time_at_it(row: str) -> None:
+    moment = runpy.run_path(str(SCRIPT))["MOMENTS"][row]
+    assert (moment(-1), moment(0), moment(1)) == EXPECTED[row]
+
+
+@pytest.mark.parametrize(
+    ("time", "watermark"),
+    [
+        (MIN_TIMESTAMP, MIN_TIMESTAMP + 1),
+        (0, 1),
+        (MAX_TIMESTAMP - 1, MAX_TIMESTAMP),
+        (MAX_TIMESTAMP, MAX_TIMESTAMP),
+    ],
+)
+def test_passing_watermark_is_a_millisecond_beyond_and_never_beyond_time(
+    time: int, watermark: int
+) -> None:
+    assert passing_watermark(time) == watermark

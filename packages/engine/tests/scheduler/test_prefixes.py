@@ -1,0 +1,102 @@
+"""What a source has given is a prefix of each restriction, whatever is lost before and during a drain."""
+
+from __future__ import annotations
+
+import os
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_runner_engine.scheduler.events import Drain, FailureKind
+from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageSpec
+from beam_runner_engine.values.windows import GLOBAL_WINDOW
+
+from .host import SimulatedHost
+from .usercode import Behaviour
+
+RUNS = int(os.environ.get("BEAM_ENGINE_RUNS", "100"))
+GRAPH = GraphSpec(
+    (StageSpec("source", ("root",), ("given",), splittable=True), StageSpec("sink", ("given",))),
+    ("root",),
+)
+
+
+@attrs.frozen
+class Step:
+    """Something that happens to the bundle of the source that is number `which` of those open."""
+
+    what: str
+    which: int
+    number: int
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from(("commit", "checkpoint", "checkpoint", "report", "fail", "lose", "tick")),
+        st.integers(0, 3),
+        st.integers(0, 3),
+    ),
+    max_size=25,
+)
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> SimulatedHost:
+    """Draws a job that has begun, with a source of one to four restrictions."""
+    behaviour = Behaviour(
+        unbounded=draw(st.booleans()),
+        drain_keeps=draw(st.sampled_from((None, 0, 1))),
+        delay=draw(st.sampled_from((0, 5))),
+    )
+    limits = Limits(
+        parallelism=draw(st.integers(1, 2)),
+        bundles_per_stage=draw(st.integers(1, 4)),
+        user_attempts=100,
+    )
+    host = SimulatedHost(GRAPH, {"source": behaviour, "sink": Behaviour()}, limits)
+    windows = frozenset({GLOBAL_WINDOW})
+    elements = [host.element(n, windows) for n in range(draw(st.integers(1, 4)))]
+    host.start({"root": elements})
+    return host
+
+
+def take(host: SimulatedHost, step: Step) -> None:
+    """Has a step happen, if there is a bundle to which it can."""
+    bundles = [bundle.number for bundle in host.open.values() if bundle.stage == "source"]
+    if step.what == "tick":
+        host.tick(host.now + step.number)
+        return
+    if step.what == "lose":
+        host.lose()
+        return
+    if not bundles:
+        return
+    number = bundles[step.which % len(bundles)]
+    match step.what:
+        case "commit":
+            host.complete(number, 1 + step.number)
+        case "fail":
+            host.fail(number, FailureKind.USER)
+        case "report" | "checkpoint":
+            if number not in host.asked:
+                host.progress(number, 0.1, 0 if step.what == "report" else 20_000)
+            if number in host.asked and step.number:
+                host.answer_split(number, step.number - 1, done=1 + step.which)
+
+
+@pytest.mark.timeout(300 + RUNS)
+@settings(max_examples=10 * RUNS)
+@given(host=sources(), before=STEPS, after=STEPS)
+def test_positions_given_by_a_drained_source_are_prefixes(
+    host: SimulatedHost, before: list[Step], after: list[Step]
+) -> None:
+    for step in before:
+        take(host, step)
+    host.handle(Drain())
+    for step in after:
+        take(host, step)
+    host.run_to_end(2_000)
+    host.check_end()

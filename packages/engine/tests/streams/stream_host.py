@@ -1,0 +1,365 @@
+"""Runs a stream in random order, and checks at each step that no watermark overtakes elements.
+
+The promise: what a reader has not seen holds its watermark, unless it was late at its source. Where
+windows merge it holds it by the event time of every element. For other windows the end of the window
+is early enough.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from random import Random
+from typing import Any, TypeAlias
+
+import attrs
+
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.scheduler.commands import (
+    Bundle,
+    Command,
+    FailJob,
+    FinishJob,
+    OpenBundles,
+    SplitBundle,
+)
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    BundleFailed,
+    Event,
+    FailureKind,
+    Output,
+    Progress,
+    Residual,
+    SplitDone,
+    Start,
+    Tick,
+)
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import (
+    GraphSpec,
+    Limits,
+    SideInputSpec,
+    SideWindowOf,
+    StageKind,
+    StageSpec,
+)
+from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.values.facts import DataFacts
+from beam_runner_engine.values.panes import PaneTiming
+from beam_runner_engine.values.times import MIN_TIMESTAMP, Timestamp
+from beam_runner_engine.values.timestamp_combiners import combine_timestamps
+from beam_runner_engine.values.window_coders import decode_window, encode_window
+from beam_runner_engine.values.window_fns import FixedWindows, assign_windows
+from beam_runner_engine.values.windowed_values import held_until
+
+from .stream_jobs import LAST, Element, Member, OverlapMerger, Step, StreamJob, alike
+
+PAIRS, PARTS, FANNED, GROUPED, SIDE = "pairs", "parts", "fanned", "grouped", "side"
+SHARDS = 2
+SIDE_WINDOWS = FixedWindows(10)
+_MOST_STEPS = 5_000
+
+Elements: TypeAlias = tuple[Element, ...]
+Part: TypeAlias = tuple[Step, ...]
+
+
+class Overtaken(AssertionError):
+    """A watermark has overtaken an element that was on time."""
+
+
+@attrs.frozen
+class Ref:
+    """What data refers to: elements, or steps of a source that are still to be taken."""
+
+    number: int
+    elements: Elements = ()
+    part: Part = ()
+
+
+def hold_of(element: Element) -> Timestamp:
+    """Until when an element holds watermarks."""
+    if element.window is None:
+        return element.time
+    return held_until(element.time, (encode_window(element.window),))
+
+
+class StreamHost:
+    """Runs one job to its end; `panes` are what its grouping has put out."""
+
+    def __init__(self, job: StreamJob, rng: Random) -> None:
+        self.job = job
+        self.panes: list[Group] = []
+        self._rng = rng
+        self._refs = 0
+        self._open: dict[int, Bundle] = {}
+        self._asked: dict[int, SplitBundle] = {}
+        self._stores: defaultdict[Any, MemoryStore] = defaultdict(MemoryStore)
+        self._now = 0
+        self._end: FinishJob | FailJob | None = None
+        self._graph = _graph_of(job)
+        self._readers = {
+            name: [stage.name for stage in self._graph.stages if name in stage.inputs]
+            for stage in self._graph.stages
+            for name in stage.outputs
+        }
+        limits = Limits(rng.randint(1, 4), rng.randint(1, 4), outside_attempts=_MOST_STEPS)
+        self._scheduler = Scheduler(self._graph, limits)
+        self._watch = WatermarkWatch()
+
+    def run(self) -> None:
+        """Runs the job to its end in random order, with failures and splits."""
+        roots = [
+            Output(f"root{number}", self._data(part=steps))
+            for number, source in enumerate(self.job.sources)
+            for steps in source
+        ]
+        if self.job.sided:
+            roots.append(Output("side root", self._data(part=_side_steps(self._rng))))
+        self._handle(Start(self._now, tuple(roots)))
+        for _ in range(_MOST_STEPS):
+            if self._end is not None:
+                break
+            self._step()
+        assert isinstance(self._end, FinishJob), self._end or self._scheduler.waits()
+
+    def _step(self) -> None:
+        if not self._open:
+            wake = self._scheduler.next_wake
+            assert wake is not None, self._scheduler.waits()
+            self._now = max(self._now, wake)
+            self._handle(Tick(self._now))
+            return
+        bundle = self._open[self._rng.choice(list(self._open))]
+        match self._rng.random():
+            case chance if chance < 0.1:
+                self._asked.pop(bundle.number, None)
+                failed = BundleFailed(bundle.number, bundle.attempt, "lost", FailureKind.OUTSIDE)
+                self._handle(failed)
+            case chance if chance < 0.3 and bundle.number not in self._asked:
+                self._handle(Progress(bundle.number, bundle.attempt, 0.1, 20_000))
+            case chance if chance < 0.5 and bundle.number in self._asked:
+                self._split(bundle)
+            case chance if chance < 0.6:
+                self._now += self._rng.randint(0, 3)
+                self._handle(Tick(self._now))
+            case _:
+                self._complete(bundle)
+
+    def _handle(self, event: Event) -> None:
+        commands = self._watch.handle(self._scheduler, event)
+        assert self._watch.take_found() == []
+        for command in commands:
+            self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case OpenBundles(stage, bundles):
+                for bundle in bundles:
+                    self._open[bundle.number] = bundle
+                    if stage in (FANNED, GROUPED):
+                        self._check_reading(bundle)
+            case SplitBundle(number):
+                self._asked[number] = command
+            case FinishJob() | FailJob():
+                self._end = command
+
+    def _complete(self, bundle: Bundle) -> None:
+        del self._open[bundle.number]
+        self._asked.pop(bundle.number, None)
+        spec = next(stage for stage in self._graph.stages if stage.name == bundle.stage)
+        residuals: tuple[Residual, ...] = ()
+        more: dict[str, Any] = {}
+        if spec.kind is StageKind.GROUPING:
+            elements, more = self._group(bundle)
+        elif spec.splittable:
+            elements, residuals = self._read(bundle)
+        else:
+            elements = tuple(e for one in bundle.inputs for e in self._meant(one))
+        outputs = tuple(o for name in spec.outputs for o in self._outputs(spec, name, elements))
+        self._check_handing_on(outputs)
+        self._handle(BundleDone(bundle.number, bundle.attempt, outputs, residuals, **more))
+
+    def _meant(self, one: Any) -> Elements:
+        if one.windows is None:
+            return tuple(one.data.ref.elements)
+        return tuple(e for e in one.data.ref.elements if e.window in one.windows)
+
+    def _read(self, bundle: Bundle) -> tuple[Elements, tuple[Residual, ...]]:
+        """Takes a few steps of each restriction; the rest is a residual."""
+        elements: list[Element] = []
+        residuals: list[Residual] = []
+        for one in bundle.inputs:
+            part: Part = one.data.ref.part
+            taken = self._rng.randint(1, 3)
+            for members, _ in part[:taken]:
+                elements += [Element(m.key, m.time, (m,)) for m in members]
+            if part[taken:]:
+                residuals.append(self._rest(part, taken))
+        return tuple(elements), tuple(residuals)
+
+    def _rest(self, part: Part, taken: int) -> Residual:
+        delay = self._rng.choice((0, 0, 2))
+        return Residual(self._data(part=part[taken:]), delay, watermark=part[taken - 1][1])
+
+    def _split(self, bundle: Bundle) -> None:
+        """Answers with a checkpoint: of a source after a step, of others between their inputs."""
+        asked = self._asked.pop(bundle.number)
+        first, *others = bundle.inputs
+        residuals = [Residual(one.data, windows=one.windows, untouched=True) for one in others]
+        part: Part = first.data.ref.part
+        if len(part) > 1:
+            residuals.append(self._rest(part, 1))
+            first = attrs.evolve(first, data=self._data(part=part[:1]))
+        if residuals:
+            self._open[bundle.number] = attrs.evolve(bundle, inputs=(first,))
+            done = SplitDone(bundle.number, asked.attempt, (first,), tuple(residuals))
+        else:
+            done = SplitDone(bundle.number, asked.attempt)
+        self._handle(done)
+
+    def _outputs(self, spec: StageSpec, name: str, elements: Elements) -> list[Output]:
+        """What a stage hands on, in windows if it assigns them, and combined if it lifts."""
+        job = self.job
+        if name == SIDE:
+            windowed = (
+                attrs.evolve(e, window=assign_windows(SIDE_WINDOWS, e.time)[0]) for e in elements
+            )
+            return [Output(name, self._data(elements=(e,))) for e in windowed]
+        last = name == (PARTS if job.fanned else PAIRS) and spec.kind is StageKind.ORDINARY
+        if last or job.windows_early:
+            elements = tuple(w for e in elements for w in self._windowed(e))
+        if last:
+            elements = tuple(attrs.evolve(e, time=e.time + job.shift) for e in elements)
+        if last and job.lifts:
+            elements = tuple(map(self._combined, alike(elements).values()))
+        cuts: dict[Any, list[Element]] = {}
+        for element in elements:
+            by_window = element.window if job.sided else None
+            cuts.setdefault((element.key % SHARDS, by_window), []).append(element)
+        return [
+            Output(name, self._data(elements=tuple(cut), shard=shard))
+            for (shard, _), cut in cuts.items()
+        ]
+
+    def _windowed(self, element: Element) -> Elements:
+        if element.window is not None:
+            return (element,)
+        (member,) = element.members
+        return tuple(attrs.evolve(element, window=w) for w in self.job.windows_of(member))
+
+    def _combined(self, elements: list[Element]) -> Element:
+        """What a lifted combine puts out for elements of one key and window."""
+        window = elements[0].window
+        assert window is not None
+        time = combine_timestamps(
+            self.job.strategy.timestamp_combiner, window, [e.time for e in elements]
+        )
+        members = tuple(m for e in elements for m in e.members)
+        return Element(elements[0].key, time, members, window)
+
+    def _group(self, bundle: Bundle) -> tuple[Elements, dict[str, Any]]:
+        store = self._stores[bundle.stage, bundle.shard]
+        merges = self.job.strategy.merges
+        grouper = TriggeredGrouper(self.job.strategy, store, OverlapMerger() if merges else None)
+        rows = [e for one in bundle.inputs for e in one.data.ref.elements]
+        time = bundle.processing_time, bundle.output_watermark
+        panes = grouper.process(
+            [_grouped_by(row, in_parts=bundle.stage == FANNED) for row in rows],
+            [encode_window(row.window) for row in rows],
+            [row.time for row in rows],
+            [row.members for row in rows],
+            Now(bundle.input_watermark, *time),
+        )
+        panes += grouper.advance(Now(bundle.end_watermark, *time))
+        commit = grouper.commit()
+        store.commit(commit.deltas)
+        if bundle.stage == GROUPED:
+            self.panes += panes
+        more = {"summary": commit.summary}
+        return tuple(map(self._put_together, filter(lambda pane: pane.values, panes))), more
+
+    def _put_together(self, pane: Group) -> Element:
+        """What goes on of a pane of a part of a key."""
+        members = tuple(m for several in pane.values for m in several)
+        if pane.pane.timing is PaneTiming.LATE:
+            # It is behind the watermark, with all that it tells again.
+            members = tuple(attrs.evolve(member, on_time=False) for member in members)
+        window = decode_window(self.job.strategy.window_coder, pane.window)
+        return Element(members[0].key, pane.timestamp, members, window)
+
+    def _data(self, elements: Elements = (), shard: int | None = None, part: Part = ()) -> Data:
+        self._refs += 1
+        facts = DataFacts(
+            count=max(1, len(elements)),
+            size=10 * max(1, len(elements)),
+            min_timestamp=min(map(hold_of, elements), default=MIN_TIMESTAMP),
+            shard=shard,
+            windows=frozenset(e.window for e in elements if e.window is not None) or None,
+        )
+        return Data(Ref(self._refs, elements, part), facts)
+
+    def _check_reading(self, bundle: Bundle) -> None:
+        """Fails if a grouping is told elements that its watermark has overtaken."""
+        for one in bundle.inputs:
+            for element in one.data.ref.elements:
+                if element.on_time:
+                    needed = (
+                        min(element.on_time)
+                        if self.job.strategy.merges
+                        else element.window.max_timestamp()
+                    )
+                    if bundle.input_watermark > needed:
+                        raise Overtaken(f"{element} is read at {bundle.input_watermark}")
+
+    def _check_handing_on(self, outputs: tuple[Output, ...]) -> None:
+        """Fails if an element is handed on behind the watermark of a stage that reads it."""
+        for output in outputs:
+            for reader in self._readers[output.collection]:
+                watermark = self._scheduler.report(reader).upstream_watermark
+                for element in output.data.ref.elements:
+                    if element.on_time and hold_of(element) < watermark:
+                        raise Overtaken(f"{element} is handed on to {reader} at {watermark}")
+
+
+def _grouped_by(element: Element, *, in_parts: bool) -> bytes:
+    part = element.members[0].ident % 2 if in_parts else 0
+    return b"%d/%d" % (element.key, part)
+
+
+def _graph_of(job: StreamJob) -> GraphSpec:
+    stages: list[StageSpec] = []
+    roots: list[str] = []
+    sides: tuple[SideInputSpec, ...] = ()
+    if job.sided:
+        roots.append("side root")
+        stages.append(StageSpec("read side", ("side root",), (SIDE,), splittable=True))
+        sides = (SideInputSpec("side", SIDE, SideWindowOf(SIDE_WINDOWS)),)
+    to_group = PARTS if job.fanned else PAIRS
+    for number in range(len(job.sources)):
+        way = 0 if job.joined else number
+        names = [f"root{number}", *(f"hop{way}.{hop}" for hop in range(job.hops)), to_group]
+        roots.append(names[0])
+        stages.append(StageSpec(f"read{number}", (names[0],), (names[1],), splittable=True))
+        for before, after in pairwise(names[1:]):
+            name = f"from {before}"
+            if all(stage.name != name for stage in stages):
+                read = sides if after == to_group else ()
+                stages.append(StageSpec(name, (before,), (after,), side_inputs=read))
+    if job.fanned:
+        stages.append(StageSpec(FANNED, (PARTS,), (PAIRS,), kind=StageKind.GROUPING))
+    stages.append(StageSpec(GROUPED, (PAIRS,), kind=StageKind.GROUPING))
+    return GraphSpec(tuple(stages), tuple(roots))
+
+
+def _side_steps(rng: Random) -> Part:
+    """Steps of the side input, whose watermark is behind here and ahead there."""
+    steps: list[Step] = []
+    for time in range(0, LAST + 30, 10):
+        members = (Member(-1, 0, time),) if rng.random() < 0.7 else ()
+        steps.append((members, time + 10))
+    return tuple(steps)

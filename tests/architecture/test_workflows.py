@@ -1,0 +1,65 @@
+"""The workflows run the sessions that a bare `nox` runs, and a skipped session makes its job fail."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import noxfile
+from tools import check_skips, nox_others, nox_slow
+
+WORKFLOWS = Path(__file__).parents[2] / ".github" / "workflows"
+
+
+def jobs_of(workflow: str) -> dict[str, Any]:
+    """Returns the jobs of a workflow by their ids."""
+    text = (WORKFLOWS / workflow).read_text(encoding="utf-8")
+    jobs: dict[str, Any] = yaml.safe_load(text)["jobs"]
+    return jobs
+
+
+def sessions_of(workflow: str) -> Iterator[str]:
+    """Yields the sessions that the jobs of a workflow name, with those of their matrices."""
+    for job in jobs_of(workflow).values():
+        matrix = job.get("strategy", {}).get("matrix", {})
+        named = (
+            *matrix.get("sessions", ()),
+            *(row["sessions"] for row in matrix.get("include", ())),
+        )
+        for sessions in named or (job["with"]["sessions"],):
+            yield from sessions.split()
+
+
+def test_ci_workflow_runs_each_default_session_once() -> None:
+    assert sorted(sessions_of("ci.yml")) == sorted(noxfile.nox.options.sessions)
+
+
+def test_nightly_workflow_names_existing_sessions() -> None:
+    known = {name for module in (noxfile, nox_others, nox_slow) for name in vars(module)}
+    assert set(sessions_of("nightly.yml")) <= known
+
+
+def test_unit_tests_run_on_each_supported_minor_version_of_python() -> None:
+    assert jobs_of("ci.yml")["unit"]["strategy"]["matrix"]["python"] == [
+        "3.11",
+        "3.12",
+        "3.13",
+        "3.14",
+    ]
+
+
+@pytest.mark.parametrize(("result", "status"), [("success", 0), ("skipped", 1)])
+def test_skip_check_fails_for_a_skipped_session(tmp_path: Path, result: str, status: int) -> None:
+    report = tmp_path / "report.json"
+    sessions = [{"name": "lint", "result": "success"}, {"name": "go", "result": result}]
+    report.write_text(json.dumps({"result": 1, "sessions": sessions}))
+    assert check_skips.main(str(report)) == status
+    assert check_skips.skipped_sessions(report) == ["go"] * status

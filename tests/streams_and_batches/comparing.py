@@ -1,0 +1,169 @@
+"""Runs several pipelines in one job as a stream and in one as a batch, and compares them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+from allowed_differences import of_fn_api_runner
+from graphs import build, modelled
+from judging import Tally, difference, dropped_differ, judge
+from minimise import minimised
+from mortal import At
+from partitions import Partition
+from runners import Oracle, Refused, built_by
+from spec import Spec, Step
+from stream_jobs import Way, run
+from tapping import Outputs, committed
+
+_COPIES = 4
+"""How often a pipeline is run in one job to find whether it differs at times."""
+
+
+def compare(
+    at: At, specs: Mapping[str, Spec], ways: Mapping[str, Way], seed: str, tries: int
+) -> Tally:
+    """Compares pipelines in all ways.
+
+    Args:
+        at: told what is run.
+        seed: chooses options of the jobs, and the times of drains.
+        tries: how many jobs are run at most to make a pipeline smaller that differs.
+    """
+    tally = Tally()
+    for name, told in _oracle_differences(at, specs, tally).items():
+        tally.differences.append(f"the model, {name}: {told}\n{specs[name]}")
+    for label, way in ways.items():
+        at.tell(label)
+        found = _differences(specs, way, f"{seed} {label}", tally)
+        tally.same[label] += len(specs) - len(found)
+        for name, told in found.items():
+            least = _least(specs[name], way, seed, tries)
+            again = _differs_at_times(least, way, seed)
+            tally.differences.append(
+                f"{label}, {name}: {again or f'only once: {told}'}\nleast pipeline: {least}"
+            )
+    return tally
+
+
+def _oracle_differences(at: At, specs: Mapping[str, Spec], tally: Tally) -> dict[str, str]:
+    """Returns how the model differs from FnApiRunner, and adds the pipelines that it refuses."""
+    at.tell("the oracle")
+    try:
+        outputs = _batch(specs)
+    except Refused as refused:
+        if len(specs) > 1:
+            halves = [_oracle_differences(at, part, tally) for part in _halves(specs)]
+            return halves[0] | halves[1]
+        tally.refused += [f"{name}: {refused}\n{spec}" for name, spec in specs.items()]
+        return {}
+    found = {}
+    for name, spec in specs.items():
+        names = [each for each in outputs if each.partition("/")[0] == name]
+        tally.branches["batch"] += len(names)
+        told = difference(modelled(spec, name), outputs, names)
+        if told:
+            found[name] = f"the model (-) and the batch (+) differ in {told}"
+    return found
+
+
+def _batch(specs: Mapping[str, Spec]) -> Outputs:
+    with built_by(lambda root, folder: build(root, specs, folder, as_batch=True)) as made:
+        outputs = Oracle().run(attrs.evolve(made, read=committed))
+    return {
+        name: type(rows)(map(of_fn_api_runner, rows.elements())) for name, rows in outputs.items()
+    }
+
+
+def _differences(specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally) -> dict[str, str]:
+    """Runs one job; returns the differences of the pipelines that have some."""
+    part = Tally()
+    try:
+        with built_by(lambda root, folder: build(root, specs, folder, as_batch=False)) as made:
+            outcome = run(made, way, random.Random(seed))
+    except Refused as refused:
+        if len(specs) == 1:
+            return dict.fromkeys(specs, str(refused))
+        return _of_halves(specs, way, seed, tally)
+    found = {}
+    for name, spec in specs.items():
+        told = "\n".join(judge(name, spec, outcome, way.gate is None, part))
+        if told:
+            found[name] = told
+    count = dropped_differ(specs, outcome)
+    if count and not found:
+        if len(specs) > 1:
+            # The count is that of the job, so the job doesn't tell which pipeline it was.
+            return _of_halves(specs, way, seed, tally) or {
+                next(iter(specs)): f"only once, in a job of {len(specs)} pipelines: {count}"
+            }
+        found = dict.fromkeys(specs, count)
+    part.drained = len(specs) if outcome.drained else 0
+    tally.add(part)
+    return found
+
+
+def _of_halves(specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally) -> dict[str, str]:
+    halves = [_differences(part, way, seed, tally) for part in _halves(specs)]
+    return halves[0] | halves[1]
+
+
+def _halves(specs: Mapping[str, Spec]) -> list[dict[str, Spec]]:
+    names = list(specs)
+    middle = len(names) // 2
+    return [{name: specs[name] for name in part} for part in (names[:middle], names[middle:])]
+
+
+def _least(spec: Spec, way: Way, seed: str, tries: int) -> Spec:
+    """Returns the smallest pipeline that was found to differ."""
+
+    def differs(smaller: Spec) -> str | None:
+        return _differs_at_times(smaller, way, seed)
+
+    return minimised(spec, differs, tries, simpler)
+
+
+def _differs_at_times(spec: Spec, way: Way, seed: str) -> str | None:
+    """Returns how one of several copies of a pipeline differs."""
+    copies = {f"p{number}": spec for number in range(_COPIES)}
+    try:
+        found = _differences(copies, way, seed, Tally())
+    except Exception as error:
+        # A smaller pipeline may be one that can't be built.
+        return None if isinstance(error, (ValueError, TypeError)) else str(error)
+    return next(iter(found.values()), None)
+
+
+def simpler(step: Step) -> Iterator[Step]:
+    """Returns steps that may stand in the place of a step to make a pipeline smaller."""
+    if "partitions" in step.args:
+        for partitions in _fewer(step.args["partitions"]):
+            yield attrs.evolve(step, args={"partitions": partitions})
+        return
+    if len(step.inputs) > 1 and step.op == "flatten":
+        yield attrs.evolve(step, inputs=step.inputs[:-1])
+    plain: dict[str, Any] = {
+        "combiner": "end",
+        "way": "plain",
+        "accumulating": False,
+        "fold": "sum",
+    }
+    for name, value in plain.items():
+        if step.args.get(name, value) != value:
+            yield attrs.evolve(step, args={**step.args, name: value})
+
+
+def _fewer(partitions: tuple[Partition, ...]) -> Iterator[tuple[Partition, ...]]:
+    for number in range(len(partitions)) if len(partitions) > 1 else ():
+        yield (*partitions[:number], *partitions[number + 1 :])
+    for number, (slack, actions) in enumerate(partitions):
+        half = len(actions) // 2
+        cuts = [actions[:half], actions[half:]] if half else []
+        if len(actions) <= 10:
+            cuts += [(*actions[:place], *actions[place + 1 :]) for place in range(len(actions))]
+        for cut in cuts:
+            yield (*partitions[:number], (slack, cut), *partitions[number + 1 :])
+        if slack:
+            yield (*partitions[:number], (0, actions), *partitions[number + 1 :])

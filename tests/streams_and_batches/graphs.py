@@ -1,0 +1,117 @@
+"""Builds the pipelines of specs, as streams or as batches, and computes what the model makes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+from model import ON_TIME, Rows
+from operation_models import MODELS
+from operations import OPERATIONS, Stream
+from spec import Spec
+from stateful_models import STATEFUL_MODELS
+from stateful_operations import STATEFUL
+from tapping import Outputs, Tap, add_tap, row_text, write_all
+from triggered_operations import TRIGGERED
+
+FREE = (*TRIGGERED,)
+"""Operations of which the model says nothing: what they return depends on the order of arrival."""
+_Collection = TypeVar("_Collection", Stream, Rows)
+_ALL = OPERATIONS | STATEFUL | TRIGGERED
+_ALL_MODELS = MODELS | STATEFUL_MODELS
+_SOURCES = ("source", "bounded")
+_PLAIN = ("flatten", "window", "rekey", "shift", "tags", "reshuffle", "first_of", "detour")
+"""Operations whose output is compared only if nothing reads it."""
+_WITH_PANES = ("group", "combine", "globally", "distinct", "join", "panes")
+
+
+def build(root: Any, specs: Mapping[str, Spec], folder: str, as_batch: bool) -> None:
+    """Adds pipelines to ``root``.
+
+    Args:
+        specs: by the names of the pipelines.
+        folder: folder of the outputs.
+        as_batch: whether sources are bounded, and only what FnApiRunner can judge is added.
+    """
+    taps = []
+    for name, spec in specs.items():
+        taps += _build(root, spec, name, folder, as_batch)
+    write_all(taps, folder)
+
+
+def _build(root: Any, spec: Spec, name: str, folder: str, as_batch: bool) -> Iterator[Any]:
+    streams: dict[int, Stream] = {}
+    unjudged = _not_for_the_oracle(spec) if as_batch else set()
+    for number, step in enumerate(spec.steps):
+        if number in unjudged:
+            continue
+        label = f"{name}/{number} {step.op}"
+        if step.op in _SOURCES:
+            made = _ALL[step.op](root, label, as_batch, **step.args)
+        else:
+            inputs = [attrs.evolve(streams[each], label=label) for each in step.inputs]
+            if any(each.ended for each in inputs):
+                streams[number] = _the_ended(inputs)
+                continue
+            made = _ALL[step.op](*inputs, **step.args)
+        streams[number] = made
+        if number in tapped(spec):
+            tap = Tap(f"{name}/{number}", folder, _shown(step.op, made.timed))
+            yield add_tap(made.pc, label, tap)
+
+
+def _the_ended(inputs: Sequence[_Collection]) -> _Collection:
+    """Returns an input at the end of the global window, in the place of an operation.
+
+    Nothing is done to it: what is late behind that end is up to the runner.
+    """
+    return next(each for each in inputs if each.ended)
+
+
+def tapped(spec: Spec) -> set[int]:
+    """Returns the numbers of the steps whose output is compared."""
+    read = {number for step in spec.steps for number in step.inputs}
+    every = enumerate(spec.steps)
+    return {number for number, step in every if step.op not in _PLAIN or number not in read}
+
+
+def _shown(op: str, timed: bool) -> tuple[str, ...]:
+    """Returns the attributes of elements that are compared."""
+    return (*(["time"] if timed else []), *(["pane"] if op in _WITH_PANES else []))
+
+
+def _not_for_the_oracle(spec: Spec) -> set[int]:
+    """Returns the steps with timers and triggers and those that read their output."""
+    found = set[int]()
+    for number, step in enumerate(spec.steps):
+        if step.op in STATEFUL or step.op in FREE or found & {*step.inputs}:
+            found.add(number)
+    return found
+
+
+def modelled(spec: Spec, name: str) -> Outputs:
+    """Returns what the model makes of a pipeline, but for the free operations."""
+    collections: dict[int, Rows] = {}
+    outputs: Outputs = {}
+    for number, step in enumerate(spec.steps):
+        if step.op in FREE:
+            continue
+        inputs = [collections[each] for each in step.inputs]
+        if any(each.ended for each in inputs):
+            collections[number] = _the_ended(inputs)
+            continue
+        made = _ALL_MODELS[step.op](*inputs, **step.args)
+        collections[number] = made
+        if number in tapped(spec):
+            shown = _shown(step.op, made.timed)
+            outputs[f"{name}/{number}"] = Counter(_texts(made, shown))
+    return outputs
+
+
+def _texts(collection: Rows, shown: tuple[str, ...]) -> Iterator[str]:
+    for row in collection.rows:
+        span = "global" if row.span is None else f"{row.span[0]}-{row.span[1]}"
+        time = row.time if "time" in shown else None
+        yield row_text((row.key, row.value), time, span, ON_TIME if "pane" in shown else None)

@@ -1,0 +1,135 @@
+"""Runs pipelines as streams on a server: to their end, or until a drain, while processes are killed or not."""
+
+from __future__ import annotations
+
+import fcntl
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+from apache_beam.coders import VarIntCoder
+from beam_runner_jobservices import JobApiError, JobClient, JobState
+from beam_runner_jobservices.records import Importance, JobMessage
+from runners import Built, Refused, Server
+from tapping import Outputs, attempted, committed
+
+_JOB_SECONDS = 240.0
+_LOOK_SECONDS = 0.1
+_AWAY_SECONDS = 90.0
+_Result = TypeVar("_Result")
+_DROPPED = "beam_spark:stage:dropped_values:v1"
+
+
+@attrs.frozen
+class Way:
+    """How streams are run.
+
+    Attributes:
+        server: the server and the environment.
+        drained: whether jobs are drained at a random time.
+        gate: file that is locked while processes must not be killed; None if none are.
+    """
+
+    server: Server
+    drained: bool = False
+    gate: Path | None = None
+
+
+@attrs.frozen
+class Outcome:
+    """The result of a job.
+
+    Attributes:
+        rows: what was committed.
+        attempts: what bundles returned, committed or not.
+        dropped: the number of dropped elements, by the job's own count.
+        drained: whether the job was drained before its sources had ended.
+    """
+
+    rows: Outputs
+    attempts: Outputs
+    dropped: int
+    drained: bool
+
+
+def run(built: Built, way: Way, rng: random.Random) -> Outcome:
+    """Runs a job; raises Refused if it isn't done or drained in time."""
+    flags = ["--allow_unsafe_triggers"]
+    if rng.random() < 0.6:
+        flags.append("--streaming")
+    else:
+        flags.append(
+            f"--experiments=pre_optimize={rng.choice(['all_except_fusion', 'default', 'none'])}"
+        )
+    with closed(way.gate, exclusive=False):
+        result = way.server.submit(built, *flags)
+    job_id: str = result._job_id
+    try:
+        if way.drained:
+            _drain(way.server.address, job_id, built.folder, rng)
+        with JobClient(way.server.address) as client:
+            state = _wait(client, job_id)
+            if state not in (JobState.DONE, JobState.DRAINED):
+                raise Refused(f"the job is {state.name}: {_errors(client, job_id)}")
+            dropped = _dropped(client, job_id)
+    finally:
+        result._cleanup()
+    rows, attempts = committed(built.folder), attempted(built.folder)
+    return Outcome(rows, attempts, dropped, state is JobState.DRAINED)
+
+
+@contextmanager
+def closed(gate: Path | None, exclusive: bool) -> Iterator[None]:
+    """Keeps processes from being killed; exclusively, keeps jobs from being submitted."""
+    if gate is None:
+        yield
+        return
+    with gate.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        yield
+
+
+def _drain(address: str, job_id: str, folder: Path, rng: random.Random) -> None:
+    """Drains the job some time after its first output."""
+    begun = time.monotonic()
+    while not any(folder.iterdir()) and time.monotonic() - begun < _AWAY_SECONDS:
+        time.sleep(_LOOK_SECONDS)
+    time.sleep(rng.choice([0.0, rng.uniform(0.0, 0.5), rng.uniform(0.0, 3.0)]))
+    with JobClient(address) as client:
+        _patiently(lambda: client.state(job_id).state.is_terminal or client.drain(job_id))
+
+
+def _patiently(call: Callable[[], _Result]) -> _Result:
+    """Returns what a call of the server returns, which may be away for a while."""
+    deadline = time.monotonic() + _AWAY_SECONDS
+    while True:
+        try:
+            return call()
+        except JobApiError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_LOOK_SECONDS)
+
+
+def _wait(client: JobClient, job_id: str) -> JobState:
+    """Returns the terminal state."""
+    try:
+        return client.wait_until_finish(job_id, _JOB_SECONDS, _AWAY_SECONDS)
+    except JobApiError as error:
+        _patiently(lambda: client.cancel(job_id))
+        raise Refused(f"the job has not ended after {_JOB_SECONDS:.0f} s: {error}") from error
+
+
+def _errors(client: JobClient, job_id: str) -> str:
+    entries = _patiently(lambda: list(client.messages(job_id, _AWAY_SECONDS)))
+    messages = [entry for entry in entries if isinstance(entry, JobMessage)]
+    return " ".join(m.text for m in messages if m.importance >= Importance.ERROR)[-3000:]
+
+
+def _dropped(client: JobClient, job_id: str) -> int:
+    metrics = _patiently(lambda: client.metrics(job_id)).committed
+    return sum(VarIntCoder().decode(info.payload) for info in metrics if info.urn == _DROPPED)

@@ -1,0 +1,28 @@
+"""Fails if a report of nox names a skipped session: ``python3 tools/check_skips.py REPORT``.
+
+A session skips itself if the machine lacks a program that it needs. On a developer's machine this is
+right. In a CI job that installs all these programs, a skip means that the job has checked nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+
+def skipped_sessions(report: Path) -> list[str]:
+    """Returns the names of the skipped sessions in a file that ``nox --report`` wrote, in its order."""
+    sessions = json.loads(report.read_text(encoding="utf-8"))["sessions"]
+    return [session["name"] for session in sessions if session["result"] == "skipped"]
+
+
+def main(report: str) -> int:
+    skipped = skipped_sessions(Path(report))
+    for name in skipped:
+        print(f"Session {name} was skipped: install what its message asks for in this job.")
+    return 1 if skipped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
