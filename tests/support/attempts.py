@@ -9,7 +9,7 @@ from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.metric_values import metric_value
 from beam_runner_jobservices.records import MonitoringInfo
 
-_LOST = "beam_spark:job:lost_processes:v1"
+_LOSSES = "beam_spark:job:losses:v1"
 _BUNDLES = "beam_spark:stage:bundles_"
 _ENDED_WELL = (JobState.DONE, JobState.DRAINED)
 
@@ -24,16 +24,18 @@ def odd_attempts(infos: Iterable[MonitoringInfo], *, whole: bool) -> list[str]:
     """
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for info in infos:
-        if info.urn == _LOST and metric_value(info):
-            return []  # nobody knows what these processes had begun
+        if info.urn == _LOSSES and metric_value(info):
+            return []  # nobody knows what was begun there
         if info.urn.startswith(_BUNDLES):
             name = info.urn.removeprefix(_BUNDLES).partition(":")[0]
             counts[info.labels["PTRANSFORM"]][name] = metric_value(info)
     odd = []
     for stage, count in counts.items():
-        begun, committed, failed = (count[name] for name in ("begun", "committed", "failed"))
-        if begun > committed + failed or (whole and begun < committed):
-            odd.append(f"{stage}: {begun} bundles begun, {committed} committed, {failed} failed")
+        begun, committed = count["begun"], count["committed"]
+        if begun > committed + count["failed"] + count["interrupted"] or (
+            whole and begun < committed
+        ):
+            odd.append(f"{stage}: {count}")
     return odd
 
 

@@ -231,3 +231,17 @@ class Server:
 
     def stop(self) -> None:
         self.store.close()
+
+
+def blocked(server: Server) -> threading.Event:
+    """Starts the job, up to where its last stage waits for the event."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(chunk: Any) -> None:
+        begun.set()
+        go_on.wait(SECONDS)
+
+    server.spark.stages["see"].during = wait
+    server.start()
+    assert begun.wait(SECONDS)
+    return go_on

@@ -88,7 +88,8 @@ def test_stages_tell_of_their_transforms_and_bundles(tmp_path: Path) -> None:
     assert metric_value(infos["beam_spark:stage:bundles_retried:v1", "read"]) == 0
     assert metric_value(infos["beam_spark:stage:bundles_begun:v1", "read"]) == 3
     assert metric_value(infos["beam_spark:stage:bundles_begun:v1", "see"]) == 0
-    assert metric_value(infos["beam_spark:job:lost_processes:v1", None]) == 2
+    assert metric_value(infos["beam_spark:stage:bundles_interrupted:v1", "read"]) == 0
+    assert metric_value(infos["beam_spark:job:losses:v1", None]) == 2
 
 
 def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:

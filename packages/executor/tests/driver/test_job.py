@@ -12,7 +12,7 @@ import pytest
 from beam_runner_jobservices.records import Importance, JobState
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.log_records import LogRecord, Severity
-from servers import NO_LOOP, SECONDS, Server
+from servers import NO_LOOP, SECONDS, Server, blocked
 from small_jobs import EXPECTED, LOOP_BYTES, PLAN
 from small_plans import values_of
 from worker_doubles import SHARDS, seen_in
@@ -110,20 +110,6 @@ def test_spark_that_starts_nothing(new: New) -> None:
     assert "the cluster is gone" in server.reason
 
 
-def blocked(server: Server) -> threading.Event:
-    """Starts the job, up to where its last stage waits for the event."""
-    begun, go_on = threading.Event(), threading.Event()
-
-    def wait(chunk: Any) -> None:
-        begun.set()
-        go_on.wait(SECONDS)
-
-    server.spark.stages["see"].during = wait
-    server.start()
-    assert begun.wait(SECONDS)
-    return go_on
-
-
 def test_cancel(new: New) -> None:
     server = new()
     go_on = blocked(server)
@@ -213,27 +199,6 @@ def test_another_server_goes_on(new: New, loop_bytes: int) -> None:
     # What was done, also in a loop that had to be left for it, was not done again.
     assert again.spark.stages["read"].bundles == []
     assert is_gone(again)
-
-
-@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_a_bundle_that_runs_when_the_server_stops_runs_once(new: New, loop_bytes: int) -> None:
-    server = new(loop_bytes=loop_bytes)
-    go_on = blocked(server)
-    server.job.suspend()
-    threading.Timer(0.3, go_on.set).start()
-    server.wait()
-    again = new(loop_bytes=loop_bytes)
-    assert again.run() is JobState.DONE
-    before, after = (
-        [_number(name) for name in one.spark.stages["see"].bundles] for one in (server, again)
-    )
-    assert len(before) == 1, "nothing more is begun"
-    assert before[0] not in after
-
-
-def _number(bundle_id: str) -> int:
-    """The number of a bundle, which is in its name before the attempt."""
-    return int(bundle_id.split("-")[-2])
 
 
 def test_a_job_whose_end_was_not_told_is_told_by_the_next_server(new: New) -> None:

@@ -336,9 +336,9 @@ def test_outage_is_not_counted_as_a_failed_attempt() -> None:
     job = Job(CHAIN)
     (bundle,) = job.open("read")
     job.apply(failed(bundle, FailureKind.UNAVAILABLE))
-    assert "read" not in job.ledger.tallies
+    assert job.ledger.tallies["read"] == Tally(interrupted=1)
     job.apply(Tick(1_000))
-    assert job.ledger.tallies["read"] == Tally(retried=1)
+    assert job.ledger.tallies["read"] == Tally(retried=1, interrupted=1)
 
 
 def test_files_of_open_bundles_are_needed_after_the_job_has_failed() -> None:

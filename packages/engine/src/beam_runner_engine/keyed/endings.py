@@ -20,8 +20,8 @@ _Place = tuple[bytes, bytes]
 class Endings:
     """The timers of windows that have ended, by key and window.
 
-    User code runs one timer of a key and window at a time, so it is known which chain the timers continue
-    that it sets.
+    User code runs one timer of a key and window at a time. So it is known which chain the timers
+    continue that it sets.
     """
 
     def __init__(self, timers: TimerTable) -> None:
@@ -36,8 +36,8 @@ class Endings:
         """
         waiting = self._waiting.get((key, window))
         if waiting is None:
-            found = self._timers.of_window(key, window)
-            waiting = self._waiting[key, window] = sorted(found, key=_order, reverse=True)
+            waiting = sorted(self._timers.of_window(key, window), key=_order, reverse=True)
+            self._waiting[key, window] = waiting
         return waiting[-1] if waiting else None
 
     def ring(self, timer: Timer, *, at_end: bool) -> None:

@@ -181,7 +181,7 @@ class StatefulShard:
         """Takes elements in, as columns of one length, and returns those to process now.
 
         Keys and windows are encoded, timestamps in ms. Elements whose window has expired are
-        dropped and counted; time-sorted input waits, and comes back from `next_due`. A row is one
+        dropped and counted; time-sorted input waits, and comes back from `due_together`. A row is one
         element, or as many as `counts` says if a host admits the elements of a key together.
         """
         check_lengths(keys, windows, timestamps, values)
@@ -317,11 +317,11 @@ class StatefulShard:
     def _first_due(self, now: Now) -> tuple[Agenda, Entry] | None:
         """Returns the earliest entry that is due, and the agenda that it is on."""
         event, expiry = self._events.first(), self._expiries.first()
-        expires = expiry is not None and expiry[0] < now.watermark
-        if event is not None and _is_due(event, expiry if expires else None, now.watermark):
+        expires = expiry if expiry is not None and expiry[0] < now.watermark else None
+        if event is not None and _is_due(event, expires, now.watermark):
             return self._events, event
-        if expiry is not None and expires:
-            return self._expiries, expiry
+        if expires is not None:
+            return self._expiries, expires
         at_end = self._lifetimes.all_ended(now.watermark)
         waiting = self._processing.first()
         if waiting is None or waiting[0] > (MAX_TIMESTAMP if at_end else now.processing_time):
@@ -333,25 +333,20 @@ class StatefulShard:
         if agenda is self._expiries:
             return self._expire(entry)
         agenda.remove(*entry)
-        if entry[1][0] == ELEMENTS:
-            _, key, window, subkey = entry[1]
-            timestamp = decode_instant(subkey)
-            values = self._sorted.take(key, window, timestamp)
-            return ElementsSorted(key, window, timestamp, values)
-        timer = self._timers.take(entry[1])
-        if agenda is self._processing:
-            at_end = self._lifetimes.all_ended(now.watermark)
-        else:
-            # A timer for a time past its window gets here in the global window only, and only if no
-            # callback is due at that window's end.
+        if entry[1][0] != ELEMENTS:
+            timer = self._timers.take(entry[1])
+            if agenda is self._processing:
+                return self._ring(timer, at_end=self._lifetimes.all_ended(now.watermark))
+            # A timer for a time past its window gets here in the global one only, and only if
+            # nobody is to be told its end.
             at_end = timer.fire_time > self._lifetimes.expiry(timer.window)
-        return self._ring(timer, at_end=at_end)
-
-    def _ring(self, timer: Timer, *, at_end: bool) -> TimerFired:
-        self._endings.ring(timer, at_end=at_end)
-        return TimerFired(timer)
+            return self._ring(timer, at_end=at_end)
+        _, key, window, subkey = entry[1]
+        timestamp = decode_instant(subkey)
+        return ElementsSorted(key, window, timestamp, self._sorted.take(key, window, timestamp))
 
     def _expire(self, entry: Entry) -> TimerFired | WindowExpired | None:
+        """Returns the next timer that waits in a window that ends, or its expiration."""
         key, window = entry[1]
         timer = self._endings.first(key, window)
         if timer is not None:
@@ -364,6 +359,10 @@ class StatefulShard:
             return None
         last = decode_window(self._spec.strategy.window_coder, window).max_timestamp()
         return WindowExpired(key, window, last)
+
+    def _ring(self, timer: Timer, *, at_end: bool) -> TimerFired:
+        self._endings.ring(timer, at_end=at_end)
+        return TimerFired(timer)
 
     def _finish_expiries(self) -> None:
         """Releases everything that keys have in the windows that have just expired."""

@@ -15,13 +15,14 @@ metrics, and messages when nothing moves, and when an attempt failed that is fol
 | ``beam_spark:stage:bundles_committed:v1`` | bundles | how many of the stage were committed |
 | ``beam_spark:stage:bundles_failed:v1`` | attempts | how many attempts at its bundles failed |
 | ``beam_spark:stage:bundles_retried:v1`` | attempts | how many of its bundles were given out again |
+| ``beam_spark:stage:bundles_interrupted:v1`` | attempts | how many attempts ended because a neighbour was unavailable |
 | ``beam_spark:stage:dropped_values:v1`` | values | those that came too late for their windows, or after the last firing of their trigger; comes with the bundles |
 | ``beam_spark:stage:began:v1`` | ms | when it was first at work (wall clock) |
 | ``beam_spark:stage:last_at_work:v1`` | ms | when it was last |
 | ``beam_spark:stage:bundle_msecs:v1`` | ms | how long each of its bundles took that was committed; comes with the bundles |
 
 Those after ``waits`` are there of jobs that have ended, too. Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it. The job itself has
-``beam_spark:job:lost_processes:v1``: how many of its worker processes have ended without being asked to, as far as this server knows.
+``beam_spark:job:losses:v1``: how many of its worker processes have ended without being asked to, and how many loops inside tasks broke off, as far as this server knows.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from beam_spark_executor.plan import JobPlan
 
 LOOK_SECONDS = 0.5
 """How old the metrics of stages are at most, apart from a loop inside a task."""
-LOST_PROCESSES = "beam_spark:job:lost_processes:v1"
+LOSSES = "beam_spark:job:losses:v1"
 STILL_SECONDS = 5.0
 """After this long without a move people are told why; then after twice as long, and so on."""
 
@@ -70,6 +71,7 @@ class _Seen:
         waits: by stage, what it waits for, in sentences; none where nobody has asked lately.
         tallies: by stage, how many of its bundles came to what.
         sections: by stage, how many attempts at sections have ended.
+        broken_loops: how many loops inside tasks broke off.
     """
 
     time: int = 0
@@ -78,6 +80,7 @@ class _Seen:
     waits: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     tallies: Mapping[str, Tally] = attrs.field(factory=dict)
     sections: Mapping[str, int] = attrs.field(factory=dict)
+    broken_loops: int = 0
 
 
 class ProcessesSeen(Protocol):
@@ -124,7 +127,8 @@ class JobCondition:
         seen = self._seen
         if not seen.time:
             return ()
-        begun, lost = self._processes.begun, encode_varint(self._processes.lost)
+        begun = self._processes.begun
+        losses = encode_varint(self._processes.lost + seen.broken_loops)
         return (
             *(info for report in seen.stages for info in self._stage(report, seen)),
             *(
@@ -134,7 +138,7 @@ class JobCondition:
                     stage, seen, begun.get(stage, 0) + seen.sections.get(stage, 0)
                 )
             ),
-            MonitoringInfo(LOST_PROCESSES, metric_urns.SUM_INT64_TYPE, lost, {}),
+            MonitoringInfo(LOSSES, metric_urns.SUM_INT64_TYPE, losses, {}),
         )
 
     def look(self, ledger: Ledger, coordinator: Coordinator, *, asked: bool = False) -> None:
@@ -148,23 +152,26 @@ class JobCondition:
         self._looked = moment
         now = coordinator.clock.now()
         first = not self._seen.time
-        self._seen = self._see(ledger, now, coordinator.sections.begun, asked=asked)
+        self._seen = attrs.evolve(
+            self._see(ledger, now, asked=asked),
+            tallies=dict(ledger.tallies),
+            sections=dict(coordinator.sections.begun),
+            broken_loops=coordinator.broken_loops,
+        )
         for text in self._failures.look(ledger, now, skips=first) if ledger.end is None else ():
             self._reporter.message(Importance.WARNING, text)
         self.tell_outage(coordinator.lane_outage)
         self.history.look(time.time(), self._seen.stages or ledger.reports(), ledger.tallies)
         self._tell_if_still(ledger, coordinator, moment, self._processes.look())
 
-    def _see(self, ledger: Ledger, now: int, sections: Mapping[str, int], *, asked: bool) -> _Seen:
+    def _see(self, ledger: Ledger, now: int, *, asked: bool) -> _Seen:
         if ledger.end is not None:
-            return _Seen(now, tallies=dict(ledger.tallies), sections=dict(sections))
+            return _Seen(now)
         return _Seen(
             now,
             tuple(ledger.reports()),
             {} if self._plan.scripts_clock else ledger.opened(),
             reasons(ledger.waits(), self._plan) if asked else {},
-            dict(ledger.tallies),
-            dict(sections),
         )
 
     def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MonitoringInfo]:

@@ -85,6 +85,7 @@ class Coordinator:
         lanes: where bundles run.
         sections: that run.
         moved: when (``time.monotonic``) a bundle was committed last, or came further.
+        broken_loops: how many loops inside tasks broke off.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Coordinator:
         self.ledger = ledger
         self.clock = ProcessingClock(ledger.now)
         self.moved = time.monotonic()
+        self.broken_loops = 0
         self._journal = journal
         self._metrics = metrics
         self._settings = settings
@@ -258,8 +260,7 @@ class Coordinator:
 
     def _lose(self, loss: Loss, reason: str) -> None:
         """What ran in a lane is gone, and nothing of it was committed."""
-        if loss.loop or loss.bundle is not None:
-            reason += self._kills.hint()
+        reason += self._kills.hint() if loss.loop or loss.bundle is not None else ""
         if loss.loop and self._loop.is_out:
             self._take_loop_back(reason)
         if (bundle := loss.bundle) is not None:
@@ -269,6 +270,7 @@ class Coordinator:
 
     def _take_loop_back(self, reason: str) -> None:
         """The scheduler is the server's again; the bundles of the loop run again, on lanes."""
+        self.broken_loops += 1
         self._loop.broke(time.monotonic())
         self._litter.loop_lost(self._loop.number)
         _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
@@ -371,9 +373,7 @@ class Coordinator:
 
     def _record_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits what a loop has done; the bundles that were opened on the way are its own."""
-        for entry in entries:
-            if isinstance(entry, BundleReply):
-                self._finalizers.remember(link, entry)
+        self._finalizers.remember_all(link, entries)
         return [c for c in self.record(entries) if not isinstance(c, OpenBundles)]
 
     def _loop_broke(self, link: WorkerLink, broken: LoopBroke) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from beam_spark_executor.channel.attempts import Attempt
-from beam_spark_executor.channel.messages import BundleReply, Finalize
+from beam_spark_executor.channel.messages import BundleReply, Entry, Finalize
 from beam_spark_executor.channel.server import WorkerLink
 
 
@@ -19,6 +19,12 @@ class Finalizers:
         """A process has processed a bundle, and keeps its callbacks if it has any."""
         if reply.done.finalize:
             self._known[reply.done.bundle] = (link, reply.attempt)
+
+    def remember_all(self, link: WorkerLink, entries: Iterable[Entry]) -> None:
+        """A process has processed the bundles among some entries."""
+        for entry in entries:
+            if isinstance(entry, BundleReply):
+                self.remember(link, entry)
 
     def run(self, bundles: Iterable[int]) -> None:
         """Has the callbacks of committed bundles run where the bundles ran; with their process they are gone."""

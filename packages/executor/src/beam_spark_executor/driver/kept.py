@@ -28,12 +28,14 @@ _SIZE_BYTES = 4
 @attrs.frozen
 class Tally:
     """How many bundles of a stage were committed, how many attempts at them failed, and how often one
-    was given out again. An attempt that found a neighbour unavailable isn't counted as failed.
+    was given out again. An attempt that found a neighbour unavailable isn't counted as failed, but as
+    interrupted.
     """
 
     committed: int = 0
     failed: int = 0
     retried: int = 0
+    interrupted: int = 0
 
 
 @attrs.frozen

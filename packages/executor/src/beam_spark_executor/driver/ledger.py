@@ -223,7 +223,7 @@ class Ledger:
             # Before the event: the last commit of a stage releases the stage's state.
             self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
         self.metrics.add(entry.metrics)
-        self._count(bundle, committed=1)
+        self._count(bundle, "committed")
         return self._handle(done)
 
     def _handle(self, event: Event) -> tuple[Command, ...]:
@@ -232,15 +232,15 @@ class Ledger:
                 self.last_failure = event
                 # The next attempt is open once a command says so: a pause may come first.
                 bundle = self._open.pop(number)
-                if event.kind is not FailureKind.UNAVAILABLE:
-                    self._count(bundle, failed=1)
+                away = event.kind is FailureKind.UNAVAILABLE
+                self._count(bundle, "interrupted" if away else "failed")
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 section = self._open.pop(number)
                 if event.ran:
                     # Its user code runs again in bundles, so this attempt came to nothing.
                     cause = f"a section is run as bundles instead: {event.reason}"
                     self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
-                    self._count(section, failed=1)
+                    self._count(section, "failed")
         watch, scheduler = self.watch, self._scheduler
         commands = scheduler.handle(event) if watch is None else watch.handle(scheduler, event)
         if isinstance(event, BundleDone):
@@ -254,7 +254,7 @@ class Ledger:
                     self._open.update((b.number, b) for b in bundles)
                     for bundle in bundles:
                         if bundle.attempt > 1:
-                            self._count(bundle, retried=1)
+                            self._count(bundle, "retried")
                 case CancelBundles(bundles):
                     for number, _ in bundles:
                         self._open.pop(number, None)
@@ -268,14 +268,11 @@ class Ledger:
                     self.end = command
         return commands
 
-    def _count(
-        self, bundle: Bundle, *, committed: int = 0, failed: int = 0, retried: int = 0
-    ) -> None:
+    def _count(self, bundle: Bundle, what: str) -> None:
+        """Counts a bundle in one of the counts of `Tally`."""
         for stage in stages_of(bundle):
             tally = self.tallies.get(stage, Tally())
-            self.tallies[stage] = Tally(
-                tally.committed + committed, tally.failed + failed, tally.retried + retried
-            )
+            self.tallies[stage] = attrs.evolve(tally, **{what: getattr(tally, what) + 1})
 
     def _keep(self, data: Data) -> None:
         if isinstance(data.ref, FileRows):
