@@ -376,3 +376,24 @@ def test_bag_comes_out_whole_with_and_without_a_drain(
         value for value, time in enumerate(times) for _ in assign_windows(strategy.window_fn, time)
     ]
     assert sorted(shown) == expected
+
+
+@in_any_window
+@pytest.mark.parametrize("draining", [False, True])
+def test_timers_past_the_end_ring_one_by_one(
+    strategy: WindowingStrategy, data: bytes, draining: bool
+) -> None:
+    """So the chain that a timer continues is known when it is set."""
+    places = [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2"), ("a", "3")]
+    timers = [
+        timer(time, tag, family=family, processing=True)
+        for time, (family, tag) in enumerate(places)
+    ]
+    host = _started(strategy, data, timer(MAX_TIMESTAMP, "1", family="event"), *timers)
+    now = Now(MAX_TIMESTAMP, 0, draining=draining)
+    rung: list[tuple[str, str]] = []
+    while due := host.shard.due_together(now, 10, looks_past=True):
+        (one,) = due
+        assert isinstance(one, TimerFired)
+        rung.append((one.timer.family, one.timer.tag))
+    assert rung == [("event", "1"), *places]
