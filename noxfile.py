@@ -43,14 +43,13 @@ from tools.nox_support import (
     distribution,
     group,
     install,
-    kill,
     need_chromium,
     need_java,
     results_of,
     run_beams_suites,
     run_on_a_cluster,
-    run_pipelines,
     run_pytest,
+    run_python,
     run_unit_tests,
 )
 from tools.version_cells import NEWEST, OLDEST, install_cell, pyspark_wheels
@@ -112,6 +111,14 @@ def wheels(session: nox.Session) -> None:
     CONSTRAINTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+@nox.session(requires=["wheels"], default=False)
+def environment(session: nox.Session) -> None:
+    """The environment that sessions of whole pipelines on Spark share, because filling one takes seconds."""
+    need_java(session)
+    groups = (one for name in ("test", "pipelines", "validates-runner") for one in group(name))
+    install(session, f"{distribution('executor')}[stores]", *groups)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, likely bugs, banned names of each layer, limits of size, and tests that look at nothing."""
@@ -149,8 +156,9 @@ def docs(session: nox.Session) -> None:
     """The documents as a site, with a reference made from docstrings, in .nox/site; no link leads nowhere."""
     install(session, distribution("executor"), *group("docs"))
     # What they import of Beam writes remarks to the standard error, which are no warnings of Sphinx's.
-    build = ("sphinx-build", "--fail-on-warning", "--keep-going", "-q", "-E", "-c", "docs/site")
-    session.run(*build, ".", str(ROOT / ".nox" / "site"), env={"PYTHONPATH": ""})
+    build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
+    site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
+    session.run(*build, *site, env={"PYTHONPATH": ""})
 
 
 @nox.session
@@ -179,7 +187,8 @@ def tests(session: nox.Session, suite: str) -> None:
     elif suite == "contracts":
         install(session, distribution("executor"), *group("test"))
         small = ("tests/sizes", "-m", "not slow")
-        run_pytest(session, "tests/contracts", "tests/hostile", *small, *session.posargs)
+        suites = ("tests/contracts", "tests/hostile", *small)
+        run_pytest(session, *suites, *SIDE_BY_SIDE, *session.posargs)
     else:
         session.install(
             "nox", *group("test"), *group("lint"), *group("layers"), *group("workflows")
@@ -208,14 +217,15 @@ def plain(session: nox.Session) -> None:
     """Whole pipelines against real servers on plain processes, without Spark and Java; all but those of Spark's tables and streams."""
     of_spark = (f"--ignore=tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
     ignored = (f"--ignore={CLUSTER}", *of_spark)
-    run_pipelines(session, "tests/pipelines", *ignored, "--without-spark", *results_of(session))
+    install(session, distribution("executor"), *group("test"), *group("pipelines"))
+    selection = (*ignored, "--without-spark", *results_of(session))
+    run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["environment"], venv_backend="none")
 def pipelines_part(session: nox.Session) -> None:
     """Those of the session ``pipelines`` in which it counts that the processes are Spark's."""
-    need_java(session)
-    run_pipelines(session, *ON_SPARK, *results_of(session))
+    run_pytest(session, *ON_SPARK, *SIDE_BY_SIDE, *results_of(session))
 
 
 @nox.session(requires=["both_pysparks", "wheels"])
@@ -227,7 +237,7 @@ def lanes(session: nox.Session) -> None:
     run_pytest(session, *ON_LANES, *SIDE_BY_SIDE, *selection)
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["environment"], venv_backend="none")
 def cluster(session: nox.Session) -> None:
     """Some pipelines on a cluster of three executors on this machine, also while they and workers die."""
     run_on_a_cluster(session, *IN_CI_ON_A_CLUSTER)
@@ -242,19 +252,17 @@ def doors(session: nox.Session) -> None:
     run_pytest(session, "tests/doors", *SIDE_BY_SIDE, "--dist=load", *selection)
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["environment"], venv_backend="none")
 def validates_runner(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in one kind of environment; some also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *results_of(session, "-m", "not slow"))
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["environment"], venv_backend="none")
 def go(session: nox.Session) -> None:
     """A fixed part of the Go SDK's own integration tests, and a job of Go and Python; skipped where there is no Go."""
-    need_java(session)
     if shutil.which("go") is None:
         session.skip("Go was not found: install Go 1.26 or newer to run pipelines of its SDK")
-    install(session, distribution("executor"), *group("test"), *group("validates-runner"))
     run_pytest(session, "tests/go", *results_of(session))
 
 
@@ -275,45 +283,39 @@ def wordcount(session: nox.Session) -> None:
     session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["environment"], venv_backend="none")
 def kills(session: nox.Session) -> None:
     """Workers die at every step of the commit protocol, a server in a commit, and Spark; beside it one of them all at random."""
     if session.posargs:
-        kill(session, "tests/kills", "-m", "not slow")
+        run_pytest(session, "tests/kills", "-m", "not slow", *session.posargs)
         return
     seed = secrets.randbelow(2**16)
     victim, environment = KILLED[seed % len(KILLED)]
     at_random = f"test_random_kills.py::test_on_one_machine[{seed}-{victim}-{environment}]"
     fixed = ("test_short.py", "test_gauges.py")
     which = [f"tests/kills/{name}" for name in (*fixed, at_random)]
-    kill(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)
+    run_pytest(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["environment"], venv_backend="none")
 def memory_part(session: nox.Session) -> None:
     """A tenth of what `memory` measures, embedded."""
-    need_java(session)
-    install(session, distribution("executor"), *group("test"))
     tenth = ("--part", "0.1", "-k", "embedded and not one_key", "-s")
     run_pytest(session, "tests/memory", *(session.posargs or tenth))
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["environment"], venv_backend="none")
 def differential_part(session: nox.Session) -> None:
     """A few of the pipelines and streams that `differential` compares, others each time."""
-    need_java(session)
-    install(session, distribution("executor"), *group("test"), *group("pipelines"))
     run_pytest(session, "tests/differential")
     few = ("--pipelines", "20", "--streams", "10", "--batch", "10", "--environment", "LOOPBACK")
-    compare = ("python", "-P", "tests/differential/differential.py")
-    session.run(*compare, *(session.posargs or few), env={"PYTHONPATH": ""})
+    run_python(session, "tests/differential/differential.py", *(session.posargs or few))
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=["environment"], venv_backend="none")
 def streams_and_batches_part(session: nox.Session) -> None:
     """Compare a few random streams with batches, others each time, on plain processes."""
-    install(session, distribution("executor"), *group("test"))
     run_pytest(session, "tests/streams_and_batches")
     few = ("--streams=12", "--batch=3", "--drains=0.3", "--without-spark")
-    compare = ("python", "-P", "tests/streams_and_batches/streams_and_batches.py")
-    session.run(*compare, *(session.posargs or few), env={"PYTHONPATH": ""})
+    compare = "tests/streams_and_batches/streams_and_batches.py"
+    run_python(session, compare, *(session.posargs or few))

@@ -20,20 +20,20 @@ from tools.nox_support import (
     PACKAGES,
     RELEASE,
     ROOT,
+    SIDE_BY_SIDE,
     STREAMS,
     WITHOUT_A_STORE,
     distribution,
     group,
     install,
-    kill,
     need_chromium,
     need_java,
     project,
     run_beams_suites,
     run_bench,
     run_on_a_cluster,
-    run_pipelines,
     run_pytest,
+    run_python,
 )
 from tools.version_cells import CELLS, CHECKS, HEADS, Cell, install_cell, versions_of
 from tools.version_tables import OUTCOMES, PAGE, outcome, write_row
@@ -49,16 +49,14 @@ def damages(session: nox.Session) -> None:
     run_pytest(session, *tests, BEAM_DAMAGES=count)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def pipelines(session: nox.Session) -> None:
     """Whole pipelines against real servers on Spark, some side by side; CI runs them all on plain processes, and some so."""
-    need_java(session)
-    run_pipelines(
-        session, "tests/pipelines", f"--ignore={CLUSTER}", "--promised-times", *session.posargs
-    )
+    selection = (f"--ignore={CLUSTER}", "--promised-times", *session.posargs)
+    run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def bulk(session: nox.Session) -> None:
     """Every section that can be run as one, on ``local[*]``, to the end of all four parts, whatever comes of each.
 
@@ -66,21 +64,18 @@ def bulk(session: nox.Session) -> None:
     ``--bulk always``, two files of pipelines without a store, and 300 random pipelines beside the oracle. None over
     LOOPBACK, whose one interpreter has no sections. ``-- ARGUMENTS`` go to the first part.
     """
-    need_java(session)
     left_out = (
         *(f"--ignore={file}" for file in (CLUSTER, *STREAMS)),
         *(f"--deselect=tests/pipelines/{test}" for test in ONLY_ON_LANES),
     )
     spanned = ("-k", "not LOOPBACK")
-    bounded = ("tests/pipelines", *left_out, *spanned)
+    side_by_side = ("tests/pipelines", *SIDE_BY_SIDE, *left_out, *spanned)
     random = ("tests/differential/differential.py", "--bulk=always", "--environment=embedded")
     parts: tuple[Callable[[], object], ...] = (
-        lambda: run_pipelines(session, *bounded, "--bulk=always", *session.posargs),
-        lambda: run_pipelines(session, *WITHOUT_A_STORE, *spanned, "--data-dir=none"),
+        lambda: run_pytest(session, *side_by_side, "--bulk=always", *session.posargs),
+        lambda: run_pytest(session, *WITHOUT_A_STORE, *SIDE_BY_SIDE, *spanned, "--data-dir=none"),
         lambda: run_beams_suites(session, "-k", "default and not as_it_is", "--bulk=always"),
-        lambda: session.run(
-            *("python", "-P", *random, "--pipelines=300", "--streams=0"), env={"PYTHONPATH": ""}
-        ),
+        lambda: run_python(session, *random, "--pipelines=300", "--streams=0"),
     )
     failed = []
     for number, part in enumerate(parts, 1):
@@ -198,7 +193,7 @@ def engine_coverage(session: nox.Session) -> None:
     session.run(*measure, "report", "--show-missing", "--skip-covered", "--fail-under=95", env=data)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def cluster_all(session: nox.Session) -> None:
     """More pipelines on a cluster of three executors on this machine."""
     run_on_a_cluster(session, *ON_A_CLUSTER)
@@ -214,7 +209,7 @@ def doors_all(session: nox.Session) -> None:
     run_pytest(session, "tests/doors", *session.posargs)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def validates_runner_all(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in both kinds of environment, also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *session.posargs)
@@ -244,7 +239,7 @@ def bench_tables(session: nox.Session) -> None:
     run_bench(session, "tables")
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def kills_long(session: nox.Session) -> None:
     """Servers, Spark, workers and SDK harnesses die everywhere and at any time. ``-- --rounds N --seed S`` for more."""
     names = (
@@ -257,21 +252,19 @@ def kills_long(session: nox.Session) -> None:
         "kills_of_spark_streams",
         "state_in_a_store",
     )
-    kill(session, *(f"tests/kills/test_{name}.py" for name in names))
+    run_pytest(session, *(f"tests/kills/test_{name}.py" for name in names), *session.posargs)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def kills_on_a_cluster(session: nox.Session) -> None:
     """Random kills, of executors too, on a cluster of two executors on this machine. ``-- --rounds N --seed S`` for more."""
     names = ("random_kills_on_a_cluster", "kills_of_sections")
-    kill(session, *(f"tests/kills/test_{name}.py" for name in names))
+    run_pytest(session, *(f"tests/kills/test_{name}.py" for name in names), *session.posargs)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def memory(session: nox.Session) -> None:
     """Gigabytes in a server that may use two, measured; takes many minutes. ``-- --part 0.1`` for less."""
-    need_java(session)
-    install(session, distribution("executor"), *group("test"))
     run_pytest(session, "tests/memory", "-s", *session.posargs)
 
 
@@ -279,28 +272,23 @@ def memory(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """An hour of three streams and a batch a minute, kills in its second half; then 1,000 jobs; logs. ``-- --minutes N --jobs N`` for less."""
     names = ("soak", "many_small_jobs", "restart_of_streams", "quiet_jobs")
-    session.install(
-        "pip"
-    )  # Beam's client asks it what is installed, and warns of one that is not there
-    kill(session, *(f"tests/kills/test_{name}.py" for name in names), "-s")
+    need_java(session)
+    # Beam's client asks pip what is installed, and warns of a pip that is missing.
+    install(session, f"{distribution('executor')}[stores]", "pip", *group("test"))
+    tests = (f"tests/kills/test_{name}.py" for name in names)
+    run_pytest(session, *tests, "-s", *session.posargs)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def differential(session: nox.Session) -> None:
     """Thousands of random pipelines and streams. ``-- --pipelines N --streams N --seed S --environment E`` for others."""
-    need_java(session)
-    install(session, distribution("executor"), *group("pipelines"))
-    compare = "tests/differential/differential.py"
-    session.run("python", "-P", compare, *session.posargs, env={"PYTHONPATH": ""})
+    run_python(session, "tests/differential/differential.py", *session.posargs)
 
 
-@nox.session(requires=["wheels"], default=False)
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def streams_and_batches(session: nox.Session) -> None:
     """Compare thousands of random streams with batches. ``-- --streams N --seed S --drains --kills`` for others."""
-    need_java(session)
-    install(session, distribution("executor"), *group("test"))
-    compare = "tests/streams_and_batches/streams_and_batches.py"
-    session.run("python", "-P", compare, *session.posargs, env={"PYTHONPATH": ""})
+    run_python(session, "tests/streams_and_batches/streams_and_batches.py", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)

@@ -40,6 +40,8 @@ PROCESSES = min(6, (os.cpu_count() or 2) * 3 // 2)
 # The tests of a file share what they have set up, where no other --dist follows.
 SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
 OLDEST_JAVA = 17
+# The Python of the session `environment`, which sessions without an environment of their own share.
+SHARED_PYTHON = ROOT / ".nox" / "environment" / "bin" / "python"
 CLUSTER = "tests/pipelines/cluster"
 # A server of S3's protocol whose data outlives it, built from its source.
 S3_SERVER = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
@@ -199,8 +201,17 @@ def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
 
 def run_pytest(session: nox.Session, *arguments: str, **environment: str) -> None:
     """Runs pytest so that only what is installed can be imported: no source tree, no current folder."""
+    run_python(session, "-m", "pytest", *arguments, **environment)
+
+
+def run_python(session: nox.Session, *arguments: str, **environment: str) -> None:
+    """Runs the Python of the session, or the shared one, without the source tree and the current folder."""
     environment.setdefault("PYTHONPATH", "")
-    session.run("python", "-P", "-m", "pytest", *arguments, env=environment)
+    python = "python"
+    if session.virtualenv.venv_backend == "none":
+        python = str(SHARED_PYTHON)
+        environment["PATH"] = os.pathsep.join((str(SHARED_PYTHON.parent), os.environ["PATH"]))
+    session.run(python, "-P", *arguments, env=environment)
 
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
@@ -208,11 +219,6 @@ def run_unit_tests(session: nox.Session, package: str) -> None:
     more = group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
     install(session, distribution(package), *group("test"), *more)
     run_pytest(session, f"packages/{package}/tests", *SIDE_BY_SIDE, *session.posargs)
-
-
-def run_pipelines(session: nox.Session, *arguments: str) -> None:
-    install(session, distribution("executor"), *group("test"), *group("pipelines"))
-    run_pytest(session, *SIDE_BY_SIDE, *arguments)
 
 
 def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
@@ -224,20 +230,10 @@ def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
 
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:
     """Executors apart from the server, which share nothing but a store of data: a folder stands for it."""
-    need_java(session)
-    install(session, f"{distribution('executor')}[stores]", *group("test"))
     master = "--spark-master-url=local-cluster[3,1,1024]"
     store = f"--data-dir=file://{Path(session.create_tmp()).absolute()}/store"
     run_pytest(session, CLUSTER, *files, master, store, *results_of(session))
 
 
 def run_beams_suites(session: nox.Session, *arguments: str) -> None:
-    need_java(session)
-    install(session, distribution("executor"), *group("test"), *group("validates-runner"))
     run_pytest(session, "tests/validates_runner", *SIDE_BY_SIDE, "--dist=load", *arguments)
-
-
-def kill(session: nox.Session, *arguments: str) -> None:
-    need_java(session)
-    install(session, f"{distribution('executor')}[stores]", *group("test"))
-    run_pytest(session, *arguments, *session.posargs)

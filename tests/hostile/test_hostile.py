@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from attacks import Known, attack
 
 SECONDS = 60.0
-USUAL_SECONDS = 10.0
+USUAL_SECONDS = 30.0
 GROWTH = 50 << 20
 WARM_UP = 1_000
 TELL_EACH = 5_000

@@ -15,7 +15,7 @@ from free_ports import free_ports
 from job_server import JobServerProcess, ServerEnded, wait_until
 from processes import FORKED, parent, threads
 
-SERVING_SECONDS = 30.0
+SERVING_SECONDS = 120.0
 """How long a server may take from when Spark is up."""
 GONE_SECONDS = 60.0
 THREADS_OF_A_CHANNEL = 4
