@@ -1,17 +1,19 @@
-"""A state folder whose disk is full: the job says so, and the server goes on."""
+"""A state folder whose disk is full: a bounded job waits for a time, a stream for as long as it takes."""
 
 from __future__ import annotations
 
 import random
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import JobState
+from beam_runner_jobservices import JobClient, JobState
+from failing_streams import COUNT, Numbers, check_ordinals, counted
 from job_server import job_server, wait_until
 from jobs import Pipelines
 
@@ -40,7 +42,9 @@ def pipelines(small_disk: Path, placement: tuple[str, ...]) -> Iterator[Pipeline
     """Pipelines of a server whose state is on the small disk."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as temporary,
-        job_server(Path(temporary), f"--state-dir={small_disk}", *placement) as server,
+        job_server(
+            Path(temporary), f"--state-dir={small_disk}", "--outage-limit=5s", *placement
+        ) as server,
     ):
         yield Pipelines(server.address, "embedded", [])
 
@@ -57,17 +61,60 @@ def shuffle(pipeline: beam.Pipeline, megabytes: int) -> None:
     assert_that(count, equal_to([megabytes]))
 
 
-def test_a_full_disk_fails_the_job_and_not_the_server(
+def group(pipeline: beam.Pipeline, megabytes: int) -> None:
+    """Has so much on the disk at a time, since a group is read as a whole."""
+    made = pipeline | beam.Create(range(megabytes)) | beam.Reshuffle() | beam.Map(megabyte)
+    groups = made | beam.WithKeys(None) | beam.GroupByKey()
+    groups | beam.MapTuple(lambda _, values: sum(map(len, values)))
+
+
+def test_a_disk_that_stays_full_fails_a_bounded_job_and_not_the_server(
     pipelines: Pipelines, small_disk: Path
 ) -> None:
     too_much = pipelines.new()
-    shuffle(too_much, 100)
+    group(too_much, 100)
     job = pipelines.job(too_much)
     assert job.wait() is JobState.FAILED
     texts = [message.text for message in job.messages()]
     assert any("No space left" in text or "disk is full" in text for text in texts), texts
+    assert any("the disk of " in text and "is unavailable" in text for text in texts), texts
     jobs = small_disk / "jobs"
     wait_until(lambda: not list(jobs.iterdir()), 30, "what the job wrote is removed")
     enough = pipelines.new()
     shuffle(enough, 5)
     assert pipelines.job(enough).wait() is JobState.DONE
+
+
+def fill(disk: Path) -> Path:
+    """Fills a disk; returns the file that does."""
+    balloon = disk / "balloon"
+    with balloon.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(MEGABYTE // 16))
+    return balloon
+
+
+def test_stream_whose_disk_is_full_for_a_while_gives_the_exact_result(
+    pipelines: Pipelines, small_disk: Path, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go-on"
+    pipeline = pipelines.new("--streaming")
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers(wait_at=COUNT // 4, file=go_on))
+    assert_that(counted(numbers), check_ordinals)
+    job = pipelines.job(pipeline)
+    job.wait_for(JobState.RUNNING)
+    time.sleep(2)
+    balloon = fill(small_disk)
+    go_on.touch()
+    with JobClient(pipelines.address) as client:
+
+        def waits() -> bool:
+            now = client.execution(job.job_id)
+            neighbours = [one.neighbour for one in (*now.neighbours, *now.failed)]
+            return any("the disk of " in one for one in neighbours)
+
+        wait_until(waits, 60, "the job waits for the disk")
+    time.sleep(8)  # longer than a bounded job may wait
+    assert job.state() is JobState.RUNNING
+    balloon.unlink()
+    assert job.wait() is JobState.DONE
