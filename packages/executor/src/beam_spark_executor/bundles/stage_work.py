@@ -10,6 +10,7 @@ from beam_runner_engine.values.window_coders import WindowCoder
 from beam_spark_executor.bundles.timers_ahead import Trust
 from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.job_options import is_loopback
 from beam_spark_executor.memory import bundle_budget, section_budget
 from beam_spark_executor.plan import BufferPlan, StagePlan
 
@@ -27,6 +28,7 @@ class StageWork:
         hides_elements: whether errors must not show the element that was processed.
         clock: the job's processing time.
         trust: whether several timers of a key are told in one go.
+        is_loopback: whether the program that submitted the job runs its user code.
     """
 
     stage: StagePlan
@@ -37,6 +39,7 @@ class StageWork:
     hides_elements: bool = False
     clock: ProcessingClock = attrs.field(factory=ProcessingClock)
     trust: Trust = attrs.field(factory=Trust)
+    is_loopback: bool = False
 
     @property
     def told_windows(self) -> WindowCoder | None:
@@ -61,6 +64,7 @@ class StageWork:
             hides_elements=work.hides_elements,
             clock=ProcessingClock.showing(work.now) if clock is None else clock,
             trust=Trust(kept=not stage.embedded),
+            is_loopback=not stage.embedded and is_loopback(work.plan.context.options_json),
         )
 
     def in_section(self) -> StageWork:
