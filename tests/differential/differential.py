@@ -24,7 +24,7 @@ import build
 from comparison import Tally, compare, compare_stream
 from harness_commands import boot_command
 from haste import make_haste
-from job_server import job_server
+from job_server import FAILING_SOON, job_server
 from mortal import At, Died, Mortals
 from runners import Oracle, Server, Telling
 from spec import Spec, from_text
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="t") as folder, tempfile.TemporaryDirectory() as boot:
         environment = {"PYTHONPATH": str(HERE), "PIP_NO_INDEX": "1"}
         plain = ["--without-spark"] if options.without_spark else []
-        flags = ("--bulk", options.bulk, *plain)
+        flags = ("--bulk", options.bulk, FAILING_SOON, *plain)
         with job_server(Path(folder), *flags, environment=environment) as server:
             known = _flags(Path(boot))
             chosen = {name: known[name] for name in options.environment or ENVIRONMENTS}

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from job_server import JobServerProcess, job_server
+from job_server import FAILING_SOON, JobServerProcess, job_server
 from services import serving
 
 HERE = Path(__file__).parent
@@ -29,7 +29,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def server() -> Iterator[JobServerProcess]:
     """The server with its defaults; after the last test it must end and leave nothing."""
-    with tempfile.TemporaryDirectory(prefix="t") as folder, job_server(Path(folder)) as running:
+    with (
+        tempfile.TemporaryDirectory(prefix="t") as folder,
+        job_server(Path(folder), FAILING_SOON) as running,
+    ):
         yield running
 
 

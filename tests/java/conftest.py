@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from job_server import JobServerProcess, job_server
+from job_server import FAILING_SOON, JobServerProcess, job_server
 
 HERE = Path(__file__).parent
 
@@ -33,6 +33,6 @@ def server() -> Iterator[JobServerProcess]:
     """The server on plain processes; after the last test it must end and leave nothing."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
-        job_server(Path(folder), "--without-spark") as running,
+        job_server(Path(folder), "--without-spark", FAILING_SOON) as running,
     ):
         yield running

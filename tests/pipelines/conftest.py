@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from harness_commands import boot_command
-from job_server import PROGRAM, WITHOUT_LOOP, JobServerProcess, job_server
+from job_server import FAILING_SOON, PROGRAM, WITHOUT_LOOP, JobServerProcess, job_server
 from jobs import Pipelines, pickle_by_value
 
 ENVIRONMENTS = ("embedded", "LOOPBACK")
@@ -82,7 +82,7 @@ def server(
     # What pipelines bring along is installed from what is staged alone, and not kept for later.
     cache = tmp_path_factory.mktemp("cache")
     environment = {"BEAM_RUNNER_CACHE_DIR": str(cache), "PIP_NO_INDEX": "1"}
-    flags = list(placement)
+    flags = [*placement, FAILING_SOON]
     if data := request.config.getoption("--data-dir"):
         flags += ["--data-dir", data]
     if bulk := request.config.getoption("--bulk"):

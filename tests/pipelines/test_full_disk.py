@@ -1,11 +1,11 @@
-"""A full disk of the state folder: the job reports it, and the server serves the next job."""
+"""A state folder whose disk is full: a bounded job waits for a time, a stream for as long as it takes."""
 
 from __future__ import annotations
 
 import random
-import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,17 +13,12 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_jobservices import JobClient, JobState
+from failing_streams import COUNT, Numbers, check_ordinals, counted
 from job_server import job_server, wait_until
 from jobs import Pipelines
 
+ROOM = "40m"
 MEGABYTE = 1 << 20
-ROOM_MEGABYTES = 60
-BALLAST_MEGABYTES = 50
-MEGABYTES = 15
-KEYS = 7
-SECONDS = 120.0
-DISK_IS_FULL = re.compile("[Nn]o space left|disk is full")
-"""What the operating system says, and SQLite."""
 
 
 @pytest.fixture
@@ -31,7 +26,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder with little room."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM_MEGABYTES}m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder)]
     try:
         subprocess.run(mount, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -47,56 +42,79 @@ def pipelines(small_disk: Path, placement: tuple[str, ...]) -> Iterator[Pipeline
     """Pipelines of a server whose state is on the small disk."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as temporary,
-        job_server(Path(temporary), f"--state-dir={small_disk}", *placement) as server,
+        job_server(
+            Path(temporary), f"--state-dir={small_disk}", "--outage-limit=5s", *placement
+        ) as server,
     ):
         yield Pipelines(server.address, "embedded", [])
 
 
-@pytest.fixture
-def ballast(small_disk: Path, pipelines: Pipelines) -> Path:
-    """A file of the running server's disk that leaves less room than the job of the test needs."""
-    file = small_disk / "ballast"
-    file.write_bytes(bytes(BALLAST_MEGABYTES * MEGABYTE))
-    return file
+def megabyte(number: int) -> bytes:
+    """Nothing that can be compressed."""
+    return random.Random(number).randbytes(MEGABYTE)
 
 
-def megabyte(number: int) -> tuple[int, tuple[int, bytes]]:
-    """Returns an incompressible value with its key."""
-    return number % KEYS, (number, random.Random(number).randbytes(MEGABYTE))
+def shuffle(pipeline: beam.Pipeline, megabytes: int) -> None:
+    """Has so much written to the disk, at least."""
+    made = pipeline | beam.Create(range(megabytes)) | beam.Reshuffle() | beam.Map(megabyte)
+    count = made | "again" >> beam.Reshuffle() | beam.combiners.Count.Globally()
+    assert_that(count, equal_to([megabytes]))
 
 
 def group(pipeline: beam.Pipeline, megabytes: int) -> None:
-    """Adds a grouping that has all of its input on the disk before it begins."""
-    groups = (
-        pipeline
-        | beam.Create(range(megabytes))
-        | beam.Reshuffle()
-        | beam.Map(megabyte)
-        | beam.GroupByKey()
-        | beam.MapTuple(lambda key, values: (key, sorted(number for number, _ in values)))
-    )
-    expected = [(key, list(range(key, megabytes, KEYS))) for key in range(KEYS)]
-    assert_that(groups, equal_to(expected))
+    """Has so much on the disk at a time, since a group is read as a whole."""
+    made = pipeline | beam.Create(range(megabytes)) | beam.Reshuffle() | beam.Map(megabyte)
+    groups = made | beam.WithKeys(None) | beam.GroupByKey()
+    groups | beam.MapTuple(lambda _, values: sum(map(len, values)))
 
 
-def test_job_on_a_full_disk_is_exact_or_fails_by_the_disk(
-    pipelines: Pipelines, small_disk: Path, ballast: Path
+def test_a_disk_that_stays_full_fails_a_bounded_job_and_not_the_server(
+    pipelines: Pipelines, small_disk: Path
 ) -> None:
     too_much = pipelines.new()
-    group(too_much, MEGABYTES)
+    group(too_much, 100)
     job = pipelines.job(too_much)
-    with JobClient(pipelines.address) as client:
-        # The messages end with the job, so the job may also have failed before there is room.
-        texts = []
-        for message in client.messages(job.job_id, SECONDS):
-            texts.append(getattr(message, "text", ""))
-            if DISK_IS_FULL.search(texts[-1]):
-                break
-    assert DISK_IS_FULL.search(texts[-1]), texts
-    ballast.unlink()
-    assert job.wait() in (JobState.DONE, JobState.FAILED)
+    assert job.wait() is JobState.FAILED
+    texts = [message.text for message in job.messages()]
+    assert any("No space left" in text or "disk is full" in text for text in texts), texts
+    assert any("the disk of " in text and "is unavailable" in text for text in texts), texts
     jobs = small_disk / "jobs"
-    wait_until(lambda: not list(jobs.iterdir()), SECONDS, "the files of the job are removed")
-    again = pipelines.new()
-    group(again, MEGABYTES)
-    assert pipelines.job(again).wait() is JobState.DONE
+    wait_until(lambda: not list(jobs.iterdir()), 30, "what the job wrote is removed")
+    enough = pipelines.new()
+    shuffle(enough, 5)
+    assert pipelines.job(enough).wait() is JobState.DONE
+
+
+def fill(disk: Path) -> Path:
+    """Fills a disk; returns the file that does."""
+    balloon = disk / "balloon"
+    with balloon.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(MEGABYTE // 16))
+    return balloon
+
+
+def test_stream_whose_disk_is_full_for_a_while_gives_the_exact_result(
+    pipelines: Pipelines, small_disk: Path, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go-on"
+    pipeline = pipelines.new("--streaming")
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers(wait_at=COUNT // 4, file=go_on))
+    assert_that(counted(numbers), check_ordinals)
+    job = pipelines.job(pipeline)
+    job.wait_for(JobState.RUNNING)
+    time.sleep(2)
+    balloon = fill(small_disk)
+    go_on.touch()
+    with JobClient(pipelines.address) as client:
+
+        def waits() -> bool:
+            now = client.execution(job.job_id)
+            neighbours = [one.neighbour for one in (*now.neighbours, *now.failed)]
+            return any("the disk of " in one for one in neighbours)
+
+        wait_until(waits, 60, "the job waits for the disk")
+    time.sleep(8)  # longer than a bounded job may wait
+    assert job.state() is JobState.RUNNING
+    balloon.unlink()
+    assert job.wait() is JobState.DONE

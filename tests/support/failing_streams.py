@@ -21,7 +21,15 @@ COUNT = 400
 
 
 class Numbers(beam.DoFn):
-    """Numbers, a few at a time, up to the element; after these it waits for ever."""
+    """Numbers up to the element, 20 at a time: an unbounded source, though it ends.
+
+    Args:
+        wait_at: the number before which it waits for a file.
+        file: that file.
+    """
+
+    def __init__(self, wait_at: int = -1, file: Path = Path()) -> None:
+        self._wait_at, self._file = wait_at, file
 
     @beam.DoFn.unbounded_per_element()
     def process(
@@ -33,6 +41,8 @@ class Numbers(beam.DoFn):
         number = tracker.current_restriction().start
         estimator.set_watermark(Timestamp(number))
         for _ in range(20):
+            if number == self._wait_at and not self._file.exists():
+                break
             if not tracker.try_claim(number):
                 return
             yield TimestampedValue(number, number)

@@ -61,6 +61,10 @@ def files_in(folder: Path) -> Iterator[Path]:
         yield from (path for name in names if (path := Path(place, name)).is_file())
 
 
+FAILING_SOON = "--max-stream-attempts=2"
+"""For servers of tests whose streams should not fail: a stream whose assertion fails ends, and doesn't hang."""
+
+
 class ServerEnded(AssertionError):
     """A server that ended before it served."""
 

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from job_server import JobServerProcess, job_server
+from job_server import FAILING_SOON, JobServerProcess, job_server
 from marks import declare_marks_of_beam
 
 
@@ -36,7 +36,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[JobServerProcess]:
         flags.append("--without-spark")
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
-        job_server(Path(folder), *flags) as running,
+        job_server(Path(folder), FAILING_SOON, *flags) as running,
     ):
         yield running
 

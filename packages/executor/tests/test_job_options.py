@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from beam_spark_executor.job_options import NUMBERS, Bulk, JobWishes, WrongOption, job_wishes
+from beam_spark_executor.job_options import (
+    NUMBERS,
+    Bulk,
+    JobWishes,
+    WrongOption,
+    is_loopback,
+    job_wishes,
+)
 from beam_spark_executor.server.flags import ServerSettings
 from beam_spark_executor.server.job_server import Server
 
@@ -83,3 +91,18 @@ def test_beams_own_client_sends_them(tmp_path: Path) -> None:
         "beam:option:beam_spark_key_shards:v1 9",
         "beam:option:beam_spark_task_attempts:v1 4",
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"environment_type": "LOOPBACK"}, True),
+        ({"default_environment_type": "LOOPBACK"}, True),
+        ({"environment_type": "DOCKER"}, False),
+        ({}, False),
+    ],
+)
+def test_loopback_is_read_from_the_options_of_any_sdk(values: Any, expected: bool) -> None:
+    assert is_loopback(json.dumps(options(**values))) is expected
+    assert is_loopback(json.dumps(values)) is expected
+    assert not is_loopback("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,19 @@ class WrongOption(ValueError):
 
 def _shown(value: Any) -> str:
     return shortened(repr(value), _SHOWN)
+
+
+def is_loopback(options_json: str) -> bool:
+    """Whether the program that submitted a job runs the job's user code itself.
+
+    Args:
+        options_json: the job's options, as the client sent them.
+    """
+    options = json.loads(options_json or "{}")
+    # The first is the name for Python and Go, the second for Java.
+    names = ("environment_type", "default_environment_type")
+    urns = (f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}" for name in names)
+    return "LOOPBACK" in [options.get(name) for name in (*urns, *names)]
 
 
 class Bulk(enum.Enum):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from beam_runner_engine.scheduler import BundleFailed as FailedEvent
 from beam_runner_engine.scheduler import FailureKind
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable
 
 from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, FailedStep, UserFailure
@@ -94,6 +94,16 @@ def test_error_of_a_missing_or_damaged_file_is_permanent(error: Exception) -> No
 )
 def test_error_of_any_other_type_is_from_outside(error: Exception) -> None:
     assert kind_of(error) is FailureKind.OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("is_loopback", "kind"), [(True, FailureKind.PERMANENT), (False, FailureKind.OUTSIDE)]
+)
+def test_pool_that_is_unreachable_is_a_permanent_failure_if_it_is_the_program_that_submitted(
+    is_loopback: bool, kind: FailureKind
+) -> None:
+    error = PoolUnreachable("the worker pool at localhost:1 did not start a worker")
+    assert broke(ATTEMPT, error, JOB, is_loopback=is_loopback).kind is kind
 
 
 def test_error_of_user_code_with_a_disk_error_as_its_cause_is_of_user_code() -> None:

@@ -12,6 +12,10 @@ class HarnessError(Exception):
     """
 
 
+class PoolUnreachable(HarnessError):
+    """Nothing listens where the worker pool of an EXTERNAL environment should be."""
+
+
 class BundleFailed(Exception):
     """User code, or the SDK on its behalf, raised while a bundle was processed.
 

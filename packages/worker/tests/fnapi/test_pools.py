@@ -22,7 +22,7 @@ from harness_commands import boot_command
 from life import failing_run, wait_until
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline
 
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable
 from beam_runner_worker.fnapi import FnApiServer, Limits, arrival, pool_watch, stop_external_worker
 from beam_runner_worker.fnapi import external as external_module
 from beam_runner_worker.records import Environment
@@ -54,7 +54,7 @@ def test_a_pool_that_is_not_there_is_named():
     host = one_stage(beam.Map(print))
     server = server_for(host, external(endpoint))
     try:
-        with pytest.raises(HarnessError, match=f"{endpoint}.*LOOPBACK.*UNAVAILABLE"):
+        with pytest.raises(PoolUnreachable, match=f"{endpoint}.*LOOPBACK.*UNAVAILABLE"):
             host.run(server.harness)
     finally:
         server.close()

@@ -128,7 +128,11 @@ class RunningBundle:
         except Exception as error:
             self._discard()
             return broke(
-                self.attempt, error, self._data.scratch, hides_elements=self._work.hides_elements
+                self.attempt,
+                error,
+                self._data.scratch,
+                hides_elements=self._work.hides_elements,
+                is_loopback=self._work.is_loopback,
             )
         finally:
             self._spilled.close()

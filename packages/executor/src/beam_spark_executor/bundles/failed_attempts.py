@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from beam_runner_engine.scheduler import FailureKind
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleFailed, PoolUnreachable
 
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke, UserFailure
 from beam_spark_executor.data.errors import FileError
@@ -19,7 +19,12 @@ from beam_spark_executor.unavailable import (
 
 
 def broke(
-    attempt: Attempt, error: Exception, folder: Path, *, hides_elements: bool = False
+    attempt: Attempt,
+    error: Exception,
+    folder: Path,
+    *,
+    hides_elements: bool = False,
+    is_loopback: bool = False,
 ) -> BundleBroke:
     """Returns the record of an attempt that ended with an error.
 
@@ -31,6 +36,8 @@ def broke(
         error: the error that ended it.
         folder: the folder of the job's files, named if the error doesn't name a file.
         hides_elements: whether the record must not show the element.
+        is_loopback: whether the program that submitted the job runs its user code; once that program
+            has ended, nobody starts it again.
     """
     if isinstance(error, BundleFailed):
         element = "" if hides_elements else error.element
@@ -41,7 +48,8 @@ def broke(
     if away is not None:
         return BundleBroke(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
     for cause in _causes(error):
-        if isinstance(cause, MissingFileError) or _is_permanent(cause):
+        gone = is_loopback and isinstance(cause, PoolUnreachable)
+        if gone or isinstance(cause, MissingFileError) or _is_permanent(cause):
             return BundleBroke(attempt, None, _text(cause), FailureKind.PERMANENT)
     return BundleBroke(attempt, None, _text(error))
 

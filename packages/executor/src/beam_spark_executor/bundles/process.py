@@ -59,6 +59,7 @@ from beam_spark_executor.channel.messages import (
     TearDown,
 )
 from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.job_options import is_loopback
 from beam_spark_executor.state.shard_stores import ShardStores
 from beam_spark_executor.tuning import TUNING
 
@@ -190,7 +191,8 @@ class WorkerProcess:
                     self._begun.note if data is None else None,
                 )
             except Exception as error:
-                return broke(attempt, error, self.folder)
+                loopback = is_loopback(self.work.plan.context.options_json)
+                return broke(attempt, error, self.folder, is_loopback=loopback)
             self._running = running
             if self._giving_up.has_begun and not running.embedded:
                 return broke(attempt, InterruptedError("the job has ended"), self.folder)

@@ -9,6 +9,7 @@ import attrs
 from beam_spark_executor.bundles.inputs import GLOBAL, Windows
 from beam_spark_executor.channel.messages import JobWork
 from beam_spark_executor.clock import ProcessingClock
+from beam_spark_executor.job_options import is_loopback
 from beam_spark_executor.memory import bundle_budget, section_budget
 from beam_spark_executor.plan import BufferPlan, StagePlan
 
@@ -26,6 +27,7 @@ class StageWork:
         hides_elements: whether errors must not show the element that was processed.
         clock: the job's processing time.
         checks_watermarks: whether bundles fail where a watermark overtakes data.
+        is_loopback: whether the program that submitted the job runs its user code.
     """
 
     stage: StagePlan
@@ -36,6 +38,7 @@ class StageWork:
     hides_elements: bool = False
     clock: ProcessingClock = attrs.field(factory=ProcessingClock)
     checks_watermarks: bool = False
+    is_loopback: bool = False
 
     @property
     def windows(self) -> Windows:
@@ -59,6 +62,7 @@ class StageWork:
             hides_elements=work.hides_elements,
             clock=ProcessingClock.showing(work.now) if clock is None else clock,
             checks_watermarks=work.checks_watermarks,
+            is_loopback=not stage.embedded and is_loopback(work.plan.context.options_json),
         )
 
     def in_section(self) -> StageWork:

@@ -17,7 +17,7 @@ from beam_runner_worker._protos import (
     beam_runner_api_pb2,
     endpoints_pb2,
 )
-from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.errors import HarnessError, PoolUnreachable
 from beam_runner_worker.fnapi.activity import NamedProcess, activity_of
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.demand import Demand
@@ -73,7 +73,8 @@ class ExternalWorker:
         """Asks the pool for the worker.
 
         Raises:
-            HarnessError: the pool can't be reached, or refuses.
+            PoolUnreachable: nothing listens there.
+            HarnessError: the pool does not answer, or refuses.
         """
         services = endpoints_pb2.ApiServiceDescriptor(url=endpoint)
         request = beam_fn_api_pb2.StartWorkerRequest(
@@ -89,16 +90,17 @@ class ExternalWorker:
         self._channel = grpc.insecure_channel(self._pool)
         self._watch = PoolWatch(self._channel)
         pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
+        kind: type[HarnessError] = HarnessError
         try:
             error = pool.StartWorker(request, timeout=_CALL_SECONDS).error
         except grpc.RpcError as failure:
             error = _text(failure)
             if failure.code() is grpc.StatusCode.UNAVAILABLE:
-                error = f"it is not to be reached; {_GONE}: {error}"
+                kind, error = PoolUnreachable, f"it is not to be reached; {_GONE}: {error}"
         if error:
             # Beam's own pool tells a traceback, which ends with what is wrong.
             *trace, last = error.strip().splitlines()
-            raise HarnessError(
+            raise kind(
                 "\n".join(
                     (
                         f"the worker pool at {self._pool} of the environment "
