@@ -68,7 +68,7 @@ def _build(root: Any, spec: Spec, name: str, folder: str, as_batch: bool) -> Ite
             made = _ALL[step.op](*inputs, **step.args)
         streams[number] = made
         if number in tapped(spec):
-            tap = Tap(f"{name}/{number}", folder, _shown(step.op, made.timed))
+            tap = Tap(f"{name}/{number}", folder, _shown(step.op, made.ended))
             yield add_tap(made.pc, label, tap)
 
 
@@ -87,9 +87,9 @@ def tapped(spec: Spec) -> set[int]:
     return {number for number, step in every if step.op not in _PLAIN or number not in read}
 
 
-def _shown(op: str, timed: bool) -> tuple[str, ...]:
+def _shown(op: str, ended: bool) -> tuple[str, ...]:
     """Returns the attributes of elements that are compared."""
-    return (*(["time"] if timed else []), *(["pane"] if op in _WITH_PANES else []))
+    return (*([] if ended else ["time"]), *(["pane"] if op in _WITH_PANES else []))
 
 
 def _not_for_the_oracle(spec: Spec) -> set[int]:
@@ -115,7 +115,7 @@ def modelled(spec: Spec, name: str) -> Outputs:
         made = _ALL_MODELS[step.op](*inputs, **step.args)
         collections[number] = made
         if number in tapped(spec):
-            shown = _shown(step.op, made.timed)
+            shown = _shown(step.op, made.ended)
             outputs[f"{name}/{number}"] = Counter(_texts(made, shown))
     return outputs
 

@@ -34,18 +34,18 @@ class Rows:
         rows: its elements.
         windows: its windowing strategy.
         grouped: whether the elements are results of a grouping in these windows.
-        timed: whether the timestamps don't depend on the order of arrival.
+        inside: whether the timestamps lie in the windows.
     """
 
     rows: tuple[Row, ...]
     windows: Windows = Windows()  # noqa: RUF009 - it is frozen
     grouped: bool = False
-    timed: bool = True
+    inside: bool = True
 
     @property
     def ended(self) -> bool:
         """Whether the elements come at the end of the global window."""
-        return self.windows.fn == GLOBAL and not self.timed
+        return self.windows.fn == GLOBAL and not self.inside
 
     def each(self, function: Callable[[Row], Iterable[Row]]) -> Rows:
         """Returns what a function makes of each row."""
@@ -57,8 +57,7 @@ class Rows:
         # Beam's WindowInto reads the window, so it assigns an element once for each of its windows.
         made = []
         for row in self.rows:
-            timed = row if self.timed else _restamped(row)
-            made += [attrs.evolve(timed, span=span) for span in assigned(windows.fn, timed)]
+            made += [attrs.evolve(row, span=span) for span in assigned(windows.fn, row)]
         return Rows(tuple(made), windows)
 
     def pairs(self) -> Rows:
@@ -68,13 +67,20 @@ class Rows:
     def groupable(self) -> Rows:
         """Returns pairs in windows in which they can be grouped."""
         merged = self.windows.merge and self.grouped
-        if merged or (self.windows.combiner != "end" and not self.timed):
+        if merged or (self.windows.combiner != "end" and not self.inside):
             return self.pairs().in_windows(SAFE)
         return self.pairs()
 
-    def in_intervals(self, timed: bool = False) -> Rows:
-        """Returns pairs in windows that don't merge and have a start; if wanted, with timestamps."""
-        if self.windows.merge or self.windows.fn == GLOBAL or (timed and not self.timed):
+    def restamped(self) -> Rows:
+        """Returns the elements at the end of their windows."""
+        if self.windows.fn == GLOBAL:
+            return attrs.evolve(self, inside=False)
+        rows = tuple(attrs.evolve(row, time=last_time(row.span) + 1) for row in self.rows)
+        return attrs.evolve(self, rows=rows, inside=False)
+
+    def in_intervals(self, inside: bool = False) -> Rows:
+        """Returns pairs in windows that don't merge and have a start; if wanted, with timestamps in them."""
+        if self.windows.merge or self.windows.fn == GLOBAL or (inside and not self.inside):
             return self.pairs().in_windows(SAFE)
         return self.pairs()
 
@@ -98,11 +104,6 @@ def assigned(fn: tuple[Any, ...], row: Row) -> Iterator[Span]:
         case ("blocks", size):
             start = row.time - row.time % size
             yield start, start + size * gaps_of(row.value)
-
-
-def _restamped(row: Row) -> Row:
-    assert row.span is not None, "nothing reads what comes at the end of the global window"
-    return attrs.evolve(row, time=row.span[1])
 
 
 def last_time(span: Span) -> int:
@@ -147,4 +148,4 @@ def grouped(collection: Rows, value_of: Callable[[list[Row]], Any]) -> Rows:
         at = {"end": last_time(span), "earliest": min(times), "latest": max(times)}
         made.append(Row(key, value_of(rows), at[collection.windows.combiner], span))
     windows = collection.windows
-    return Rows(tuple(made), windows, grouped=True, timed=windows.has_times)
+    return Rows(tuple(made), windows, grouped=True, inside=windows.has_times)

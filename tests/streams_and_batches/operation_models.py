@@ -23,7 +23,7 @@ def flatten(*inputs: Rows) -> Rows:
     if all(each.windows == first.windows for each in others):
         rows = tuple(row for each in inputs for row in each.rows)
         grouped_any = any(each.grouped for each in inputs)
-        return Rows(rows, first.windows, grouped_any, all(each.timed for each in inputs))
+        return Rows(rows, first.windows, grouped_any, all(each.inside for each in inputs))
     whole = (each.in_windows(Windows()) for each in inputs)
     return Rows(tuple(row for each in whole for row in each.rows))
 
@@ -109,7 +109,7 @@ def _of(which: int, rows: Iterable[Row]) -> list[Row]:
 
 
 def batches(given: Rows, size: int, seconds: float | None) -> Rows:
-    return attrs.evolve(given.in_intervals(), grouped=False, timed=False)
+    return attrs.evolve(given.in_intervals(), grouped=False).restamped()
 
 
 def side(

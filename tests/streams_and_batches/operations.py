@@ -28,19 +28,19 @@ class Stream:
         windows: windowing strategy.
         grouped: whether the elements are results of a grouping in these windows. Windows that
             have merged must not merge again: which do depends on the time at which they close.
-        timed: whether the timestamps don't depend on the order of arrival.
+        inside: whether the timestamps lie in the windows.
     """
 
     pc: Any
     label: str
     windows: Windows = Windows()  # noqa: RUF009 - it is frozen
     grouped: bool = False
-    timed: bool = True
+    inside: bool = True
 
     @property
     def ended(self) -> bool:
         """Whether the elements come at the end of the global window."""
-        return self.windows.fn == GLOBAL and not self.timed
+        return self.windows.fn == GLOBAL and not self.inside
 
     def apply(self, name: str, transform: beam.PTransform) -> Stream:
         """Returns the output of a transform."""
@@ -48,9 +48,8 @@ class Stream:
 
     def in_windows(self, windows: Windows, name: str = "Windows") -> Stream:
         """Returns the elements in other windows."""
-        timed = self if self.timed else self.apply(f"{name}Restamp", beam.ParDo(Restamp()))
-        made = timed.apply(name, window_into(windows))
-        return attrs.evolve(made, windows=windows, grouped=False, timed=True)
+        made = self.apply(name, window_into(windows))
+        return attrs.evolve(made, windows=windows, grouped=False, inside=True)
 
     def pairs(self, name: str = "Pairs") -> Stream:
         """Returns pairs of a text and a number."""
@@ -60,22 +59,31 @@ class Stream:
         """Returns pairs in windows in which they can be grouped."""
         made = self.pairs()
         merged = self.windows.merge and self.grouped
-        if merged or (self.windows.combiner != "end" and not self.timed):
+        if merged or (self.windows.combiner != "end" and not self.inside):
             return made.in_windows(SAFE, "Safe")
         return made
 
     def as_grouped(self) -> Stream:
         """Returns the same elements, known to be the results of a grouping."""
-        return attrs.evolve(self, grouped=True, timed=self.windows.has_times)
+        return attrs.evolve(self, grouped=True, inside=self.windows.has_times)
 
     def can_fan_out(self) -> bool:
         """Returns whether hot keys can be spread. Beam assigns windows by the timestamps again."""
-        return self.timed and not self.windows.merge
+        return self.inside and not self.windows.merge
 
-    def in_intervals(self, timed: bool = False) -> Stream:
-        """Returns pairs in windows that don't merge and have a start; if wanted, with timestamps."""
+    def restamped(self) -> Stream:
+        """Returns the elements at the end of their windows.
+
+        The timestamps of what a timer returns depend on the order of arrival, or on the clock.
+        """
+        if self.windows.fn == GLOBAL:
+            return attrs.evolve(self, inside=False)
+        return attrs.evolve(self.apply("Restamp", beam.ParDo(Restamp())), inside=False)
+
+    def in_intervals(self, inside: bool = False) -> Stream:
+        """Returns pairs in windows that don't merge and have a start; if wanted, with timestamps in them."""
         made = self.pairs()
-        if self.windows.merge or self.windows.fn == GLOBAL or (timed and not self.timed):
+        if self.windows.merge or self.windows.fn == GLOBAL or (inside and not self.inside):
             return made.in_windows(SAFE, "Safe")
         return made
 
@@ -110,7 +118,7 @@ def flatten(*streams: Stream) -> Stream:
         pc = tuple(each.pc for each in streams) | f"{first.label}/Flatten" >> beam.Flatten()
         grouped = any(each.grouped for each in streams)
         return attrs.evolve(
-            first, pc=pc, grouped=grouped, timed=all(each.timed for each in streams)
+            first, pc=pc, grouped=grouped, inside=all(each.inside for each in streams)
         )
     whole = [each.in_windows(Windows(), f"Global{n}").pc for n, each in enumerate(streams)]
     return Stream(tuple(whole) | f"{first.label}/Flatten" >> beam.Flatten(), first.label)
@@ -250,7 +258,7 @@ def batches(stream: Stream, size: int, seconds: float | None) -> Stream:
     """Returns the values of batches, one by one. A batch that is too large is an element of its own."""
     batched = stream.in_intervals().apply("Batches", beam.GroupIntoBatches(size, seconds))
     made = batched.apply("Flat", beam.FlatMap(_unbatched, size))
-    return attrs.evolve(made, grouped=False, timed=False)
+    return attrs.evolve(made, grouped=False).restamped()
 
 
 def side(

@@ -13,7 +13,7 @@ from stateful_operations import FIRST, SECOND, THIRD
 
 def collect(given: Rows, when: str) -> Rows:
     pairs = given.groupable()
-    if not pairs.timed:
+    if not pairs.inside:
         pairs = pairs.in_windows(SAFE)
     made = []
     for key, span, rows in groups(pairs):
@@ -23,11 +23,11 @@ def collect(given: Rows, when: str) -> Rows:
         for row in rows:
             if row.time >= last_time(span):
                 made.append(Row(key, ("last", row.value), last_time(span), span))
-    return Rows(tuple(made), pairs.windows, grouped=True, timed=False)
+    return Rows(tuple(made), pairs.windows, grouped=True).restamped()
 
 
 def loop(given: Rows, period: int) -> Rows:
-    pairs = given.in_intervals(timed=True)
+    pairs = given.in_intervals(inside=True)
     made = []
     for key, span, rows in groups(pairs):
         assert span is not None
@@ -39,7 +39,7 @@ def loop(given: Rows, period: int) -> Rows:
 
 
 def alarms(given: Rows) -> Rows:
-    pairs = given.in_intervals(timed=True)
+    pairs = given.in_intervals(inside=True)
     short = pairs.each(_too_late_to_ring)
     # Elements with the same key, window, value and time have the same timers.
     rings = attrs.evolve(pairs, rows=tuple(dict.fromkeys(pairs.rows))).each(_rung)
@@ -65,7 +65,7 @@ def _rung(row: Row) -> Iterator[Row]:
 
 
 def relay(given: Rows, by_event: bool, seconds: float) -> Rows:
-    return attrs.evolve(given.in_intervals(), grouped=False, timed=False)
+    return attrs.evolve(given.in_intervals(), grouped=False).restamped()
 
 
 STATEFUL_MODELS: dict[str, Callable[..., Rows]] = {

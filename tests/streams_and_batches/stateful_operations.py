@@ -42,10 +42,10 @@ def collect(stream: Stream, when: str) -> Stream:
         when: ``last`` moment of the window, ``end`` of the window or a second ``beyond`` it.
     """
     pairs = stream.groupable()
-    if not pairs.timed:
+    if not pairs.inside:
         pairs = pairs.in_windows(SAFE, "Timed")
     made = pairs.apply("Collect", beam.ParDo(Collect(when)))
-    return attrs.evolve(made, grouped=True, timed=False)
+    return attrs.evolve(made, grouped=True).restamped()
 
 
 class Collect(beam.DoFn):
@@ -90,7 +90,7 @@ class Collect(beam.DoFn):
 
 def loop(stream: Stream, period: int) -> Stream:
     """Returns the values so far at each tick of a timer that sets itself until the window ends."""
-    made = stream.in_intervals(timed=True).apply("Loop", beam.ParDo(Loop(period)))
+    made = stream.in_intervals(inside=True).apply("Loop", beam.ParDo(Loop(period)))
     return attrs.evolve(made, grouped=False)
 
 
@@ -138,7 +138,7 @@ class Loop(beam.DoFn):
 
 def alarms(stream: Stream) -> Stream:
     """Returns what two timers of each element do, of which the first clears or moves the second."""
-    made = stream.in_intervals(timed=True).apply("Alarms", beam.ParDo(Alarms()))
+    made = stream.in_intervals(inside=True).apply("Alarms", beam.ParDo(Alarms()))
     return attrs.evolve(made, grouped=False)
 
 
@@ -198,7 +198,7 @@ def relay(stream: Stream, by_event: bool, seconds: float) -> Stream:
         seconds: the delay of that timer.
     """
     relayed = stream.in_intervals().apply("Relay", beam.ParDo(Relay(by_event, seconds)))
-    return attrs.evolve(relayed, grouped=False, timed=False)
+    return attrs.evolve(relayed, grouped=False).restamped()
 
 
 class Relay(beam.DoFn):

@@ -63,7 +63,7 @@ def admitted(stream: Stream, fn: tuple[Any, ...], lateness: int) -> Stream:
     """Returns the elements that a DoFn with state is called with."""
     windows = beam.WindowInto(window_fn(fn), allowed_lateness=Duration(micros=1000 * lateness))
     made = stream.pairs().apply("Windows", windows).apply("Admitted", beam.ParDo(Admitted()))
-    return attrs.evolve(made, timed=False)
+    return made
 
 
 class Admitted(beam.DoFn):
