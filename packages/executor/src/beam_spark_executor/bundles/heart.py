@@ -9,14 +9,16 @@ from pathlib import Path
 
 from beam_runner_worker.threads import start_essential
 
-from beam_spark_executor.channel.messages import Beat
+from beam_spark_executor.channel.messages import Beat, Doing
 from beam_spark_executor.channel.vitals import VitalsWriter
 
 BEAT_SECONDS = 0.5
 _BEATS_PER_MESSAGE = 4
 
 
-def start_heart(folder: Path, send: Callable[[Beat], None]) -> VitalsWriter:
+def start_heart(
+    folder: Path, send: Callable[[Beat], None], doing: Callable[[], Doing]
+) -> VitalsWriter:
     """Has a thread beat from now on: in the process's own folder, and every two seconds by ``send``.
 
     Returns:
@@ -28,7 +30,7 @@ def start_heart(folder: Path, send: Callable[[Beat], None]) -> VitalsWriter:
         for number in itertools.count():
             vitals.beat()
             if number % _BEATS_PER_MESSAGE == 0:
-                send(Beat())
+                send(Beat(doing()))
             time.sleep(BEAT_SECONDS)
 
     start_essential(beat, "heart")

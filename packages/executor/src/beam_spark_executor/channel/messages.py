@@ -6,6 +6,7 @@ Nobody reads a byte of a peer that has not shown a token of the server's before.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -195,9 +196,25 @@ class ExternalWorkerStarted:
     worker_id: str
 
 
+class Doing(enum.Enum):
+    """What a worker process does."""
+
+    IDLE = "waits for an order"
+    ORDER = "works on an order"
+    LOOP = "is between two bundles of a loop"
+    NEIGHBOUR = "waits for a store or a disk"
+    BUNDLE = "runs a bundle"
+
+
 @attrs.frozen
 class Beat:
-    """The process can still speak: said from time to time, as long as any of its Python code runs."""
+    """The process can still speak: said from time to time, as long as any of its Python code runs.
+
+    Attributes:
+        doing: what it does.
+    """
+
+    doing: Doing = Doing.IDLE
 
 
 @attrs.frozen
