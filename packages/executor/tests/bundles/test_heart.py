@@ -6,7 +6,7 @@ from pathlib import Path
 
 from beam_spark_executor.bundles.begun import BegunBundles
 from beam_spark_executor.bundles.heart import start_heart
-from beam_spark_executor.channel.messages import Beat
+from beam_spark_executor.channel.messages import Beat, Doing
 from beam_spark_executor.channel.vitals import read_vitals
 
 
@@ -14,8 +14,14 @@ def test_it_beats_and_says_so(tmp_path: Path) -> None:
     sent: queue.SimpleQueue[Beat] = queue.SimpleQueue()
     begun = BegunBundles()
     begun.note("stage-1")
-    start_heart(tmp_path, sent.put, begun).works_on("stage-1")
-    assert [sent.get(timeout=60) for _ in range(2)] == [Beat((("stage-1", 1),)), Beat()]
+    doing = [*[Doing.LOOP] * 100, Doing.BUNDLE, Doing.IDLE]
+
+    def now() -> Beat:
+        return Beat(doing.pop(), begun.take_untold())
+
+    start_heart(tmp_path, sent.put, now).works_on("stage-1")
+    first, second = (sent.get(timeout=60) for _ in range(2))
+    assert (first, second) == (Beat(Doing.IDLE, (("stage-1", 1),)), Beat(Doing.BUNDLE))
     deadline = time.monotonic() + 60
     while (vitals := read_vitals(tmp_path)) is None or vitals.beats < 4:
         assert time.monotonic() < deadline

@@ -33,7 +33,7 @@ from beam_spark_executor.bundles.keyed import Stores
 from beam_spark_executor.bundles.loop import TaskLoop
 from beam_spark_executor.bundles.truncation import Truncation
 from beam_spark_executor.channel.attempts import Attempt, BundleBroke
-from beam_spark_executor.channel.messages import BundleReply, Hello, RunBundle, RunLoop
+from beam_spark_executor.channel.messages import BundleReply, Doing, Hello, RunBundle, RunLoop
 from beam_spark_executor.data.side_inputs import BundleSideInputs
 from beam_spark_executor.plan import BufferKind, JobPlan
 from beam_spark_executor.state.shard_stores import ShardStores
@@ -155,6 +155,7 @@ class FakeWorker:
 
     Attributes:
         heard: when it said something last; always just now, if no test says another.
+        doing: what it says that it does; ``doing_since`` is since when.
         told: the commands that it has not obeyed yet.
         history: all that it was told.
         in_loop: called when a bundle of a loop is processed, before the loop hears of it.
@@ -166,6 +167,8 @@ class FakeWorker:
     folder: Path
     number: int = 0
     heard: float = float("inf")
+    doing: Doing = Doing.BUNDLE
+    doing_since: float = float("-inf")
     told: deque[Any] = attrs.field(factory=deque)
     history: list[Any] = attrs.field(factory=list)
     in_loop: Callable[[TaskLoop, RunBundle], None] = lambda loop, order: None

@@ -172,7 +172,7 @@ def test_lanes_that_fail_are_waited_for_by_a_patient_job(
         rig.coordinator.lane_ended(rig.starting.pop(0), "no executor")
         rig.coordinator.work()
         assert rig.starting == [], "started again without a pause"
-        outage = rig.coordinator.lane_outage
+        outage = rig.coordinator.lane_failures.outage
         assert outage is not None
         assert outage.away.reason == "no executor"
         pauses.append(round(outage.next_try - clock[0]))
@@ -183,7 +183,7 @@ def test_lanes_that_fail_are_waited_for_by_a_patient_job(
     monkeypatch.undo()
     rig.run()
     assert rig.ledger.end == DONE
-    assert rig.coordinator.lane_outage is None
+    assert rig.coordinator.lane_failures.outage is None
 
 
 def test_executors_that_are_lost_many_times_do_not_end_a_patient_job(tmp_path: Path) -> None:

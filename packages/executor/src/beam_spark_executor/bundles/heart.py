@@ -9,7 +9,6 @@ from pathlib import Path
 
 from beam_runner_worker.threads import start_essential
 
-from beam_spark_executor.bundles.begun import BegunBundles
 from beam_spark_executor.channel.messages import Beat
 from beam_spark_executor.channel.vitals import VitalsWriter
 
@@ -17,13 +16,15 @@ BEAT_SECONDS = 0.5
 _BEATS_PER_MESSAGE = 4
 
 
-def start_heart(folder: Path, send: Callable[[Beat], None], begun: BegunBundles) -> VitalsWriter:
+def start_heart(
+    folder: Path, send: Callable[[Beat], None], now: Callable[[], Beat]
+) -> VitalsWriter:
     """Has a thread beat from now on: in the process's own folder, and every two seconds by ``send``.
 
     Args:
         folder: the process's own.
         send: sends what is told.
-        begun: the bundles that the process has begun, which are told along.
+        now: returns what the process does at this moment.
 
     Returns:
         where to note what the process works on.
@@ -34,7 +35,7 @@ def start_heart(folder: Path, send: Callable[[Beat], None], begun: BegunBundles)
         for number in itertools.count():
             vitals.beat()
             if number % _BEATS_PER_MESSAGE == 0:
-                send(Beat(begun.take_untold()))
+                send(now())
             time.sleep(BEAT_SECONDS)
 
     start_essential(beat, "heart")

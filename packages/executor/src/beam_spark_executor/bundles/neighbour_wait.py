@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from beam_spark_executor.bundles.activity import Activity
 from beam_spark_executor.bundles.failed_attempts import unavailability
-from beam_spark_executor.channel.messages import NeighbourAwaited
+from beam_spark_executor.channel.messages import Doing, NeighbourAwaited
 
 Result = TypeVar("Result")
 
@@ -24,6 +25,7 @@ class NeighbourWait:
         seconds: the longest wait.
         is_wanted: whether to wait any longer; not if the job has ended.
         folder: names the disk of the process's files.
+        activity: notes the wait.
     """
 
     def __init__(
@@ -32,11 +34,13 @@ class NeighbourWait:
         seconds: float,
         is_wanted: Callable[[], bool],
         folder: Path,
+        activity: Activity | None = None,
     ) -> None:
         self._send = send
         self._seconds = seconds
         self._is_wanted = is_wanted
         self._folder = folder
+        self._activity = activity or Activity()
 
     def __call__(self, work: Callable[[], Result]) -> Result:
         """Returns the result of ``work``, which may be called many times.
@@ -45,6 +49,10 @@ class NeighbourWait:
             NeighbourUnavailable: a neighbour was away for too long, or the job has ended.
             Exception: ``work`` has failed for another reason.
         """
+        with self._activity.of(Doing.NEIGHBOUR):
+            return self._until_it_works(work)
+
+    def _until_it_works(self, work: Callable[[], Result]) -> Result:
         began = time.monotonic()
         pause, has_told = FIRST_PAUSE_SECONDS, False
         while True:

@@ -20,6 +20,7 @@ from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import StageHarness
 from beam_runner_worker.threads import start_essential, start_helper
 
+from beam_spark_executor.bundles.activity import Activity
 from beam_spark_executor.bundles.begun import BegunBundles
 from beam_spark_executor.bundles.bundle import RunningBundle
 from beam_spark_executor.bundles.bundle_data import BundleData, FolderData
@@ -39,9 +40,11 @@ from beam_spark_executor.channel.births import birth_of
 from beam_spark_executor.channel.client import ChannelClient
 from beam_spark_executor.channel.messages import (
     Abort,
+    Beat,
     BundleReply,
     Closed,
     CloseLane,
+    Doing,
     EndJob,
     Endpoint,
     Finalize,
@@ -86,6 +89,7 @@ class WorkerProcess:
         self._running: RunningBundle | None = None
         self._closed = False
         self._giving_up = GivingUp(lambda: self._running)
+        self._activity = Activity()
         hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self.work = self.channel.job_work()
@@ -96,6 +100,7 @@ class WorkerProcess:
             TUNING.hold_seconds if streaming else TUNING.hold_in_batch_seconds,
             lambda: not self._giving_up.has_begun,
             Path(self.work.folder),
+            self._activity,
         )
         files = self._wait(lambda: files_of(self.work))
         self.folder, self._leave = files.folder, files.leave
@@ -113,7 +118,13 @@ class WorkerProcess:
         self._stores_of_sections = ShardStores(self.scratch)
         self._files = CommittedFiles(files.keeper, self.folder, self.work.plan.stages, self._wait)
         self._begun = BegunBundles()
-        self._vitals = self._wait(lambda: start_heart(self.scratch, self.channel.send, self._begun))
+        self._vitals = self._wait(
+            lambda: start_heart(
+                self.scratch,
+                self.channel.send,
+                lambda: Beat(self._activity.now(), self._begun.take_untold()),
+            )
+        )
         self._in_sections = SectionProgress(self.channel.send)
         self._teller = ProgressTeller(
             lambda: self._running,
@@ -131,13 +142,11 @@ class WorkerProcess:
         self.channel.send(LaneOpened(lane))
         if lane == 0:
             self.stages.begin_with_sdk()
-        while True:
-            match self._orders.get():
-                case CloseLane():
-                    return
-                case RunLoop() as order:
+        while not isinstance(order := self._orders.get(), CloseLane):
+            with self._activity.of(Doing.ORDER):
+                if isinstance(order, RunLoop):
                     self._loop(order)
-                case RunBundle() as order:
+                else:
                     self._files.begin(order)
                     self._answer_for(self.run_bundle(order, self._stores))
 
@@ -173,7 +182,7 @@ class WorkerProcess:
     ) -> BundleReply | BundleBroke:
         """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``); ``data`` is a section's."""
         attempt = order.attempt
-        with self._busy:
+        with self._busy, self._activity.of(Doing.BUNDLE):
             try:
                 self._files.need(order)
                 stage = self.stages.get(order.bundle.stage)
@@ -230,7 +239,8 @@ class WorkerProcess:
         self._looping = loop
         if self._leaves_loop:  # It was told so before there was a loop to leave.
             loop.ask_to_leave()
-        return loop.run()
+        with self._activity.of(Doing.LOOP):
+            return loop.run()
 
     def _answer_for(self, reply: BundleReply | BundleBroke) -> None:
         reply = self._files.synced(reply)

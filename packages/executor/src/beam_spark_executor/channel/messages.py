@@ -6,16 +6,12 @@ Nobody reads a byte of a peer that has not shown a token of the server's before.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import TypeAlias
 
 import attrs
-from beam_runner_engine.scheduler import (
-    Bundle,
-    BundleDone,
-    Event,
-    SplitDone,
-)
+from beam_runner_engine.scheduler import Bundle, BundleDone, Event, SplitDone
 from beam_runner_jobservices.observation import ThreadStack
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.records import MonitoringInfo
@@ -195,14 +191,26 @@ class ExternalWorkerStarted:
     worker_id: str
 
 
+class Doing(enum.Enum):
+    """What a worker process does."""
+
+    IDLE = "waits for an order"
+    ORDER = "works on an order"
+    LOOP = "is between two bundles of a loop"
+    NEIGHBOUR = "waits for a store or a disk"
+    BUNDLE = "runs a bundle"
+
+
 @attrs.frozen
 class Beat:
     """The process can still speak: said from time to time, as long as any of its Python code runs.
 
     Attributes:
+        doing: what it does.
         begun: how many bundles of a stage it has begun in all, for the stages of which that has changed.
     """
 
+    doing: Doing = Doing.IDLE
     begun: tuple[tuple[str, int], ...] = ()
 
 

@@ -19,6 +19,7 @@ from beam_spark_executor.channel.messages import (
     Abort,
     Beat,
     Closed,
+    Doing,
     FromServer,
     FromWorker,
     Goodbye,
@@ -59,11 +60,14 @@ class WorkerLink:
 
     Attributes:
         heard: when (``time.monotonic``) it said something last.
+        doing: what it says that it does.
+        doing_since: since when it has said so.
     """
 
     def __init__(self, hello: Hello) -> None:
         self.hello = hello
-        self.heard = time.monotonic()
+        self.heard = self.doing_since = time.monotonic()
+        self.doing = Doing.ORDER
         self._commands: queue.SimpleQueue[FromServer | None] = queue.SimpleQueue()
 
     def send(self, command: FromServer) -> None:
@@ -77,6 +81,11 @@ class WorkerLink:
             killer = threading.Timer(ABORT_SECONDS, self.kill)
             killer.daemon = True
             killer.start()
+
+    def beats(self, beat: Beat) -> None:
+        """It has said what it does."""
+        if beat.doing is not self.doing:
+            self.doing, self.doing_since = beat.doing, time.monotonic()
 
     def kill(self) -> None:
         """Kills the process from outside, if it still is there and on this machine."""
@@ -230,6 +239,8 @@ class ChannelServer:
             for request in requests:
                 message = decode_message(request)
                 link.heard = time.monotonic()
+                if isinstance(message, Beat):
+                    link.beats(message)
                 if not isinstance(message, Beat) or message.begun:
                     job.received(link, message)
                 if isinstance(message, Closed):

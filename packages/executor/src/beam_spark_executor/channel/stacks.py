@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Iterable
 
 from beam_runner_jobservices.observation import StackFrame, ThreadStack
 
@@ -41,3 +42,12 @@ def threads() -> tuple[ThreadStack, ...]:
         for ident, frame in found[: _MOST_THREADS + 1]
         if ident != own
     )
+
+
+def as_text(found: Iterable[ThreadStack]) -> str:
+    """Returns stacks as lines of text for a log."""
+    lines = []
+    for stack in found:
+        lines.append(f"thread {stack.thread!r} of process {stack.pid} on {stack.host}:")
+        lines += (f"  {one.file}:{one.line} in {one.function}: {one.code}" for one in stack.frames)
+    return "\n".join(lines)

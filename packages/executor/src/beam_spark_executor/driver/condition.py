@@ -42,6 +42,7 @@ from beam_runner_urns import metrics as metric_urns
 from beam_spark_executor.driver.coordinator import Coordinator
 from beam_spark_executor.driver.failure_reports import (
     FailureMessages,
+    OutageMessages,
     outage_text,
     waits_for_retries,
 )
@@ -119,6 +120,7 @@ class JobCondition:
         self._looked = 0.0
         self._pause = STILL_SECONDS
         self._failures = FailureMessages(plan)
+        self._worker_outages = OutageMessages()
         self._outage: Outage | None = None
         self._outage_pause = 0.0
 
@@ -160,7 +162,10 @@ class JobCondition:
         )
         for text in self._failures.look(ledger, now, skips=first) if ledger.end is None else ():
             self._reporter.message(Importance.WARNING, text)
-        self.tell_outage(coordinator.lane_outage)
+        self.tell_outage(coordinator.lane_failures.outage)
+        if ledger.end is None:
+            for text in self._worker_outages.look(coordinator.outages.current(), moment):
+                self._reporter.message(Importance.WARNING, text)
         self.history.look(time.time(), self._seen.stages or ledger.reports(), ledger.tallies)
         self._tell_if_still(ledger, coordinator, moment, self._processes.look())
 
@@ -255,6 +260,8 @@ class JobCondition:
     def _reasons(
         self, waits: Sequence[Wait], ledger: Ledger, coordinator: Coordinator
     ) -> Iterator[str]:
+        for outage in coordinator.outages.current():
+            yield f"worker processes wait: {outage.away}"
         yield from waits_for_retries(ledger.retries(), self._plan, coordinator.clock.now())
         sections = coordinator.sections
         for section in sections.running():

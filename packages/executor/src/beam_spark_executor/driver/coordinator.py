@@ -33,13 +33,11 @@ from beam_spark_executor.channel.messages import (
     BundleReply,
     Entry,
     FromWorker,
-    JobWork,
     LaneOpened,
     LoopBroke,
     LoopProgress,
     LoopReply,
-    RunBundle,
-    RunLoop,
+    NeighbourAwaited,
     SplitReply,
     SplitRequest,
 )
@@ -53,12 +51,14 @@ from beam_spark_executor.driver.lanes import Lanes, Loss
 from beam_spark_executor.driver.ledger import Ledger
 from beam_spark_executor.driver.litter import Litter
 from beam_spark_executor.driver.metrics import MetricsTally
-from beam_spark_executor.driver.patient_journal import Outage, PatientJournal
+from beam_spark_executor.driver.orders import Orders
+from beam_spark_executor.driver.patient_journal import PatientJournal
 from beam_spark_executor.driver.ports import SectionHost
 from beam_spark_executor.driver.sections import Sections
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
 from beam_spark_executor.driver.watermark_checks import first_overtaken
+from beam_spark_executor.driver.worker_outages import WorkerOutages
 from beam_spark_executor.memory import KillWatch
 from beam_spark_executor.tuning import TUNING
 
@@ -86,6 +86,8 @@ class Coordinator:
         sections: that run.
         moved: when (``time.monotonic``) a bundle was committed last, or came further.
         broken_loops: how many loops inside tasks broke off.
+        outages: what worker processes wait for.
+        lane_failures: the lanes that could not be had.
     """
 
     def __init__(
@@ -99,36 +101,42 @@ class Coordinator:
         slots: JobSlots,
         settings: JobSettings,
     ) -> None:
-        self.ledger = ledger
+        self.ledger, self.moved = ledger, time.monotonic()
         self.clock = ProcessingClock(ledger.now)
-        self.moved = time.monotonic()
         self.broken_loops = 0
+        self.outages = WorkerOutages()
         self._journal = journal
         self._metrics = metrics
         self._settings = settings
         self._slots = slots
         self._takes_turns = ledger.plan.takes_turns
         sources = ledger.plan.sources()
+        orders = Orders(ledger, self.clock, settings)
         self.lanes = Lanes(
             start_lane,
-            self._order,
-            self._loop_order,
+            orders.bundle,
+            lambda: orders.loop(self._loop.number),
             settings.cores,
             settings.most_lanes,
             slots,
             lambda bundle: bundle.stage in sources,
             takes_turns=self._takes_turns,
         )
-        width = min(ledger.shards, settings.cores)
         self.sections = Sections(
-            host, ledger.plan, self._order, self._work, on_section_end, width, slots
+            host,
+            ledger.plan,
+            orders.bundle,
+            orders.work,
+            on_section_end,
+            min(ledger.shards, settings.cores),
+            slots,
         )
         self._job_id = ledger.plan.context.job_id
         self._litter = Litter(settings.data, settings.epoch)
         self._waiting: list[Entry] = []
         self._finalizers = Finalizers()
         self._since_snapshot = 0
-        self._lane_failures = LaneFailures(ledger.limits.outage_limit is None)
+        self.lane_failures = LaneFailures(ledger.limits.outage_limit is None)
         self._driver: Driver[Entry] = Driver(self)
         pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
         self._loop = LoopLease(*pauses)
@@ -152,8 +160,8 @@ class Coordinator:
         """A worker process has said something."""
         match message:
             case LaneOpened(lane):
-                self._lane_failures.end()
-                self._lose(self.lanes.opened(lane, link), "its worker process was replaced")
+                self.lane_failures.end()
+                self.lose(self.lanes.opened(lane, link), "its worker process was replaced")
             case BundleProgressed(attempt) if self.sections.runs(attempt):
                 self._metrics.progressed(attempt, message.metrics, link.hello.folder)
             case BundleProgressed(attempt, starts=True):
@@ -184,30 +192,28 @@ class Coordinator:
                 self._loop_left(link, message)
             case LoopBroke():
                 self._loop_broke(link, message)
+            case NeighbourAwaited():
+                self.outages.told(link, message, time.monotonic())
 
     def lost(self, link: WorkerLink) -> None:
         """A worker process has ended."""
         self._litter.process_lost(link.hello)
+        self.outages.gone(link)
         where = f"{link.hello.pid} on {link.hello.host}"
-        self._lose(self.lanes.lost(link), f"the worker process {where} was lost")
+        self.lose(self.lanes.lost(link), f"the worker process {where} was lost")
 
     def lane_ended(self, number: int, error: str) -> None:
         """A lane has ended, with an error or without."""
-        self._lose(self.lanes.ended(number), f"its lane failed: {error}")
+        self.lose(self.lanes.ended(number), f"its lane failed: {error}")
         if not error:
             return
         _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
-        pause = self._lane_failures.add(error, time.monotonic())
+        pause = self.lane_failures.add(error, time.monotonic())
         if pause is None:
             reason = f"worker processes could not be had, the last time because: {error}"
             self._end(Abort(reason))
         else:
             self.lanes.start_none(pause)
-
-    @property
-    def lane_outage(self) -> Outage | None:
-        """The outage of what worker processes run on, if there is one."""
-        return self._lane_failures.outage
 
     def section_ended(self, end: SectionEnd) -> None:
         """What came of an attempt at a section is known."""
@@ -258,17 +264,27 @@ class Coordinator:
         self.lanes.close_idle(at_once=self.sections.alive)
         self._litter.remove(self.ledger.files)
 
-    def _lose(self, loss: Loss, reason: str) -> None:
+    def lose(self, loss: Loss, reason: str) -> None:
         """What ran in a lane is gone, and nothing of it was committed."""
         reason += self._kills.hint() if loss.loop or loss.bundle is not None else ""
         if loss.loop and self._loop.is_out:
-            self._take_loop_back(reason)
+            self.take_loop_back(reason)
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
             kind = FailureKind.OUTSIDE
             self._waiting.append(BundleFailed(bundle.number, bundle.attempt, reason, kind))
 
-    def _take_loop_back(self, reason: str) -> None:
+    @property
+    def is_loop_lost(self) -> bool:
+        """Whether the loop is out, and no lane has it."""
+        return self._loop.is_out and not self.lanes.have_loop
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all open bundles are in lanes and sections, and not a loop's, or about to be worked in."""
+        return not (self._loop.is_out or self._waiting or self._suspended)
+
+    def take_loop_back(self, reason: str) -> None:
         """The scheduler is the server's again; the bundles of the loop run again, on lanes."""
         self.broken_loops += 1
         self._loop.broke(time.monotonic())
@@ -326,7 +342,7 @@ class Coordinator:
             self._loop.begin(now)
             self.lanes.run_loop()
         else:
-            self._place(bundles)
+            self.place(bundles)
 
     def split(self, bundle: int, attempt: int, fraction: float) -> None:
         """Asks the process that runs a bundle; where none does nothing is split."""
@@ -344,27 +360,11 @@ class Coordinator:
         """Has the callbacks of committed bundles run where the bundles ran."""
         self._finalizers.run(bundles)
 
-    def _place(self, bundles: Sequence[Bundle]) -> None:
+    def place(self, bundles: Sequence[Bundle]) -> None:
+        """Has bundles run, in lanes or as sections."""
         mine = self.sections.are_for
         self.lanes.run([bundle for bundle in bundles if not mine(bundle)])
         self.sections.run([bundle for bundle in bundles if mine(bundle)])
-
-    def _order(self, bundle: Bundle) -> RunBundle:
-        name = f"{self._settings.epoch}-{bundle.number}-{bundle.attempt}"
-        return RunBundle(bundle, name, self.ledger.segments(bundle))
-
-    def _work(self) -> JobWork:
-        return self._settings.work(self.ledger.plan, self.ledger.shards, self.clock.now())
-
-    def _loop_order(self) -> RunLoop:
-        number = self._loop.number
-        _LOGGER.debug("job %s: loop %s begins", self._job_id, number)
-        return RunLoop(
-            number,
-            f"{self._settings.epoch}-loop{number}",
-            self.ledger.scheduler_snapshot(),
-            self.ledger.all_segments(),
-        )
 
     def _loop_told(self, link: WorkerLink, progress: LoopProgress) -> None:
         """What has happened in the loop is committed while it goes on."""
@@ -380,7 +380,7 @@ class Coordinator:
         """The process lives on, but nothing counts that its loop has done since its last progress."""
         if self._loop.covers(broken.loop):
             self.lanes.loop_left(link, None)
-            self._take_loop_back(broken.reason)
+            self.take_loop_back(broken.reason)
 
     def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
         """The scheduler is the server's again; what came meanwhile is worked in after this."""

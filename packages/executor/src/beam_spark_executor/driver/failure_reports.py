@@ -69,6 +69,26 @@ class FailureMessages:
         return f"attempt {number} at a bundle{where} failed, and it is tried again{pause}: {last.cause}"
 
 
+class OutageMessages:
+    """Makes a message when worker processes begin to wait for a neighbour, and one when the wait is over."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, float] = {}
+
+    def look(self, outages: Iterable[Outage], now: float) -> list[str]:
+        """Returns messages for what has changed since the last look, at `now` (``time.monotonic``)."""
+        away = {one.away.neighbour: one for one in outages}
+        over = [name for name in self._told if name not in away]
+        new = [name for name in away if name not in self._told]
+        texts = [f"worker processes wait for a neighbour: {away[n].away}" for n in new]
+        texts += [
+            f"worker processes wait no longer for {name}, after {now - self._told[name]:.0f} s"
+            for name in over
+        ]
+        self._told = {name: one.since for name, one in away.items()}
+        return texts
+
+
 def waits_for_retries(retries: Iterable[Retry], plan: JobPlan, now: int) -> Iterator[str]:
     """Yields a sentence for each bundle that waits for its next attempt, at processing time `now` (ms)."""
     for retry in retries:

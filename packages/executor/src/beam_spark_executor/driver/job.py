@@ -48,6 +48,7 @@ from beam_spark_executor.driver.remains import JobRemains
 from beam_spark_executor.driver.reporting import end_text, report_logs
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots
+from beam_spark_executor.driver.watch import JobWatch
 from beam_spark_executor.driver.winding_up import wind_up
 from beam_spark_executor.journal.errors import JournalFenced, JournalUnavailable
 from beam_spark_executor.journal.journal import Journal
@@ -121,6 +122,7 @@ class RunningJob:
             slots,
             settings,
         )
+        self._watch = JobWatch(self.job_id, reporter, self._observing.stacks)
         self._suspended_at: float | None = None
         self._cancelled_at: float | None = None
         self._last_metrics: JobMetrics | None = None
@@ -274,6 +276,7 @@ class RunningJob:
             self._condition.look(self._ledger, self._coordinator, asked=asked)
             if asked:
                 self._observing.look(self._coordinator)
+            self._watch.look(self._coordinator)
 
     def _ends_with_placement(self) -> bool:
         """Whether the placement is gone, with which the server ends: no attempt at a bundle counts then."""

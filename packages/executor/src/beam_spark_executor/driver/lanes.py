@@ -26,6 +26,7 @@ from beam_spark_executor.channel.messages import Abort, CloseLane, FromServer, L
 from beam_spark_executor.channel.server import WorkerLink
 from beam_spark_executor.driver.lane import Lane
 from beam_spark_executor.driver.slots import JobSlots
+from beam_spark_executor.driver.watchdog import Claim
 from beam_spark_executor.slowness import Slowness
 from beam_spark_executor.tuning import TUNING
 
@@ -187,6 +188,11 @@ class Lanes:
         del self._lanes[lane.number]
         return self._take(lane)
 
+    def give_up(self, link: WorkerLink) -> Loss:
+        """Has a process end, and gives its lane up at once."""
+        link.send(Abort())
+        return self.lost(link)
+
     def ended(self, number: int) -> Loss:
         """A lane has ended, as it was told, or because it failed too often.
 
@@ -196,6 +202,25 @@ class Lanes:
         self._slots.ended(number)
         lane = self._lanes.pop(number, None)
         return Loss() if lane is None else self._take(lane)
+
+    def claims(self) -> list[tuple[WorkerLink, Claim]]:
+        """What is said to run, by process."""
+        found = []
+        for link, lane in self._by_link.items():
+            if lane.is_busy:
+                since = lane.began if lane.running is not None else lane.changed
+                found.append((link, Claim(since, link.doing, link.doing_since, link.heard)))
+        return found
+
+    @property
+    def have_loop(self) -> bool:
+        """Whether the loop runs in a lane, or is about to."""
+        return self._loop_waits or any(lane.loop for lane in self._lanes.values())
+
+    def held(self) -> set[Attempt]:
+        """What runs, and what waits for a lane."""
+        running = (lane.running for lane in self._lanes.values() if lane.running is not None)
+        return {Attempt.of(one) for one in (*running, *self._waiting)}
 
     def busy(self) -> Iterator[Lane]:
         """The lanes in which something runs."""

@@ -101,7 +101,7 @@ class JobObserving:
             coordinator.lanes.without_place,
             self._interface(),
             failed_bundles(ledger, self._plan, coordinator.clock.now()),
-            awaited_neighbours((coordinator.lane_outage,)),
+            awaited_neighbours((coordinator.lane_failures.outage, *coordinator.outages.current())),
         )
 
     def awaits(self, outage: Outage | None) -> None:

@@ -116,7 +116,7 @@ class JobProcesses:
             match message:
                 case ExternalWorkerStarted():
                     self._external.setdefault(link, []).append(message)
-                case Beat(begun):
+                case Beat(begun=begun):
                     self._begun.setdefault(link, {}).update(begun)
                 case Closed(begun):
                     self._begun.setdefault(link, {}).update(begun)
