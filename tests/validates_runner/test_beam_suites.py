@@ -24,10 +24,24 @@ from jobs import pickle_by_value
 ENVIRONMENTS = ("", "LOOPBACK")
 # Of so many tests of a suite one is run, the same each time.
 SAMPLED = {"transforms_of_beam": 4}
-# The same for the ways beside the usual one. Suites that are not named are left to the slow ones.
+# The same for the ways beside the usual one.
 SAMPLED_IN_WAYS = {
-    "streaming": {"fn_runner": 1, "validates_runner": 4, "userstate": 4, "trigger": 16},
-    "unoptimized": {"fn_runner": 4, "validates_runner": 8},
+    "streaming": {
+        "fn_runner": 1,
+        "test_stream": 6,
+        "validates_runner": 4,
+        "userstate": 4,
+        "trigger": 24,
+        "transforms_of_beam": 64,
+    },
+    "unoptimized": {
+        "fn_runner": 5,
+        "test_stream": 12,
+        "validates_runner": 8,
+        "userstate": 8,
+        "trigger": 48,
+        "transforms_of_beam": 128,
+    },
 }
 LISTED = tomllib.loads((Path(__file__).parent / "unsupported.toml").read_text(encoding="utf-8"))
 
@@ -78,7 +92,7 @@ def parameters_in_ways() -> list[object]:
     found = []
     for name, way in WAYS.items():
         for test in all_tests():
-            of_all = SAMPLED_IN_WAYS[name].get(test.suite, 0)
+            of_all = SAMPLED_IN_WAYS[name][test.suite]
             for environment, chosen in environments_of(test, of_all):
                 marks = () if chosen else (pytest.mark.slow,)
                 label = f"{test.suite}-{test.name}-{name}-{environment or 'default'}"
@@ -91,11 +105,11 @@ def environments_of(test: BeamTest, of_all: int) -> list[tuple[str, bool]]:
 
     Args:
         test: Beam's.
-        of_all: of so many tests one is in the sample; 0 if none is.
+        of_all: of so many tests one is in the sample.
     """
     number = crc32(test.name.encode())
     possible = [e for e in ENVIRONMENTS if not impossible(test, e)]
-    sampled = of_all > 0 and number // len(ENVIRONMENTS) % of_all == 0
+    sampled = number // len(ENVIRONMENTS) % of_all == 0
     return [
         (environment, sampled and index == number % len(possible))
         for index, environment in enumerate(possible)

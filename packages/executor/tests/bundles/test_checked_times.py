@@ -10,7 +10,9 @@ from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.scheduler import Data
 from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.panes import ONLY_FIRING, PaneTiming, encode_pane
+from beam_runner_engine.values.strategy import ClosingBehavior, WindowingStrategy
 from beam_runner_engine.values.window_coders import WindowCoder, encode_window
+from beam_runner_engine.values.window_fns import FixedWindows
 from beam_runner_engine.values.windowed_values import encode_header
 from beam_runner_engine.values.windows import IntervalWindow
 from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk
@@ -25,6 +27,7 @@ from beam_spark_executor.data.columns import to_batch
 
 FIRST, SECOND = (encode_window(IntervalWindow(start, start + 10)) for start in (0, 10))
 PANE = encode_pane(ONLY_FIRING)
+FIXED = WindowingStrategy(window_fn=FixedWindows(10))
 
 
 class Kept:
@@ -100,10 +103,15 @@ def groups(time: int, timing: PaneTiming) -> Groups:
     [(9, PaneTiming.EARLY), (12, PaneTiming.ON_TIME), (3, PaneTiming.LATE)],
 )
 def test_pane_that_keeps_the_promise_or_is_late_passes(time: int, timing: PaneTiming) -> None:
-    check_groups(groups(time, timing), 9, "Group")
+    check_groups(groups(time, timing), 9, FIXED, "Group")
+
+
+def test_pane_that_a_window_always_puts_out_when_it_closes_passes() -> None:
+    always = attrs.evolve(FIXED, closing_behavior=ClosingBehavior.EMIT_ALWAYS)
+    check_groups(groups(8, PaneTiming.ON_TIME), 9, always, "Group")
 
 
 @pytest.mark.parametrize("timing", [PaneTiming.EARLY, PaneTiming.ON_TIME])
 def test_pane_that_breaks_the_promise_is_refused_by_name(timing: PaneTiming) -> None:
     with pytest.raises(WrongTimes, match="'Group' puts out a pane at 8 ms .* before 9 ms"):
-        check_groups(groups(8, timing), 9, "Group")
+        check_groups(groups(8, timing), 9, FIXED, "Group")

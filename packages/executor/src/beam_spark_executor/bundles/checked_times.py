@@ -11,6 +11,7 @@ import pyarrow as pa
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.scheduler import Data
 from beam_runner_engine.values.panes import PaneTiming
+from beam_runner_engine.values.strategy import ClosingBehavior, WindowingStrategy
 from beam_runner_engine.values.times import Timestamp
 from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder
 from beam_runner_engine.values.windowed_values import TIME_BYTES, held_until, read_windows, time_of
@@ -79,16 +80,21 @@ def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
             )
 
 
-def check_groups(groups: Groups, output_watermark: Timestamp, stage: str) -> None:
+def check_groups(
+    groups: Groups, output_watermark: Timestamp, strategy: WindowingStrategy, stage: str
+) -> None:
     """Looks at the time of each pane that fires in a stage.
 
-    A late pane is behind the watermark. All others have held it until they fire.
+    A late pane is behind the watermark. All others have held it until they fire, but for those that
+    a window always puts out when it closes.
 
     Raises:
         WrongTimes: a pane that is not late is before the stage's output watermark.
     """
+    closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
     for time, pane in zip(groups.timestamps, groups.panes, strict=True):
-        if time < output_watermark and pane.timing is not PaneTiming.LATE:
+        is_behind = time < output_watermark and pane.timing is not PaneTiming.LATE
+        if is_behind and not (closing and pane.is_last):
             raise WrongTimes(
                 f"{stage!r} puts out a pane at {time} ms that is {pane.timing.value}, and has promised"
                 f" nothing before {output_watermark} ms"

@@ -80,6 +80,7 @@ class ShardGrouping:
         bundle = order.bundle
         assert bundle.shard is not None
         self._bundle = bundle
+        self._strategy = strategy
         self._store = stores.open(bundle.stage, bundle.shard, order.state)
         self._grouper = TriggeredGrouper(strategy, self._store, merger)
         self._asks_sdk = merger is not None
@@ -115,7 +116,7 @@ class ShardGrouping:
 
     def _panes(self, groups: Groups) -> Iterator[GroupChunk]:
         if self._checked_as is not None:
-            check_groups(groups, self._bundle.output_watermark, self._checked_as)
+            check_groups(groups, self._bundle.output_watermark, self._strategy, self._checked_as)
         return _in_chunks(groups)
 
 
