@@ -68,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tally = _run(options, seed, ways, running)
             if options.kills:
                 print(f"killed: {dict(running.kills)}", flush=True)
+            if options.bulk == "always":
+                count = sum("section of " in line for line in running.server.log)
+                print(f"{count} lines of the server's log tell of sections", flush=True)
     return _tell(tally)
 
 
