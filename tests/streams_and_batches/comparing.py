@@ -39,7 +39,7 @@ def compare(
         tally.same[label] += len(specs) - len(found)
         for name, told in found.items():
             text = _reduced(specs[name], told, way, f"{seed} {label}", tries)
-            tally.differences.append(f"{label}, {name}: {text} --environment {label}")
+            tally.differences.append(f"{label}, {name}: {text} --environment {label.split()[0]}")
     return tally
 
 
@@ -55,8 +55,12 @@ def _reduced(spec: Spec, told: str, way: Way, seed: str, tries: int) -> str:
     """Returns a difference, the smallest pipeline that shows it, and the options that run it again."""
     least = minimised(spec, lambda each: _differs_at_times(each, way, seed), tries, simpler)
     again = _differs_at_times(least, way, seed)
-    flags = random_flags(random.Random(seed)) if way.flags is None else way.flags
-    options = [*(["--drains"] if way.drains else []), *(f"--option={flag}" for flag in flags)]
+    flags = random_flags(random.Random(seed), way.as_batch) if way.flags is None else way.flags
+    wanted = {"--drains": way.drains, "--batches": way.as_batch}
+    options = [
+        *(name for name, value in wanted.items() if value),
+        *(f"--option={flag}" for flag in flags),
+    ]
     return (
         f"{again or f'only once: {told}'}\nleast pipeline: {least}\n"
         f"again: --spec FILE {' '.join(options)}"
@@ -85,7 +89,7 @@ def _oracle_differences(at: At, specs: Mapping[str, Spec], tally: Tally) -> dict
 
 
 def _batch(specs: Mapping[str, Spec]) -> Outputs:
-    with built_by(lambda root, folder: build(root, specs, folder, as_batch=True)) as made:
+    with built_by(lambda root, folder: build(root, specs, folder, True, False)) as made:
         outputs = Oracle().run(attrs.evolve(made, read=committed))
     return {
         name: type(rows)(map(of_fn_api_runner, rows.elements())) for name, rows in outputs.items()
@@ -96,12 +100,10 @@ def _differences(specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally) -
     """Runs one job; returns the differences of the pipelines that have some."""
     part = Tally()
     try:
-        with built_by(lambda root, folder: build(root, specs, folder, as_batch=False)) as made:
+        with built_by(lambda root, folder: build(root, specs, folder, way.as_batch)) as made:
             outcome = run(made, way, random.Random(seed))
     except Refused as refused:
-        if len(specs) == 1:
-            return dict.fromkeys(specs, str(refused))
-        return _of_halves(specs, way, seed, tally)
+        return _of_halves(specs, way, seed, tally, str(refused))
     found = {}
     for name, spec in specs.items():
         told = "\n".join(judge(name, spec, outcome, way.gate is None, part))
@@ -109,20 +111,21 @@ def _differences(specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally) -
             found[name] = told
     count = dropped_differ(specs, outcome)
     if count and not found:
-        if len(specs) > 1:
-            # The count is that of the job, so the job doesn't tell which pipeline it was.
-            return _of_halves(specs, way, seed, tally) or {
-                next(iter(specs)): f"only once, in a job of {len(specs)} pipelines: {count}"
-            }
-        found = dict.fromkeys(specs, count)
+        return _of_halves(specs, way, seed, tally, count)
     part.drained = len(specs) if outcome.drained else 0
     tally.add(part)
     return found
 
 
-def _of_halves(specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally) -> dict[str, str]:
+def _of_halves(
+    specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally, told: str
+) -> dict[str, str]:
+    """Returns the differences of the pipelines of a job that doesn't tell which of them it concerns."""
+    if len(specs) == 1:
+        return dict.fromkeys(specs, told)
     halves = [_differences(part, way, seed, tally) for part in _halves(specs)]
-    return halves[0] | halves[1]
+    once = {next(iter(specs)): f"only once, in a job with {', '.join(specs)}: {told}"}
+    return halves[0] | halves[1] or once
 
 
 def _halves(specs: Mapping[str, Spec]) -> list[dict[str, Spec]]:

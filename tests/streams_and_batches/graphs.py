@@ -37,25 +37,30 @@ _PLAIN = (
 _WITH_PANES = ("group", "combine", "globally", "distinct", "join", "panes")
 
 
-def build(root: Any, specs: Mapping[str, Spec], folder: str, as_batch: bool) -> None:
+def build(
+    root: Any, specs: Mapping[str, Spec], folder: str, as_batch: bool, all_of_it: bool = True
+) -> None:
     """Adds pipelines to ``root``.
 
     Args:
         specs: by the names of the pipelines.
         folder: folder of the outputs.
-        as_batch: whether sources are bounded, and only what FnApiRunner can judge is added.
+        as_batch: whether sources are bounded.
+        all_of_it: whether operations are added that FnApiRunner can't judge.
     """
     taps = []
     for name, spec in specs.items():
-        taps += _build(root, spec, name, folder, as_batch)
+        taps += _build(root, spec, name, folder, as_batch, all_of_it)
     write_all(taps, folder)
 
 
-def _build(root: Any, spec: Spec, name: str, folder: str, as_batch: bool) -> Iterator[Any]:
+def _build(
+    root: Any, spec: Spec, name: str, folder: str, as_batch: bool, all_of_it: bool
+) -> Iterator[Any]:
     streams: dict[int, Stream] = {}
-    unjudged = _not_for_the_oracle(spec) if as_batch else set()
+    left_out = set() if all_of_it else _not_for_the_oracle(spec)
     for number, step in enumerate(spec.steps):
-        if number in unjudged:
+        if number in left_out:
             continue
         label = f"{name}/{number} {step.op}"
         if step.op in _SOURCES:

@@ -1,4 +1,4 @@
-"""Runs pipelines as streams on a server: to their end, or until a drain, while processes are killed or not."""
+"""Runs pipelines on a server: to their end, or until a drain, while processes are killed or not."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ _DROPPED = "beam_spark:stage:dropped_values:v1"
 
 @attrs.frozen
 class Way:
-    """How streams are run.
+    """How pipelines are run.
 
     Attributes:
         server: the server and the environment.
         drains: the part of jobs that are drained at a random time.
         flags: pipeline options; None for random ones.
+        as_batch: whether the same elements are run as batches.
         gate: file that is locked while processes must not be killed; None if none are.
     """
 
     server: Server
     drains: float = 0.0
     flags: tuple[str, ...] | None = None
+    as_batch: bool = False
     gate: Path | None = None
 
 
@@ -60,7 +62,7 @@ class Outcome:
 
 def run(built: Built, way: Way, rng: random.Random) -> Outcome:
     """Runs a job; raises Refused if it isn't done or drained in time."""
-    flags = random_flags(rng) if way.flags is None else way.flags
+    flags = random_flags(rng, way.as_batch) if way.flags is None else way.flags
     with closed(way.gate, exclusive=False):
         result = way.server.submit(built, "--allow_unsafe_triggers", *flags)
     job_id: str = result._job_id
@@ -78,9 +80,9 @@ def run(built: Built, way: Way, rng: random.Random) -> Outcome:
     return Outcome(rows, attempts, dropped, state is JobState.DRAINED)
 
 
-def random_flags(rng: random.Random) -> tuple[str, ...]:
-    """Returns pipeline options that change what Beam's client makes of a stream."""
-    if rng.random() < 0.6:
+def random_flags(rng: random.Random, as_batch: bool) -> tuple[str, ...]:
+    """Returns pipeline options that change what Beam's client makes of a pipeline."""
+    if not as_batch and rng.random() < 0.6:
         return ("--streaming",)
     return (f"--experiments=pre_optimize={rng.choice(['all_except_fusion', 'default', 'none'])}",)
 

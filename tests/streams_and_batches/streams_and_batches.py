@@ -56,19 +56,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags = (f"--bulk={options.bulk}", *plain)
         with lives(Path(folder), Path(state), *flags, environment=environment) as running:
             gate = Path(state, "gate") if options.kills else None
-            ways = {
-                name: Way(
-                    Server(running.address, ENVIRONMENTS[name]),
-                    options.drains,
-                    options.option and tuple(options.option),
-                    gate,
-                )
-                for name in options.environment or ENVIRONMENTS
-            }
+            ways = _ways(options, running.address, gate)
             tally = _run(options, seed, ways, running)
             if options.kills:
                 print(f"killed: {dict(running.kills)}", flush=True)
+            if options.bulk == "always":
+                count = sum("section of " in line for line in running.server.log)
+                print(f"{count} lines of the server's log tell of sections", flush=True)
     return _tell(tally)
+
+
+def _ways(options: argparse.Namespace, address: str, gate: Path | None) -> dict[str, Way]:
+    """Returns how each pipeline is run, by the name of the environment and what else differs."""
+    flags = options.option and tuple(options.option)
+    ways = {}
+    for name in options.environment or ENVIRONMENTS:
+        server = Server(address, ENVIRONMENTS[name])
+        ways[name] = Way(server, options.drains, flags, gate=gate)
+        if options.batches:
+            ways[f"{name} as a batch"] = Way(server, 0.0, flags, as_batch=True, gate=gate)
+    return ways
 
 
 def _run(options: argparse.Namespace, seed: int, ways: Mapping[str, Way], running: Lives) -> Tally:
@@ -172,6 +179,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--bulk", default="auto", help="whether bounded stages are run as Spark's own jobs")
     add("--without-spark", action="store_true", help="run on plain processes of this machine")
     part = "drain each job, or this part of the jobs, at a random time"
+    add("--batches", action="store_true", help="run each pipeline as a batch on the server, too")
     add("--drains", type=float, nargs="?", default=0.0, const=1.0, metavar="PART", help=part)
     add("--kills", action="store_true", help="kill workers and servers at random times")
     add("--only", type=int, action="append", help="run only this pipeline of the seed")

@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "differential"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from called import begin
 from comparing import compare_with_batch
 from generator import KINDS, random_partitions
+from haste import make_haste
 from judging import Tally
 from mortal import Mortals
 from spec import Spec, Step
@@ -32,14 +32,15 @@ def random_specs() -> dict[str, Spec]:
     for number, (name, (inputs, _, arguments)) in enumerate(KINDS.items()):
         rng = random.Random(number)
         steps = [
-            Step("source", (), {"partitions": random_partitions(rng, source, 2, False)})
-            for source in range(2)
+            Step("source", (), {"partitions": random_partitions(rng, source, 1, False)})
+            for source in range(inputs)
         ]
         fn = WINDOWS[number % len(WINDOWS)]
         steps += [
-            Step("window", (source,), {"fn": fn, "combiner": "latest"}) for source in range(2)
+            Step("window", (source,), {"fn": fn, "combiner": "latest"}) for source in range(inputs)
         ]
-        steps.append(Step(name, (2, 3)[:inputs], arguments(rng)))
+        windowed = tuple(range(inputs, 2 * inputs))
+        steps.append(Step(name, windowed, arguments(rng)))
         steps.append(Step("group", (len(steps) - 1,)))
         specs[name] = Spec(tuple(steps))
     return specs
@@ -47,8 +48,8 @@ def random_specs() -> dict[str, Spec]:
 
 def test_models_of_operations_return_what_the_batch_returns() -> None:
     specs = random_specs()
-    with Mortals(begin) as mortals:
+    with Mortals(make_haste) as mortals:
         tally = mortals.call(compare_with_batch, specs)
     assert isinstance(tally, Tally)
     assert not tally.differences and not tally.refused
-    assert tally.branches["batch"] > 3 * len(specs)
+    assert tally.branches["batch"] > 2 * len(specs)
