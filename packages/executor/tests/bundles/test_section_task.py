@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from apache_beam.transforms import trigger, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from beam_runner_engine.scheduler import FailureKind
 from beam_runner_urns import metrics as metric_urns
 from plans import Build, plan_of
 from section_runs import SHARDS, Host, Parcels, Run, order_of
 
 from beam_spark_executor.bundles import section_task as section_task_module
+from beam_spark_executor.bundles.section_inbox import Inbox
 from beam_spark_executor.bundles.section_proof import mixed_level
 from beam_spark_executor.bundles.section_task import TaskFailedError
 from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
@@ -338,6 +341,38 @@ def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_aga
         run.all()
     (warning,) = run.host.warnings
     assert "Spark may run it again: Create/FlatMap" in warning
+
+
+def test_section_neighbour_is_unavailable_section_ends_with_its_name(
+    hosts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would run the task four times at once, and fail the job."""
+    plan = plan_of(grouped)
+    order = order_of(plan)
+    run = Run(hosts(plan), order)
+    store = "the data store at s3://b"
+    broken = BundleBroke(order.attempt, None, "away", FailureKind.UNAVAILABLE, store)
+    monkeypatch.setattr(run.host, "run_in_section", lambda order, data: broken)
+    assert run.all().end == broken
+    assert set(run.host.told) == {broken}
+
+
+def test_section_disk_is_full_in_a_task_section_ends_with_the_name_of_the_disk(
+    hosts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(grouped)
+    run = Run(hosts(plan), order_of(plan))
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Inbox, "take", full)
+    with pytest.raises(OSError, match="No space left"):
+        run.all()
+    (told,) = set(run.host.told)
+    assert isinstance(told, BundleBroke)
+    assert told.kind is FailureKind.UNAVAILABLE
+    assert told.neighbour.startswith("the disk of ")
 
 
 class Finalizing(beam.DoFn):

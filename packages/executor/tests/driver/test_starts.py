@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
-from beam_runner_jobservices.errors import JobRejected
+from beam_runner_jobservices.errors import JobRejected, Unavailable
 from beam_runner_jobservices.records import JobSpec
 
 from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
 from beam_spark_executor.driver.starts import counted_start
+from beam_spark_executor.journal.errors import JournalUnavailable
+from beam_spark_executor.unavailable import NeighbourUnavailable
+
+JOB = JobSpec("job-1", "sample", b"", {}, "{}", {}, "localhost:1")
 
 _DIES = """
 import os, sys
@@ -67,6 +74,24 @@ def test_a_count_that_can_not_be_read_is_none(tmp_path: Path, text: str) -> None
     assert not list(tmp_path.iterdir())
 
 
+def executor_of(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, ledger: Callable[..., None]
+) -> SparkJobExecutor:
+    """An executor of which nothing is there but what it takes to come to a job's ledger."""
+    monkeypatch.setattr(SparkJobExecutor, "_ledger", ledger)
+    executor = SparkJobExecutor.__new__(SparkJobExecutor)
+    store = SimpleNamespace(journal=lambda job_id: None, epoch=1, durable=False)
+    parts = {
+        "_store": store,
+        "_settings": ExecutorSettings(folder),
+        "_placement": SimpleNamespace(cores=1),
+        "_elsewhere": frozenset(),
+    }
+    for name, part in parts.items():
+        monkeypatch.setattr(executor, name, part, raising=False)
+    return executor
+
+
 def test_jobs_are_translated_and_restored_within_a_counted_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,19 +101,39 @@ def test_jobs_are_translated_and_restored_within_a_counted_start(
         seen.extend(path.name for path in (tmp_path / job.job_id).iterdir())
         raise JobRejected("seen")
 
-    monkeypatch.setattr(SparkJobExecutor, "_ledger", ledger)
-    executor = SparkJobExecutor.__new__(SparkJobExecutor)
-    monkeypatch.setattr(
-        executor,
-        "_store",
-        SimpleNamespace(journal=lambda job_id: None, epoch=1, durable=False),
-        raising=False,
-    )
-    settings = ExecutorSettings(tmp_path)
-    monkeypatch.setattr(executor, "_settings", settings, raising=False)
-    monkeypatch.setattr(executor, "_placement", SimpleNamespace(cores=1), raising=False)
-    monkeypatch.setattr(executor, "_elsewhere", frozenset(), raising=False)
-    job = JobSpec("job-1", "sample", b"", {}, "{}", {}, "localhost:1")
+    executor = executor_of(tmp_path, monkeypatch, ledger)
     with pytest.raises(JobRejected, match="seen"):
-        executor(job, SimpleNamespace())  # type: ignore[arg-type]
+        executor(JOB, SimpleNamespace())  # type: ignore[arg-type]
     assert seen == ["starts"]
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
+
+
+@pytest.mark.parametrize(
+    "error", [FULL, STORE, JournalUnavailable(STORE)], ids=["disk", "store", "journal"]
+)
+@pytest.mark.parametrize("resumed", [True, False])
+def test_start_neighbour_is_away_job_of_an_earlier_server_can_be_started_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, resumed: bool
+) -> None:
+    def ledger(*_: Any) -> None:
+        raise error
+
+    executor = executor_of(tmp_path, monkeypatch, ledger)
+    job = attrs.evolve(JOB, resumed=resumed)
+    with pytest.raises(Unavailable if resumed else type(error)):
+        executor(job, SimpleNamespace())  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir()), "the start isn't counted"
+
+
+def test_start_other_errors_of_an_earlier_servers_job_are_raised_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ledger(*_: Any) -> None:
+        raise OSError(errno.EACCES, "Permission denied")
+
+    executor = executor_of(tmp_path, monkeypatch, ledger)
+    with pytest.raises(PermissionError):
+        executor(attrs.evolve(JOB, resumed=True), SimpleNamespace())  # type: ignore[arg-type]

@@ -5,14 +5,23 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 
 import attrs
-from beam_runner_engine.scheduler import Bundle, BundleDone, Data, Input, Residual
+from beam_runner_engine.scheduler import (
+    Bundle,
+    BundleDone,
+    Data,
+    FailureKind,
+    Input,
+    Residual,
+)
 from beam_runner_engine.values.facts import DataFacts
 from beam_runner_engine.values.summary import EMPTY_SUMMARY
 from beam_runner_engine.values.times import MIN_TIMESTAMP
 
+from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.bundles.process import WorkerProcess
 from beam_spark_executor.bundles.pushing import NobodyPullsError, pushed
 from beam_spark_executor.bundles.section_data import SectionData
@@ -129,19 +138,32 @@ class SectionTask:
         """
         inbox = Inbox(self._host.scratch / f"{self._name}-rows", self._budget)
         try:
-            for parcel in parcels:
-                inbox.take(parcel)
-            if self._level:
-                before = self._level - 1
-                inbox.check(self._plan.name(before), self._plan.tasks[before])
+            with self._told_of_neighbours():
+                for parcel in parcels:
+                    inbox.take(parcel)
+                if self._level:
+                    before = self._level - 1
+                    inbox.check(self._plan.name(before), self._plan.tasks[before])
 
             def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
-                self._work(inbox, lambda shard, parcel: push((shard, parcel)))
+                with self._told_of_neighbours():
+                    self._work(inbox, lambda shard, parcel: push((shard, parcel)))
 
             yield from pushed(produce)
         finally:
             self._wanted = False
             inbox.close()
+
+    @contextmanager
+    def _told_of_neighbours(self) -> Iterator[None]:
+        """Tells the server if a disk or a store is away: the section then ends, and runs again later as a whole."""
+        try:
+            yield
+        except Exception as error:
+            broken = broke(self._attempt, error, self._host.scratch)
+            if broken.kind is FailureKind.UNAVAILABLE:
+                self._host.tell(broken)
+            raise
 
     @property
     def _is_last(self) -> bool:
@@ -247,7 +269,7 @@ class SectionTask:
             refusal = SectionRefusal(self._attempt, f"{stage.plan.spec.name} {reason}", ran=True)
             self._host.tell(refusal)
             return SectionReply(end=refusal), ()
-        if reply.failure is None:
+        if reply.failure is None and reply.kind is FailureKind.OUTSIDE:
             text = f"{stage.plan.spec.name}: {reply.reason}"
             self._host.warn(f"a task of a section failed, and Spark may run it again: {text}")
             raise TaskFailedError(text)

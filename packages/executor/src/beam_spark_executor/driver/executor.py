@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import attrs
@@ -31,7 +32,7 @@ from beam_spark_executor.driver.ports import Placement
 from beam_spark_executor.driver.reach import out_of_reach
 from beam_spark_executor.driver.settings import JobSettings
 from beam_spark_executor.driver.slots import JobSlots, Slots
-from beam_spark_executor.driver.starts import counted_start
+from beam_spark_executor.driver.starts import counted_start, waited_for_later
 from beam_spark_executor.driver.tuning import RetrySettings, tuning_of, with_retries
 from beam_spark_executor.job_options import Bulk, WrongOption, job_wishes
 from beam_spark_executor.journal.codec import FormError
@@ -126,7 +127,12 @@ class SparkJobExecutor:
             JobRejected: the pipeline is malformed or uses something that is not supported, what an
                 earlier server had committed of the job is lost, or two servers have ended in the midst
                 of starting it.
+            Unavailable: the job is an earlier server's, and a disk or a store is away; it can be started later.
         """
+        with waited_for_later(self._settings.folder) if job.resumed else nullcontext():
+            return self._start(job, reporter)
+
+    def _start(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         unreachable = "" if job.resumed else out_of_reach(job, self._elsewhere)
         if unreachable:
             raise JobRejected(unreachable, unsupported=False)

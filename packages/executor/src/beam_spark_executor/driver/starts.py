@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from beam_runner_jobservices.errors import JobRejected
+from beam_runner_jobservices.errors import JobRejected, Unavailable
+
+from beam_spark_executor.bundles.failed_attempts import unavailability
+from beam_spark_executor.journal.errors import JournalUnavailable
+from beam_spark_executor.unavailable import NeighbourUnavailable
 
 _NAME = "starts"
 _SUDDEN_ENDS = 2
@@ -52,3 +56,22 @@ def _read(count: Path) -> int:
         return int(count.read_text())
     except (OSError, ValueError):
         return 0
+
+
+@contextmanager
+def waited_for_later(folder: Path) -> Iterator[None]:
+    """Raises errors of disks and stores that are away as `Unavailable`, after which a job is started again later.
+
+    Args:
+        folder: the folder of the jobs.
+
+    Raises:
+        Unavailable: a disk or a store is away.
+    """
+    try:
+        yield
+    except (JournalUnavailable, NeighbourUnavailable, OSError) as error:
+        away = error if isinstance(error, JournalUnavailable) else unavailability(error, folder)
+        if away is None:
+            raise
+        raise Unavailable(str(away)) from error

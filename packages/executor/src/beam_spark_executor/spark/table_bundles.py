@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
+from beam_spark_executor.bundles.failed_attempts import broke
 from beam_spark_executor.bundles.job_files import JobFiles, files_of
 from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
 from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
@@ -117,6 +119,9 @@ class TableBundles:
             self._pools.begin_job(self._slot, f"beam-{self._data.job_id}", title)
             done = self._done(order, table, buffers, title)
         except Exception as error:
+            broken = broke(attempt, error, Path(self._data.folder))
+            if broken.kind is FailureKind.UNAVAILABLE:
+                return broken
             text = _in_short(error)
             if isinstance(error, _MISTAKES) or _NO_FORMAT in text:
                 said, _, more = self._with_advice(text).partition("\n")
