@@ -11,11 +11,16 @@ import attrs
 
 from beam_runner_jobservices import JobMetrics, JobServicesError, JobState, StateEvent
 from beam_runner_jobservices.archive import Archive
+from beam_runner_jobservices.databases import SEAL_SUFFIX
 from beam_runner_jobservices.error_log import Errors
 from beam_runner_jobservices.job_file import FILE, JobFile
 
 from .test_job_file import kept, message
 
+SEAL = f"{FILE}{SEAL_SUFFIX}"
+STATES = ("closed", "killed", "killed in a commit")
+_LAST_CHANGE = 20_000
+"""The bytes of the last change in the log, about."""
 KINDS = ("delete", "truncate", "zero", "flip", "older", "older pair")
 
 
@@ -40,7 +45,7 @@ def write(file, dice, jobs):
 def content(folder):
     """Everything in the list of jobs, and what was told of it."""
     with closing(JobFile(folder)) as file:
-        told = list(file.damage)
+        told = [*file.damage, *(["unfinished"] if file.is_unfinished else [])]
         found = {}
         for job in file.jobs:
             if not hasattr(job, "job_id"):
@@ -53,8 +58,16 @@ def content(folder):
         return found, told
 
 
+def seal_lines(folder):
+    """What the seal tells of the last change: that it is done, and that it was begun."""
+    return (folder / SEAL).read_bytes().splitlines(keepends=True)
+
+
 class States:
-    """Folders of one list of jobs: closed and killed, and as both were before its last jobs."""
+    """Folders of one list of jobs: closed and killed, and as both were before its last jobs.
+
+    One was killed in its last commit, which is in the database, but not sealed as done.
+    """
 
     def __init__(self, folder, dice):
         self.folder = folder
@@ -64,14 +77,20 @@ class States:
         shutil.copytree(folder / "live", folder / "older closed")
         with closing(JobFile(folder / "live")) as file:
             write(file, dice, range(6, 9))
-            shutil.copytree(folder / "live", folder / "killed")
+            done, _ = seal_lines(folder / "live")
+            file.state("job-8", StateEvent(JobState.DRAINING, 4.0))
+            for name in ("killed", "killed in a commit"):
+                shutil.copytree(folder / "live", folder / name)
+            _, begun = seal_lines(folder / "live")
+            (folder / "killed in a commit" / SEAL).write_bytes(done + begun)
+            shutil.copytree(folder / "older killed", folder / "older killed in a commit")
         shutil.copytree(folder / "live", folder / "closed")
         self.whole = content(folder / "live")[0]
 
 
 def damage(states, dice, folder):
     """Put a damaged list into `folder`; returns what was done, and whether it must be told."""
-    name = dice.choice(["closed", "killed"])
+    name = dice.choice(STATES)
     shutil.copytree(states.folder / name, folder)
     files = [path for path in folder.glob(f"{FILE}*") if not path.name.endswith("-shm")]
     aim = dice.choice(files)
@@ -91,7 +110,9 @@ def damage(states, dice, folder):
                 shutil.copy(path, folder)
     else:
         data = bytearray(aim.read_bytes())
-        at = dice.randrange(len(data))
+        # The last change is at the end of the log: what is lost of it alone is the hardest to notice.
+        near = len(data) - _LAST_CHANGE if dice.random() < 0.5 else 0
+        at = dice.randrange(max(0, near), len(data))
         if kind == "truncate":
             del data[at:]
         elif kind == "zero":
@@ -107,6 +128,10 @@ def run(damages, seed, folder):
     """How many damages were whole, told and silent; the silent ones by name."""
     dice = random.Random(seed)
     states = States(folder, dice)
+    for name in STATES:
+        shutil.copytree(folder / name, folder / "undamaged")
+        assert content(folder / "undamaged") == (states.whole, []), name
+        shutil.rmtree(folder / "undamaged")
     counts, silent = Counter(), []
     for number in range(damages):
         damaged = folder / f"damaged {number}"

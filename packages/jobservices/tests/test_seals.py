@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from beam_runner_jobservices.databases import SEAL_SUFFIX, Schema, open_database
-from beam_runner_jobservices.seals import SEAL_TABLE, Seals
+from beam_runner_jobservices.seals import SEAL_TABLE, Seal, Seals
 
 SEALED = Schema(
     1, f"CREATE TABLE texts (number INTEGER PRIMARY KEY, text TEXT NOT NULL);{SEAL_TABLE}"
@@ -111,6 +111,76 @@ def test_a_crash_between_commit_and_seal_is_no_damage(path, tmp_path):
         after = copy(path, tmp_path / "after")
     shutil.copy(f"{before}{SEAL_SUFFIX}", f"{after}{SEAL_SUFFIX}")
     assert damage_of(after) is None
+
+
+def killed_in_a_commit(path, to):
+    """What a kill leaves after a commit, and before it is sealed as done; returns the path, and the seal's first line
+    before that commit.
+    """
+    with opened(path) as texts:
+        texts.put(1, "one")
+        done = seal_lines(path)[0]
+        texts.put(1, "two")
+        killed = copy(path, to)
+    seal = killed.with_name(killed.name + SEAL_SUFFIX)
+    seal.write_bytes(done + seal_lines(killed)[1])
+    return killed
+
+
+def seal_lines(path):
+    return path.with_name(path.name + SEAL_SUFFIX).read_bytes().splitlines(keepends=True)
+
+
+def test_a_commit_before_a_kill_is_there(path, tmp_path):
+    killed = killed_in_a_commit(path, tmp_path / "killed")
+    with opened(killed) as texts:
+        assert (texts.damage, texts.seals.is_unfinished) == (None, False)
+        assert texts.content() == {1: "two"}
+        assert len(set(seal_lines(killed))) == 1
+
+
+def test_a_commit_before_a_kill_that_is_missing_is_unfinished_and_no_damage(path, tmp_path):
+    killed = killed_in_a_commit(path, tmp_path / "killed")
+    log = killed.with_name(f"{killed.name}-wal")
+    log.write_bytes(log.read_bytes()[:-1])
+    for is_unfinished in (True, False):
+        with opened(killed) as texts:
+            assert (texts.damage, texts.seals.is_unfinished) == (None, is_unfinished)
+            assert texts.content() == {1: "one"}
+
+
+def test_a_commit_that_is_not_the_one_that_was_begun_is_told(path, tmp_path):
+    killed = killed_in_a_commit(path, tmp_path / "killed")
+    done, begun = seal_lines(killed)
+    with opened(path) as texts:
+        texts.put(3, "three")
+    other = seal_lines(path)[1].split()
+    seal = Seal(int(begun.split()[0], 16), int(begun.split()[1]), int(other[2]), int(other[3], 16))
+    killed.with_name(killed.name + SEAL_SUFFIX).write_bytes(done + seal.line)
+    assert damage_of(killed) == "its last change is not the one that was sealed"
+
+
+def test_a_commit_that_fails_is_not_begun(path):
+    with opened(path) as texts:
+        texts.put(1, "one")
+        before = seal_lines(path)
+        texts.connection.executescript(
+            "PRAGMA foreign_keys = ON;"
+            "CREATE TABLE notes (text REFERENCES texts (number) DEFERRABLE INITIALLY DEFERRED)"
+        )
+        refused = pytest.raises(sqlite3.IntegrityError)
+        with refused, texts.seals.transaction(texts.connection):
+            texts.connection.execute("INSERT INTO notes VALUES (99)")
+        assert seal_lines(path) == before
+
+
+def test_a_seal_of_one_line_of_an_early_version_is_read(path):
+    with opened(path) as texts:
+        texts.put(1, "one")
+    seal = path.with_name(path.name + SEAL_SUFFIX)
+    seal.write_bytes(seal_lines(path)[0])
+    assert damage_of(path) is None
+    assert len(seal_lines(path)) == 2
 
 
 def test_a_log_that_is_missing_is_told(path, tmp_path):

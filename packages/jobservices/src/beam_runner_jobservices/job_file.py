@@ -94,6 +94,13 @@ class JobFile:
         """Sentences that say what was found damaged or missing, and where what is left is kept."""
         return tuple(self._damage)
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the last change was begun and is missing, which is told in the log. It is no damage: nobody knew of
+        the change.
+        """
+        return self._seals.is_unfinished
+
     def _open(self, log: TransactionLog | None) -> sqlite3.Connection:
         is_missing = self._lock_file.read() == _USED and not self._path.exists()
         connection, damage = open_database(self._path, SCHEMA, durable=log is None, log=log)
@@ -112,6 +119,13 @@ class JobFile:
             f"SELECT {IDENTITY}, taken_on, end, end_time, times, item FROM jobs ORDER BY number"
         ).fetchall()
         missing = self._seals.open(connection, (row[-1] for row in rows))
+        if self._seals.is_unfinished:
+            _LOGGER.warning(
+                "the last change of %s is missing: the server was killed while it wrote it, or the log of the"
+                " file is damaged. No client was told of the change. The job that it belongs to may be missing"
+                " from the list, or be in an earlier state",
+                self._path,
+            )
         jobs: list[KeptJob | EndedJob] = []
         reasons: dict[str, str] = {}
         for row in rows:

@@ -2,9 +2,14 @@
 
 SQLite opens a file whose log is missing, damaged or of another day as if the transactions in it had
 never been, and where a page is zeroed rows may just not be there. So each sealed transaction writes into
-the database how many there were and what all items in it come to, and after its commit the same into a
-small file beside it. An item is whatever its owner can give one checksum: best the head of a chain of
-checksums, which stands for all that came before.
+the database how many there were and what all items in it come to, and the same into a small file beside
+it. An item is whatever its owner can give one checksum: best the head of a chain of checksums, which
+stands for all that came before.
+
+The file has two lines. A transaction writes the second line before its commit, and the first line after its commit.
+A process that is killed during a commit leaves two lines that differ. If the database then has the earlier
+transaction, either the commit did not happen, or its part of the log is lost: `Seals.is_unfinished`. Nobody was told that
+such a transaction is durable.
 
 What cannot be noticed: a database and its seal that are both put back, or both removed. After a power cut
 the seal may be older than the database, which is no damage.
@@ -17,7 +22,7 @@ import secrets
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -34,6 +39,8 @@ SEAL_TABLE = """
 """To be among the statements of a `Schema` whose databases are sealed."""
 
 _MODULUS = 1 << 62
+
+_FIRST, _SECOND = 0, 1
 
 Change = Callable[[int | None, int | None], None]
 """Says that the checksum of an item was the first, and is the second; None where there is no item."""
@@ -62,6 +69,20 @@ class Seal:
         total = (self.total - (before or 0) + (after or 0)) % _MODULUS
         return attrs.evolve(self, items=items, total=total)
 
+    @property
+    def line(self) -> bytes:
+        """A line of always the same length, which is written over the last one in one step."""
+        text = f"{self.identity:016x} {self.number:020d} {self.items:020d} {self.total:016x}"
+        return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
+
+
+@attrs.frozen
+class _Pair:
+    """What is beside a database: the seal of the last transaction that is done, and of the last that was begun."""
+
+    done: Seal
+    begun: Seal
+
 
 class Seals:
     """The seal of the database at `path`, which the caller holds, see `folders`, and has opened.
@@ -77,6 +98,8 @@ class Seals:
         self._seal: Seal | None = None
         self.was_readable = False
         """Whether there was a seal beside the database to compare with when it was opened."""
+        self.is_unfinished = False
+        """Whether a last transaction was begun that the database did not have when it was opened."""
 
     def open(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
         """Compare what is sealed with the checksums of the items that are there.
@@ -89,10 +112,12 @@ class Seals:
         """
         row = connection.execute("SELECT identity, number, items, total FROM seal").fetchone()
         kept = None if row is None else Seal(*row)
-        beside = kept if self._is_restored and kept is not None else _read(self._path)
-        self.was_readable = isinstance(beside, Seal)
+        whole = kept if self._is_restored else None
+        beside = _read(self._path) if whole is None else _Pair(whole, whole)
+        self.was_readable = isinstance(beside, _Pair)
         damage = _difference(kept, beside, list(checksums))
         if damage is None and kept is not None:
+            self.is_unfinished = isinstance(beside, _Pair) and kept.number < beside.begun.number
             self._write(kept)
         elif damage is None:
             self.renew(connection, ())
@@ -120,17 +145,28 @@ class Seals:
             sqlite3.Error: it cannot be begun or committed, and nothing has changed.
             OSError: it is committed, but the seal cannot be written.
         """
-        assert self._seal is not None, "the seal has not been opened"
-        seal = attrs.evolve(self._seal, number=self._seal.number + 1)
+        before = self._seal
+        assert before is not None, "the seal has not been opened"
+        seal = attrs.evolve(before, number=before.number + 1)
 
         def change(before: int | None, after: int | None) -> None:
             nonlocal seal
             seal = seal.changed(before, after)
 
-        with transaction(connection):
-            yield change
-            _keep(connection, seal)
-        self._write(seal)
+        begun = False
+        try:
+            with transaction(connection):
+                yield change
+                _keep(connection, seal)
+                begun = True
+                self._put(_SECOND, seal)
+        except BaseException:
+            if begun:
+                with suppress(OSError):
+                    self._put(_SECOND, before)
+            raise
+        self._seal = seal
+        self._put(_FIRST, seal)
 
     def close(self) -> None:
         """Close the file; may be called again."""
@@ -139,6 +175,7 @@ class Seals:
             self._descriptor = None
 
     def _write(self, seal: Seal) -> None:
+        """Write both lines, in a file that is made if it is not there."""
         self._seal = seal
         if self._descriptor is None:
             new = not self._path.exists()
@@ -146,34 +183,43 @@ class Seals:
             self._descriptor = os.open(self._path, flags, 0o600)
             if new:
                 sync_folder(self._path.parent)
-        os.pwrite(self._descriptor, _text(seal), 0)
+        self._put(_FIRST, seal)
+        self._put(_SECOND, seal)
+
+    def _put(self, line: int, seal: Seal) -> None:
+        assert self._descriptor is not None
+        text = seal.line
+        os.pwrite(self._descriptor, text, line * len(text))
 
 
 def _keep(connection: sqlite3.Connection, seal: Seal) -> None:
     connection.execute("INSERT OR REPLACE INTO seal VALUES (0, ?, ?, ?, ?)", attrs.astuple(seal))
 
 
-def _text(seal: Seal) -> bytes:
-    """A line of always the same length, which is written over the last one in one step."""
-    text = f"{seal.identity:016x} {seal.number:020d} {seal.items:020d} {seal.total:016x}"
-    return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
+def _read(path: Path) -> _Pair | str:
+    """The seals beside a database, or what is wrong with them.
 
-
-def _read(path: Path) -> Seal | str:
-    """The seal beside a database, or what is wrong with it."""
+    Early versions wrote one line, of what was done.
+    """
     try:
-        text = path.read_bytes()
+        lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return "missing"
+    seals = [_seal_of(line) for line in lines]
+    first, last = seals[0] if seals else None, seals[-1] if seals else None
+    return "damaged" if first is None or last is None or len(seals) > 2 else _Pair(first, last)
+
+
+def _seal_of(line: bytes) -> Seal | None:
     try:
-        identity, number, items, total, _ = text.split()
+        identity, number, items, total, _ = line.split()
         seal = Seal(int(identity, 16), int(number), int(items), int(total, 16))
     except ValueError:
-        return "damaged"
-    return seal if text == _text(seal) else "damaged"
+        return None
+    return seal if line == seal.line else None
 
 
-def _difference(kept: Seal | None, beside: Seal | str, checksums: list[int]) -> str | None:
+def _difference(kept: Seal | None, beside: _Pair | str, checksums: list[int]) -> str | None:
     """What a database lacks, by the seal in it and the one beside it, or None."""
     if kept is None:
         return None if beside == "missing" and not checksums else "it is not sealed"
@@ -185,10 +231,11 @@ def _difference(kept: Seal | None, beside: Seal | str, checksums: list[int]) -> 
         if beside == "missing" and not kept.number:
             return None
         return f"its seal is {beside}, which could tell whether its last changes are there"
-    if kept.identity != beside.identity:
+    done, begun = beside.done, beside.begun
+    if not kept.identity == done.identity == begun.identity:
         return "its seal is that of another file"
-    if kept.number < beside.number:
-        return f"it lacks the last {beside.number - kept.number} changes"
-    if kept.number == beside.number and kept != beside:
+    if kept.number < done.number:
+        return f"it lacks the last {done.number - kept.number} changes"
+    if any(kept.number == seal.number and kept != seal for seal in (done, begun)):
         return "its last change is not the one that was sealed"
     return None
