@@ -44,9 +44,9 @@ class FileError(Exception):
         )
 
     @classmethod
-    def unreadable(cls, path: Path, error: OSError) -> FileError | NeighbourUnavailable:
+    def unreadable(cls, path: Path, error: Exception) -> FileError | NeighbourUnavailable:
         """Returns the error for a file that the operating system doesn't give."""
-        if is_disk_unavailable(error):
+        if isinstance(error, OSError) and is_disk_unavailable(error):
             return disk_unavailable(error, path.parent)
         return cls(path, f"can't be read: {error}")
 
