@@ -17,7 +17,7 @@ from harness_commands import boot_command
 from job_server import JobServerProcess, job_server
 from jobs import Job, Pipelines
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 SUPPORT = Path(__file__).parents[1] / "support"
 BURN = "import time\nwhile time.process_time() < 5: pass"
 

@@ -15,7 +15,7 @@ from apache_beam.transforms.window import TimestampedValue
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.records import JobMessage
 
-JOB_SECONDS = 120.0
+JOB_SECONDS = 240.0
 
 
 def pickle_by_value(module_name: str) -> None:
