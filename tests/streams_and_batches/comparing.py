@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from allowed_differences import of_fn_api_runner
-from graphs import build, modelled
+from graphs import BY_BATCH, build, judges, modelled
 from judging import Tally, difference, dropped_differ, judge
 from minimise import minimised
 from mortal import At
@@ -46,6 +46,8 @@ def compare(
 def compare_with_batch(at: At, specs: Mapping[str, Spec]) -> Tally:
     """Compares the model of pipelines with FnApiRunner."""
     tally = Tally()
+    for name, spec in specs.items():
+        tally.branches.update(judges(spec, name).values())
     for name, told in _oracle_differences(at, specs, tally).items():
         tally.differences.append(f"the model, {name}: {told}\n{specs[name]}")
     return tally
@@ -80,8 +82,7 @@ def _oracle_differences(at: At, specs: Mapping[str, Spec], tally: Tally) -> dict
         return {}
     found = {}
     for name, spec in specs.items():
-        names = [each for each in outputs if each.partition("/")[0] == name]
-        tally.branches["batch"] += len(names)
+        names = [each for each, judge in judges(spec, name).items() if judge == BY_BATCH]
         told = difference(modelled(spec, name), outputs, names)
         if told:
             found[name] = f"the model (-) and the batch (+) differ in {told}"

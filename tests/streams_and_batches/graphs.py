@@ -16,8 +16,10 @@ from stateful_operations import STATEFUL
 from tapping import Outputs, Tap, add_tap, row_text, write_all
 from triggered_operations import TRIGGERED
 
-FREE = (*TRIGGERED,)
-"""Operations of which the model says nothing: what they return depends on the order of arrival."""
+INVARIANT = ("panes", "admitted")
+"""Operations whose output depends on the order of arrival, so that only invariants hold."""
+BY_BATCH, BY_MODEL = "the model and FnApiRunner", "the model alone"
+BY_INVARIANTS, BY_NOTHING = "the invariants", "nothing"
 _Collection = TypeVar("_Collection", Stream, Rows)
 _ALL = OPERATIONS | STATEFUL | TRIGGERED
 _ALL_MODELS = MODELS | STATEFUL_MODELS
@@ -101,17 +103,32 @@ def _not_for_the_oracle(spec: Spec) -> set[int]:
     """Returns the steps with timers and triggers and those that read their output."""
     found = set[int]()
     for number, step in enumerate(spec.steps):
-        if step.op in STATEFUL or step.op in FREE or found & {*step.inputs}:
+        if step.op in STATEFUL or step.op in TRIGGERED or found & {*step.inputs}:
             found.add(number)
     return found
 
 
+def judges(spec: Spec, name: str) -> dict[str, str]:
+    """Returns what judges each output of a pipeline."""
+    found = {}
+    expected, left_out = modelled(spec, name), _not_for_the_oracle(spec)
+    for number in tapped(spec):
+        output = f"{name}/{number}"
+        if spec.steps[number].op in INVARIANT:
+            found[output] = BY_INVARIANTS
+        elif output not in expected:
+            found[output] = BY_NOTHING
+        else:
+            found[output] = BY_MODEL if number in left_out else BY_BATCH
+    return found
+
+
 def modelled(spec: Spec, name: str) -> Outputs:
-    """Returns what the model makes of a pipeline, but for the free operations."""
+    """Returns what the model makes of a pipeline without late elements."""
     collections: dict[int, Rows] = {}
     outputs: Outputs = {}
     for number, step in enumerate(spec.steps):
-        if step.op in FREE:
+        if step.op in TRIGGERED:
             continue
         inputs = [collections[each] for each in step.inputs]
         if any(each.ended for each in inputs):

@@ -38,6 +38,8 @@ ENVIRONMENTS = {"embedded": [], "LOOPBACK": ["--environment_type=LOOPBACK"]}
 _BATCH_SECONDS = 1800
 _LOOK_SECONDS = 2.0
 _TOLD_EVERY = 10
+_MOST_REFUSED = 0.02
+"""The greatest part of refused pipelines, compared with outputs."""
 _PAUSES = (0.5, 4.0)
 """The least and the greatest pause (s) between kills."""
 _Specs = dict[str, Spec]
@@ -131,16 +133,19 @@ class _Strikes:
 
 def _tell(tally: Tally) -> int:
     """Prints the results; returns 0 if nothing differs."""
+    for text in tally.refused:
+        print(f"refused by FnApiRunner: {text}", flush=True)
     for name, count in tally.same.items():
         print(f"{name}: {count} pipelines are the same", flush=True)
-    judged = ", ".join(f"{count} by the {judge}" for judge, count in tally.branches.items())
+    judged = ", ".join(f"{count} by {judge}" for judge, count in tally.branches.items())
     print(
         f"{tally.rows} rows compared; outputs judged: {judged}; {tally.drained} pipelines were "
         f"drained before their end; FnApiRunner refused {len(tally.refused)} pipelines",
         flush=True,
     )
     print(f"{len(tally.differences)} differences", flush=True)
-    return 1 if tally.differences or not tally.rows else 0
+    too_many = len(tally.refused) > 1 + _MOST_REFUSED * tally.branches.total()
+    return 1 if tally.differences or too_many or not tally.rows else 0
 
 
 def _begin() -> None:

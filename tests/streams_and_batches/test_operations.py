@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from comparing import compare_with_batch
 from generator import KINDS, random_partitions
+from graphs import BY_BATCH
 from haste import make_haste
 from judging import Tally
 from mortal import Mortals
@@ -52,4 +53,4 @@ def test_models_of_operations_return_what_the_batch_returns() -> None:
         tally = mortals.call(compare_with_batch, specs)
     assert isinstance(tally, Tally)
     assert not tally.differences and not tally.refused
-    assert tally.branches["batch"] > 2 * len(specs)
+    assert tally.branches[BY_BATCH] > 2 * len(specs)
