@@ -140,13 +140,13 @@ def test_bundle_table(state: BundleState, kind: type) -> None:
     transition = BUNDLE_TABLE.get((state, kind))
     if transition is None:
         with pytest.raises(IllegalEvent, match=f"{kind.__name__}.*{state.value}"):
-            scheduler.handle(event)  # type: ignore[arg-type]
+            scheduler.handle(event)
         assert pickle.dumps(scheduler) == before
     elif transition.reaction is Reaction.IGNORE:
-        assert scheduler.handle(event) == ()  # type: ignore[arg-type]
+        assert scheduler.handle(event) == ()
         assert pickle.dumps(scheduler) == before
     else:
-        scheduler.handle(event)  # type: ignore[arg-type]
+        scheduler.handle(event)
         assert pickle.dumps(scheduler) != before
 
 
