@@ -304,7 +304,7 @@ def test_messages_arrive_in_order_and_the_end_is_noticed(
         client.send(message)
     assert [job.heard.get(timeout=SECONDS) for _ in said] == said
     client.send(Beat())
-    for told in (Beat((("stage", 1),)), Closed((("stage", 2),))):
+    for told in (Beat(begun=(("stage", 1),)), Closed((("stage", 2),))):
         client.send(told)
         assert job.heard.get(timeout=SECONDS) == told
     assert attached.commands.get(timeout=SECONDS) == Goodbye()

@@ -104,9 +104,9 @@ def test_bundles_that_processes_have_begun_are_added_up_also_of_those_that_are_g
     for one in (first, second):
         ours.attached(one)
     assert not ours.heard(first, LaneOpened(1))
-    assert ours.heard(first, Beat((("read", 1), ("see", 1))))
-    assert ours.heard(second, Beat((("read", 5),)))
-    assert ours.heard(first, Beat((("read", 2),)))
+    assert ours.heard(first, Beat(begun=(("read", 1), ("see", 1))))
+    assert ours.heard(second, Beat(begun=(("read", 5),)))
+    assert ours.heard(first, Beat(begun=(("read", 2),)))
     assert ours.begun == {"read": 7, "see": 1}
     assert ours.heard(first, Closed((("read", 3), ("see", 1))))
     ours.detached(first)

@@ -152,7 +152,7 @@ def test_an_sdk_that_does_not_start_is_told_by_the_stage_that_needs_it(start: An
     assert isinstance(reply, BundleBroke)
     assert reply.failure is None
     stage = r"\S*Create/FlatMap\(.*"
-    assert re.match(rf"{stage}: HarnessError: the worker pool at localhost:1 of", reply.reason)
+    assert re.match(rf"{stage}: PoolUnreachable: the worker pool at localhost:1 of", reply.reason)
 
 
 def test_a_cancelled_one_ends_at_once_and_spark_says_why(start: Any, spark: RunningSpark) -> None:

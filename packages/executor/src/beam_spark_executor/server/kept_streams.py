@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
+from beam_runner_worker.threads import start_helper
+
 from beam_spark_executor.journal.errors import JournalError
 from beam_spark_executor.journal.store import Store
 
@@ -55,10 +57,7 @@ class KeptStreams:
             remove: removes the data of a job.
             unfinished: gives the jobs that have not ended, of which nothing is removed.
         """
-        self._thread = threading.Thread(
-            target=self._run, args=(remove, unfinished), name="kept-streams", daemon=True
-        )
-        self._thread.start()
+        self._thread = start_helper(lambda: self._run(remove, unfinished), "kept-streams")
 
     def stop(self) -> None:
         """Removes nothing more; may be called again."""
