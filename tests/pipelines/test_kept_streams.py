@@ -10,6 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that
 from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.errors import JobApiError
 from failing_streams import COUNT, FailsForAWhile, Numbers, check_ordinals, counted
 from job_server import JobServerProcess, wait_until
 from jobs import Job, Pipelines
@@ -75,7 +76,11 @@ def test_stream_whose_bundle_waits_goes_on_with_the_next_server(
 
     def waits() -> bool:
         with JobClient(lives.server.address) as client:
-            return any(one.next_in is not None for one in client.execution(job_id).failed)
+            try:
+                execution = client.execution(job_id)
+            except JobApiError:
+                return False  # The next server has not begun to run the job yet.
+            return any(one.next_in is not None for one in execution.failed)
 
     wait_until(waits, 60, "a bundle waits")
     lives.again()
