@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from beam_runner_engine.scheduler import Bundle
+from beam_runner_worker.process_tree import children
 from job_server import wait_until
 from placed_jobs import SECONDS, PlacedJobs, served, wait_until_gone
 from processes import parent
@@ -83,13 +84,51 @@ def test_nothing_is_left_of_it(placement: PlainPlacement, place: PlacedJobs) -> 
     placement.stop()  # does nothing
 
 
-def test_it_is_noticed_when_all_of_it_is_lost(placement: PlainPlacement, place: PlacedJobs) -> None:
+@pytest.mark.parametrize("of_parent", [False, True], ids=["parent", "its reaper"])
+def test_a_lost_parent_of_workers_is_started_again(
+    placement: PlainPlacement, place: PlacedJobs, of_parent: bool
+) -> None:
+    """Its lanes are served by other workers."""
     job = place.job("job")
-    worker = job.open(0).hello.pid
-    os.kill(parent(parent(worker)), signal.SIGKILL)
-    wait_until_gone(worker)
-    wait_until(lambda: not placement.is_alive, SECONDS, "it is told that it has ended")
-    assert not job.placed.is_alive
+    for _ in range(2):
+        worker = job.open(0).hello.pid
+        lost = parent(parent(worker)) if of_parent else parent(worker)
+        os.kill(lost, signal.SIGKILL)
+        again = job.next_opened(0)
+        wait_until_gone(worker)
+        assert lost not in (parent(again.hello.pid), parent(parent(again.hello.pid)))
+        assert placement.is_alive and job.placed.is_alive
+        job.close(0, again)
+
+
+def test_workers_ordered_from_a_lost_parent_are_made(
+    placement: PlainPlacement, place: PlacedJobs
+) -> None:
+    other, job = place.job("other"), place.job("job")
+    os.kill(parent(other.open(0).hello.pid), signal.SIGKILL)
+    job.start(0)
+    job.next_opened(0)
+    other.next_opened(0)
+
+
+def test_a_parent_of_workers_killed_while_it_starts_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    before = set(children(os.getpid()))
+    placement = PlainPlacement(cores=1)
+    starting = threading.Thread(target=placement.start)
+    starting.start()
+    try:
+        wait_until(lambda: set(children(os.getpid())) - before, SECONDS, "a parent is started")
+        for pid in set(children(os.getpid())) - before:
+            os.kill(pid, signal.SIGKILL)
+        starting.join(SECONDS)
+        assert placement.is_alive
+        with served(placement) as jobs:
+            PlacedJobs(placement, jobs, tmp_path).job("job").open(0)
+    finally:
+        placement.stop()
 
 
 def test_sections_are_refused_so_that_their_stages_run_apart() -> None:
@@ -115,5 +154,6 @@ def test_it_can_be_killed_while_it_starts() -> None:
 
 def test_one_that_does_not_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(Unavailable, match="did not start"):
+    text = "did not start: it ended with exit code 1, 3 times before it was ready"
+    with pytest.raises(Unavailable, match=text):
         PlainPlacement(cores=1).start()
