@@ -61,11 +61,9 @@ def difference(test: BeamTest, bulk: str, way: Way) -> str:
     kinds = ["different"]
     if bulk == "always":
         kinds.append("different_in_bulk")
-    if way != Way():
-        kinds.append("different_as_it_is")
-    if way.streaming:
-        kinds.append("different_in_streams")
-    found = (LISTED.get(kind, {}).get(test.suite, {}).get(test.name, "") for kind in kinds)
+    if way.unoptimized:
+        kinds.append("different_unoptimized")
+    found = (LISTED[kind].get(test.suite, {}).get(test.name, "") for kind in kinds)
     return next(filter(None, found), "")
 
 
